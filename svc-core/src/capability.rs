@@ -1,0 +1,283 @@
+//! Capabilities: what a token lets its holder do. A closed, append-only list; an operation names the ones that
+//! open it. Named sets are recipes that are expanded when a token is minted and are never stored.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::Result;
+use crate::error::Error;
+use crate::store::{FromValue, Param, ToParam, Value};
+
+macro_rules! capabilities {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal),* $(,)?) => {
+        /// One right. The order is that of the stored bit set: new ones are added at the end.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Capability { $($(#[doc = $doc])* $variant),* }
+
+        impl Capability {
+            /// Every capability, in stored order.
+            pub const ALL: &[Capability] = &[$(Capability::$variant),*];
+
+            /// The name on the wire.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            /// What it grants, in a sentence.
+            pub fn grants(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
+            }
+        }
+    };
+}
+
+capabilities! {
+    /// Read workspaces, channels, threads, messages, events and audit.
+    WorkspaceRead = "workspace:read",
+    /// Create and change channels and threads.
+    WorkspaceWrite = "workspace:write",
+    /// Post messages; edit and withdraw one's own.
+    MessagePost = "message:post",
+    /// Change what becomes of a thread: transitions, claims, result, priority, dependencies.
+    ThreadTransition = "thread:transition",
+    /// Upload artifacts.
+    ArtifactUpload = "artifact:upload",
+    /// Search.
+    SearchQuery = "search:query",
+    /// Subscribe to events.
+    EventSubscribe = "event:subscribe",
+    /// Administer tokens, agents and the workspace; purge withdrawn messages.
+    TokenAdmin = "token:admin",
+    /// Withdraw others' messages; archive channels; confer governance skills.
+    ChannelAdmin = "channel:admin",
+    /// Deliver events of a federated peer.
+    FederationIngest = "federation:ingest",
+    /// Administer federated peers.
+    FederationAdmin = "federation:admin",
+    /// Operate the instance: create workspaces, read its status.
+    OperatorGlobal = "operator:global",
+    /// Read audit rows of the instance.
+    AuditReadGlobal = "audit:read-global",
+    /// Accept an approval gate. Never delegatable.
+    ApprovalGrant = "approval:grant",
+    /// Administer named secrets.
+    SecretAdmin = "secret:admin",
+    /// Resolve named secrets.
+    SecretRead = "secret:read",
+}
+
+impl std::str::FromStr for Capability {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.iter().copied().find(|capability| capability.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|capability| capability.name()).collect();
+            Error::malformed(format!("unknown capability \"{text}\", expected one of {}", names.join(", ")))
+        })
+    }
+}
+
+impl Serialize for Capability {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Capability {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(|error: Error| de::Error::custom(error.detail()))
+    }
+}
+
+impl JsonSchema for Capability {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Capability".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Self::ALL.iter().map(|capability| capability.name()).collect();
+        json_schema!({"type": "string", "enum": names})
+    }
+}
+
+/// A set of capabilities, as a token carries it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities(u64);
+
+impl Capabilities {
+    /// The set that holds nothing.
+    pub const NONE: Self = Self(0);
+
+    /// Every capability there is.
+    pub fn all() -> Self {
+        Capability::ALL.iter().copied().collect()
+    }
+
+    /// Whether `capability` is in the set.
+    pub fn has(self, capability: Capability) -> bool {
+        self.0 & Self::bit(capability) != 0
+    }
+
+    /// Whether every member of `other` is in this set.
+    pub fn covers(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    /// This set without `capability`.
+    #[must_use]
+    pub fn without(self, capability: Capability) -> Self {
+        Self(self.0 & !Self::bit(capability))
+    }
+
+    /// What is in both sets.
+    #[must_use]
+    pub fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The members, in stored order.
+    pub fn iter(self) -> impl Iterator<Item = Capability> {
+        Capability::ALL.iter().copied().filter(move |capability| self.has(*capability))
+    }
+
+    fn bit(capability: Capability) -> u64 {
+        1 << (capability as u8)
+    }
+}
+
+impl FromIterator<Capability> for Capabilities {
+    fn from_iter<I: IntoIterator<Item = Capability>>(items: I) -> Self {
+        Self(items.into_iter().fold(0, |bits, capability| bits | Self::bit(capability)))
+    }
+}
+
+impl Serialize for Capabilities {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Capabilities {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Ok(Vec::<Capability>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
+impl JsonSchema for Capabilities {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Capabilities".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "array", "items": Capability::json_schema(generator)})
+    }
+}
+
+impl ToParam for Capabilities {
+    fn param(&self) -> Param<'_> {
+        Param::Int(i64::from_ne_bytes(self.0.to_ne_bytes()))
+    }
+}
+
+impl FromValue for Capabilities {
+    fn from_value(value: Value) -> Result<Self> {
+        i64::from_value(value).map(|bits| Self(u64::from_ne_bytes(bits.to_ne_bytes())))
+    }
+}
+
+/// A recipe for minting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CapabilitySet {
+    #[serde(rename = "svc.agent.worker")]
+    AgentWorker,
+    #[serde(rename = "svc.human.admin")]
+    HumanAdmin,
+}
+
+impl CapabilitySet {
+    /// Every named set.
+    pub const ALL: &[CapabilitySet] = &[Self::AgentWorker, Self::HumanAdmin];
+
+    /// What a token minted from the set carries.
+    pub fn capabilities(self) -> Capabilities {
+        match self {
+            Self::AgentWorker => [
+                Capability::WorkspaceRead,
+                Capability::WorkspaceWrite,
+                Capability::MessagePost,
+                Capability::ThreadTransition,
+                Capability::ArtifactUpload,
+                Capability::SearchQuery,
+                Capability::EventSubscribe,
+            ]
+            .into_iter()
+            .collect(),
+            Self::HumanAdmin => {
+                Capabilities::all().without(Capability::OperatorGlobal).without(Capability::AuditReadGlobal)
+            }
+        }
+    }
+
+    /// Who it is meant for.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::AgentWorker => "An agent that takes tasks: reads, creates, claims, posts and transitions.",
+            Self::HumanAdmin => {
+                "A person who administers a workspace: everything but operating the instance."
+            }
+        }
+    }
+}
+
+/// What an operation asks of the caller before anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// No credential at all.
+    Nothing,
+    /// A valid credential, whatever it can do.
+    AnyCredential,
+    /// A credential with at least one of these.
+    OneOf(&'static [Capability]),
+}
+
+impl Needs {
+    /// Whether a caller with `held` may go on.
+    pub fn satisfied_by(self, held: Capabilities) -> bool {
+        match self {
+            Self::Nothing | Self::AnyCredential => true,
+            Self::OneOf(any) => any.iter().any(|capability| held.has(*capability)),
+        }
+    }
+
+    /// The expression in contracts and documents: `none`, `any`, or names joined by `|`.
+    pub fn expression(self) -> String {
+        match self {
+            Self::Nothing => "none".to_owned(),
+            Self::AnyCredential => "any".to_owned(),
+            Self::OneOf(any) => any.iter().map(|c| c.name()).collect::<Vec<_>>().join("|"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_sets_nest() {
+        for capability in Capability::ALL {
+            assert_eq!(capability.name().parse::<Capability>().unwrap(), *capability);
+            assert!(!capability.grants().is_empty());
+        }
+        let worker = CapabilitySet::AgentWorker.capabilities();
+        let admin = CapabilitySet::HumanAdmin.capabilities();
+        assert!(admin.covers(worker) && !worker.covers(admin));
+        assert!(!admin.has(Capability::OperatorGlobal));
+    }
+}

@@ -1,0 +1,626 @@
+//! The configuration: one registry of every variable, and one strict reader. The core itself reads no environment:
+//! a shell hands its variables over, `DIR/svc.env` adds what they leave unset. An unknown name, a secret given
+//! twice or a value that is not allowed refuses the start, and every such defect is named at once, never a secret's
+//! value. Whether the folder is completely set up is [`crate::data_dir`]'s question.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD_INDIFFERENT, URL_SAFE_NO_PAD_INDIFFERENT};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+
+mod registry;
+
+pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
+use registry::{is_known, known, suggestion};
+
+/// The file in a data folder that gives what the environment does not.
+pub const ENV_FILE: &str = "svc.env";
+
+/// A key of 32 bytes.
+pub type Key = SecretBox<[u8; 32]>;
+
+/// The key-encryption keys.
+#[derive(Debug)]
+pub struct ContentKeys {
+    /// The one that wraps.
+    pub current: Key,
+    /// Retired ones that still unwrap.
+    pub previous: Vec<Key>,
+}
+
+/// How the trace is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The configuration, checked. What a variable says stands in [`VARIABLES`].
+#[derive(Debug)]
+pub struct Config {
+    /// The data folder, which need not exist.
+    pub data_dir: PathBuf,
+    /// `DATABASE_URL`; none means SQLite in the data folder.
+    pub database_url: Option<SecretString>,
+    /// Whether `SVC_ENV` is `production`.
+    pub production: bool,
+    content_keys: Option<ContentKeys>,
+    /// `SVC_TOKEN`.
+    pub token: Option<SecretString>,
+    /// `SVC_SESSION_SECRET`.
+    pub session_secret: Option<SecretString>,
+    /// `SVC_EXPORT_SIGNING_KEY`.
+    pub export_signing_key: Option<Key>,
+    /// `SVC_LISTEN_ADDR`.
+    pub listen_addr: SocketAddr,
+    /// `SVC_ALLOWED_HOSTS`, in lower case.
+    pub allowed_hosts: Vec<String>,
+    /// `SVC_TRUSTED_PROXY_HOPS`.
+    pub trusted_proxy_hops: usize,
+    /// `SVC_MAX_BODY_BYTES`.
+    pub body_max_bytes: usize,
+    /// `SVC_MAX_CONCURRENT_REQUESTS`; none means any number.
+    pub concurrent_requests: Option<NonZeroU32>,
+    /// `SVC_MAX_WS_CONNECTIONS`.
+    pub ws_connections: u32,
+    /// `SVC_RATE_LIMIT_MAX`; none means any number.
+    pub rate_limit: Option<NonZeroU32>,
+    /// `SVC_RATE_LIMIT_WINDOW_SECS`.
+    pub rate_limit_window: Duration,
+    /// `SVC_WORKSPACE_RATE_LIMIT_MAX`; none means any number.
+    pub workspace_rate_limit: Option<NonZeroU32>,
+    /// `SVC_SHUTDOWN_DRAIN_SECS`.
+    pub shutdown_drain: Duration,
+    /// `SVC_CLAIM_DEFAULT_LEASE_SECS`.
+    pub lease_default: Duration,
+    /// `SVC_CLAIM_REAP_TICK_SECS`; none means no rounds.
+    pub reap_tick: Option<Duration>,
+    /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; none means no acknowledgement.
+    pub ack_timeout: Option<Duration>,
+    /// `SVC_LOG`.
+    pub log: String,
+    /// `SVC_LOG_FORMAT`.
+    pub log_format: LogFormat,
+}
+
+impl Config {
+    /// Reads the variables `vars` and the file [`ENV_FILE`] of `data_dir`, or names everything that is wrong.
+    pub fn read<N, V>(vars: impl IntoIterator<Item = (N, V)>, data_dir: &Path) -> Result<Self>
+    where
+        N: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let mut reader = Reader::of(vars, data_dir, |_| true);
+        let config = reader.config(data_dir);
+        reader.or_refuse(config)
+    }
+
+    /// Reads, from the same places, only where the rows are kept: for those who have no key.
+    pub fn read_database_url<N, V>(
+        vars: impl IntoIterator<Item = (N, V)>,
+        data_dir: &Path,
+    ) -> Result<Option<SecretString>>
+    where
+        N: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let mut reader = Reader::of(vars, data_dir, |variable| variable.name == "DATABASE_URL");
+        let url = reader.database_url();
+        reader.or_refuse(url)
+    }
+
+    /// The filter of the trace. What speaks MCP for us writes whole messages, with the tokens that are in them, so of
+    /// it only errors are shown unless `SVC_LOG` asks for it by name.
+    pub fn log_filter(&self) -> String {
+        format!("rmcp=error,{}", self.log)
+    }
+
+    /// The key-encryption keys, or what to do about their lack. Verification alone does without.
+    pub fn content_keys(&self) -> Result<&ContentKeys> {
+        self.content_keys.as_ref().ok_or_else(|| {
+            Error::configuration(format!(
+                "SVC_CONTENT_KEK is not set, neither in the environment nor in {}; run `svc init`, or give the key \
+                 that this service was set up with",
+                self.data_dir.join(ENV_FILE).display()
+            ))
+        })
+    }
+}
+
+/// Secret until it is known not to be.
+type Values = BTreeMap<String, Zeroizing<String>>;
+
+/// Collects values and everything that is wrong with them.
+#[derive(Default)]
+struct Reader {
+    values: BTreeMap<&'static str, Zeroizing<String>>,
+    problems: Vec<String>,
+}
+
+impl Reader {
+    /// The values of the variables that are `wanted`. Unknown names are refused in any case.
+    fn of<N: Into<OsString>, V: Into<OsString>>(
+        vars: impl IntoIterator<Item = (N, V)>,
+        data_dir: &Path,
+        wanted: impl Fn(&Variable) -> bool,
+    ) -> Self {
+        let mut reader = Self::default();
+        let environment = reader.environment(vars);
+        let file = reader.file(data_dir);
+        let allow_unknown = [&environment, &file]
+            .into_iter()
+            .any(|source| source.get("SVC_ALLOW_UNKNOWN_ENV").is_some_and(|value| value.as_str() == "1"));
+        if !allow_unknown {
+            reader.refuse_unknown(&environment, "the environment");
+            reader.refuse_unknown(&file, ENV_FILE);
+        }
+        for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {
+            let given = reader.given(variable, &environment, Path::new(""));
+            if let Some(value) = given.or_else(|| reader.given(variable, &file, data_dir)) {
+                reader.values.insert(variable.name, value);
+            }
+        }
+        reader
+    }
+
+    /// What was read, if nothing is wrong.
+    fn or_refuse<T>(self, read: T) -> Result<T> {
+        match self.problems.as_slice() {
+            [] => Ok(read),
+            problems => Err(Error::configuration(problems.join("; "))),
+        }
+    }
+
+    /// Those of `vars` that are ours, as text.
+    fn environment<N: Into<OsString>, V: Into<OsString>>(
+        &mut self,
+        vars: impl IntoIterator<Item = (N, V)>,
+    ) -> Values {
+        let mut values = Values::new();
+        for (name, value) in vars {
+            let Ok(name) = name.into().into_string() else { continue };
+            if !name.starts_with("SVC_") && !is_known(&name) {
+                continue;
+            }
+            match value.into().into_string() {
+                Ok(value) => drop(values.insert(name, Zeroizing::new(value))),
+                Err(_) => self.problems.push(format!("{name} is not UTF-8")),
+            }
+        }
+        values
+    }
+
+    /// The values of [`ENV_FILE`]; none if there is no such file.
+    fn file(&mut self, data_dir: &Path) -> Values {
+        let path = data_dir.join(ENV_FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => Zeroizing::new(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Values::new(),
+            Err(error) => {
+                self.problems.push(format!("{} cannot be read: {error}", path.display()));
+                return Values::new();
+            }
+        };
+        let mut values = Values::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            match assignment(line) {
+                Ok(None) => {}
+                Ok(Some((name, value))) => {
+                    if values.insert(name.to_owned(), Zeroizing::new(value.to_owned())).is_some() {
+                        self.problems.push(format!("{} line {number}: {name} stands twice", path.display()));
+                    }
+                }
+                Err(why) => self.problems.push(format!("{} line {number}: {why}", path.display())),
+            }
+        }
+        values
+    }
+
+    fn refuse_unknown(&mut self, values: &Values, place: &str) {
+        for name in values.keys().filter(|name| !is_known(name)) {
+            self.problems.push(match suggestion(name) {
+                Some(near) => format!("unknown variable {name} in {place}, did you mean {near}?"),
+                None => format!("unknown variable {name} in {place}"),
+            });
+        }
+    }
+
+    /// The value that one source gives, directly or as a file.
+    fn given(&mut self, variable: &Variable, source: &Values, base: &Path) -> Option<Zeroizing<String>> {
+        let set = |name: &str| source.get(name).filter(|value| !value.is_empty());
+        let direct = set(variable.name);
+        if !variable.secret() {
+            return direct.cloned();
+        }
+        let file_name = format!("{}_FILE", variable.name);
+        match (direct, set(&file_name)) {
+            (Some(_), Some(_)) => {
+                self.problems.push(format!("{} and {file_name} are both set; keep one", variable.name));
+                None
+            }
+            (Some(value), None) => Some(value.clone()),
+            (None, Some(path)) => self.secret_file(&file_name, &base.join(path.as_str())),
+            (None, None) => None,
+        }
+    }
+
+    fn secret_file(&mut self, name: &str, path: &Path) -> Option<Zeroizing<String>> {
+        let problem = match std::fs::read(path).map(|bytes| String::from_utf8(bytes).map(Zeroizing::new)) {
+            Ok(Ok(text)) => match text.trim_end_matches(['\r', '\n']) {
+                value if value.trim().is_empty() => "is empty".to_owned(),
+                value => return Some(Zeroizing::new(value.to_owned())),
+            },
+            Ok(Err(_)) => "is not UTF-8".to_owned(),
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        self.problems.push(format!("{name}: the file {} {problem}", path.display()));
+        None
+    }
+
+    fn config(&mut self, data_dir: &Path) -> Config {
+        let production = self.word("SVC_ENV") == "production";
+        Config {
+            data_dir: data_dir.to_owned(),
+            database_url: self.database_url(),
+            production,
+            content_keys: self.content_keys(production),
+            token: self.secret("SVC_TOKEN"),
+            session_secret: self.session_secret(),
+            export_signing_key: self.key("SVC_EXPORT_SIGNING_KEY"),
+            listen_addr: self.listen_addr(),
+            allowed_hosts: self.allowed_hosts(),
+            trusted_proxy_hops: self.number("SVC_TRUSTED_PROXY_HOPS"),
+            body_max_bytes: self.number("SVC_MAX_BODY_BYTES"),
+            concurrent_requests: NonZeroU32::new(self.number("SVC_MAX_CONCURRENT_REQUESTS")),
+            ws_connections: self.number("SVC_MAX_WS_CONNECTIONS"),
+            rate_limit: NonZeroU32::new(self.number("SVC_RATE_LIMIT_MAX")),
+            rate_limit_window: self.seconds("SVC_RATE_LIMIT_WINDOW_SECS"),
+            workspace_rate_limit: NonZeroU32::new(self.number("SVC_WORKSPACE_RATE_LIMIT_MAX")),
+            shutdown_drain: self.seconds("SVC_SHUTDOWN_DRAIN_SECS"),
+            lease_default: self.seconds("SVC_CLAIM_DEFAULT_LEASE_SECS"),
+            reap_tick: Some(self.seconds("SVC_CLAIM_REAP_TICK_SECS")).filter(|span| !span.is_zero()),
+            ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
+            log: self.text("SVC_LOG"),
+            log_format: if self.word("SVC_LOG_FORMAT") == "json" { LogFormat::Json } else { LogFormat::Text },
+        }
+    }
+
+    fn database_url(&mut self) -> Option<SecretString> {
+        let url = self.secret("DATABASE_URL")?;
+        let schemes = ["postgres://", "postgresql://"];
+        if !schemes.iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
+            self.problems.push(
+                "DATABASE_URL does not begin with postgres://; for SQLite in the data folder leave it unset"
+                    .to_owned(),
+            );
+        }
+        Some(url)
+    }
+
+    fn content_keys(&mut self, production: bool) -> Option<ContentKeys> {
+        let dev = self.flag("SVC_ALLOW_INSECURE_DEV_KEK");
+        if dev && production {
+            self.problems
+                .push("SVC_ALLOW_INSECURE_DEV_KEK is refused while SVC_ENV is production".to_owned());
+        }
+        let previous = self.values.get("SVC_CONTENT_KEK_PREVIOUS").cloned().unwrap_or_default();
+        let previous = previous.split(',').map(str::trim).filter(|text| !text.is_empty());
+        let previous: Vec<Key> =
+            previous.filter_map(|text| self.parsed_key("SVC_CONTENT_KEK_PREVIOUS", text)).collect();
+        let current = if self.values.contains_key("SVC_CONTENT_KEK") {
+            self.key("SVC_CONTENT_KEK")
+        } else {
+            dev.then(|| SecretBox::new(Box::new(INSECURE_DEV_KEK)))
+        };
+        current.map(|current| ContentKeys { current, previous })
+    }
+
+    fn session_secret(&mut self) -> Option<SecretString> {
+        let secret = self.secret("SVC_SESSION_SECRET")?;
+        if secret.expose_secret().len() < SESSION_SECRET_MIN_BYTES {
+            self.problems
+                .push(format!("SVC_SESSION_SECRET is shorter than {SESSION_SECRET_MIN_BYTES} bytes"));
+        }
+        Some(secret)
+    }
+
+    fn listen_addr(&mut self) -> SocketAddr {
+        let text = self.text("SVC_LISTEN_ADDR");
+        text.parse().unwrap_or_else(|_| {
+            self.problems.push(format!(
+                "SVC_LISTEN_ADDR: expected an address and a port such as 127.0.0.1:8080, found \"{text}\""
+            ));
+            SocketAddr::from(([127, 0, 0, 1], 0))
+        })
+    }
+
+    fn allowed_hosts(&mut self) -> Vec<String> {
+        let text = self.text("SVC_ALLOWED_HOSTS").to_lowercase();
+        let hosts = text.split(',').map(str::trim).filter(|host| !host.is_empty());
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        let (good, bad): (Vec<&str>, Vec<&str>) = hosts.partition(|host| host.chars().all(plain));
+        for host in bad {
+            self.problems.push(format!("SVC_ALLOWED_HOSTS: \"{host}\" is not a host name"));
+        }
+        good.into_iter().map(str::to_owned).collect()
+    }
+
+    fn secret(&self, name: &str) -> Option<SecretString> {
+        self.values.get(name).map(|value| SecretString::from(value.as_str()))
+    }
+
+    fn key(&mut self, name: &str) -> Option<Key> {
+        let text = self.values.get(name)?.clone();
+        self.parsed_key(name, text.trim())
+    }
+
+    fn parsed_key(&mut self, name: &str, text: &str) -> Option<Key> {
+        let key = parse_key(text);
+        if key.is_none() {
+            self.problems.push(format!("{name}: expected 32 bytes as 64 hex digits or as base64"));
+        }
+        key
+    }
+
+    fn text(&self, name: &str) -> String {
+        let given = self.values.get(name).map(|value| value.to_string());
+        given.or_else(|| known(name).and_then(Variable::default)).unwrap_or_default()
+    }
+
+    fn word(&mut self, name: &str) -> String {
+        let text = self.text(name);
+        if let Some(Form::OneOf(words)) = known(name).map(|variable| variable.form)
+            && !words.contains(&text.as_str())
+        {
+            self.problems.push(format!("{name}: expected {}, found \"{text}\"", words.join(" or ")));
+        }
+        text
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        match self.text(name).as_str() {
+            "1" => true,
+            "0" => false,
+            other => {
+                self.problems.push(format!("{name}: expected 1 or 0, found \"{other}\""));
+                false
+            }
+        }
+    }
+
+    /// The number, which is 0 only after a problem or where the registry allows it.
+    fn number<T: TryFrom<i64> + Default>(&mut self, name: &str) -> T {
+        let Some(Form::Number(_, least, most)) = known(name).map(|variable| variable.form) else {
+            self.problems.push(format!("{name} is not registered as a number"));
+            return T::default();
+        };
+        let text = self.text(name);
+        let range: RangeInclusive<i64> = least..=most;
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).unwrap_or_else(|| {
+            self.problems
+                .push(format!("{name}: expected a whole number from {least} to {most}, found \"{text}\""));
+            T::default()
+        })
+    }
+
+    fn seconds(&mut self, name: &str) -> Duration {
+        Duration::from_secs(self.number(name))
+    }
+}
+
+const SESSION_SECRET_MIN_BYTES: usize = 32;
+
+/// Known to everybody, which is why production refuses it.
+const INSECURE_DEV_KEK: [u8; 32] = *b"svc public key, development only";
+
+/// One line of [`ENV_FILE`]: nothing, or a name and its value.
+fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let (name, value) = line.split_once('=').ok_or("expected NAME=VALUE")?;
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Err("expected NAME=VALUE, with a name of letters, digits and _");
+    }
+    let quoted = |mark: char| value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
+    Ok(Some((name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value))))
+}
+
+fn parse_key(text: &str) -> Option<Key> {
+    let bytes = match text.len() {
+        64 => hex::decode(text).ok(),
+        _ => {
+            let standard = STANDARD_NO_PAD_INDIFFERENT.decode(text);
+            standard.or_else(|_| URL_SAFE_NO_PAD_INDIFFERENT.decode(text)).ok()
+        }
+    };
+    let bytes = Zeroizing::new(bytes?);
+    Some(SecretBox::new(Box::new(bytes.as_slice().try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEK: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+    const KEK_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+    /// Variables, `svc.env`, and what the refusal says.
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+
+    fn read(vars: &[(&str, &str)], file: &str) -> Result<Config> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("good"), format!("{KEK}\n")).unwrap();
+        std::fs::write(dir.path().join("empty"), "\n").unwrap();
+        std::fs::write(dir.path().join("latin1"), b"caf\xe9").unwrap();
+        if !file.is_empty() {
+            std::fs::write(dir.path().join(ENV_FILE), file).unwrap();
+        }
+        let here = dir.path().to_str().unwrap();
+        Config::read(
+            vars.iter().map(|(name, value)| ((*name).to_owned(), value.replace("DIR", here))),
+            dir.path(),
+        )
+    }
+
+    #[test]
+    fn nothing_set_gives_the_defaults_and_no_key() {
+        let config = read(&[("PATH", "/bin"), ("SVC_LISTEN_ADDR", "")], "").unwrap();
+        assert_eq!(config.listen_addr.to_string(), "127.0.0.1:8080");
+        assert_eq!(config.lease_default, Duration::from_secs(600));
+        assert_eq!((config.body_max_bytes, config.ws_connections), (2_097_152, 10_000));
+        assert_eq!(config.rate_limit, NonZeroU32::new(1200));
+        assert_eq!((config.reap_tick, config.log.as_str()), (Some(Duration::from_secs(5)), "info"));
+        assert!(config.database_url.is_none() && !config.production);
+        assert!(config.content_keys().unwrap_err().detail().contains("SVC_CONTENT_KEK is not set"));
+    }
+
+    #[test]
+    fn zero_turns_off() {
+        let names = ["SVC_RATE_LIMIT_MAX", "SVC_MAX_CONCURRENT_REQUESTS", "SVC_CLAIM_REAP_TICK_SECS"];
+        let config = read(&names.map(|name| (name, "0")), "").unwrap();
+        assert!(
+            config.rate_limit.is_none() && config.concurrent_requests.is_none() && config.reap_tick.is_none()
+        );
+    }
+
+    #[test]
+    fn a_key_is_hex_or_base64_given_directly_or_as_a_file() {
+        let base64_url = KEK_BASE64.replace('+', "-").replace('/', "_");
+        let cases: [(&[(&str, &str)], &str); 8] = [
+            (&[("SVC_CONTENT_KEK", KEK)], ""),
+            (&[("SVC_CONTENT_KEK", KEK_BASE64)], ""),
+            (&[("SVC_CONTENT_KEK", KEK_BASE64.trim_end_matches('='))], ""),
+            (&[("SVC_CONTENT_KEK", &base64_url)], ""),
+            (&[("SVC_CONTENT_KEK_FILE", "DIR/good")], ""),
+            (&[("SVC_CONTENT_KEK", "")], "# a comment\n\nSVC_CONTENT_KEK_FILE=good\n"),
+            (&[], "SVC_CONTENT_KEK_FILE=\"good\""),
+            (&[("SVC_CONTENT_KEK", KEK)], "SVC_CONTENT_KEK_FILE=empty"),
+        ];
+        for (vars, file) in cases {
+            let config = read(vars, file).unwrap_or_else(|error| panic!("{vars:?} {file}: {error}"));
+            let key = *config.content_keys().unwrap().current.expose_secret();
+            assert!((0..32).eq(key.map(u32::from)), "{vars:?} {file}");
+        }
+    }
+
+    #[test]
+    fn retired_keys_are_a_list() {
+        let list = format!("{KEK}, {KEK_BASE64},");
+        let config = read(&[("SVC_CONTENT_KEK", KEK), ("SVC_CONTENT_KEK_PREVIOUS", &list)], "").unwrap();
+        assert_eq!(config.content_keys().unwrap().previous.len(), 2);
+    }
+
+    #[test]
+    fn the_public_key_is_for_development_only() {
+        let dev = ("SVC_ALLOW_INSECURE_DEV_KEK", "1");
+        let config = read(&[dev], "").unwrap();
+        assert_eq!(*config.content_keys().unwrap().current.expose_secret(), INSECURE_DEV_KEK);
+        assert!(read(&[dev, ("SVC_ENV", "production")], "").unwrap_err().detail().contains("refused while"));
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file() {
+        let config = read(&[("SVC_LOG", "debug")], "SVC_LOG=warn\nSVC_LOG_FORMAT=json\n").unwrap();
+        assert_eq!((config.log.as_str(), config.log_format), ("debug", LogFormat::Json));
+    }
+
+    #[test]
+    fn refusals_name_the_variable_and_help() {
+        let cases: [Case; 25] = [
+            (
+                &[("SVC_LISTEN_ADR", "x")],
+                "",
+                "unknown variable SVC_LISTEN_ADR in the environment, did you mean SVC_LISTEN_ADDR?",
+            ),
+            (&[("SVC_DATABASE_URL", "x")], "", "did you mean DATABASE_URL?"),
+            (&[("SVC_LOG_FILE", "x")], "", "unknown variable SVC_LOG_FILE"),
+            (&[("SVC_QQQ", "")], "", "unknown variable SVC_QQQ in the environment"),
+            (&[], "HOME=/root", "unknown variable HOME in svc.env"),
+            (&[], "SVC_LOG", "svc.env line 1: expected NAME=VALUE"),
+            (&[], "\n export SVC_LOG=info", "svc.env line 2: expected NAME=VALUE"),
+            (&[], "SVC_LOG=info\nSVC_LOG=info", "svc.env line 2: SVC_LOG stands twice"),
+            (
+                &[("SVC_TOKEN", "a"), ("SVC_TOKEN_FILE", "DIR/good")],
+                "",
+                "SVC_TOKEN and SVC_TOKEN_FILE are both set",
+            ),
+            (&[("SVC_TOKEN_FILE", "DIR/none")], "", "SVC_TOKEN_FILE: the file"),
+            (&[("SVC_TOKEN_FILE", "DIR/empty")], "", "is empty"),
+            (&[("SVC_TOKEN_FILE", "DIR/latin1")], "", "is not UTF-8"),
+            (&[("DATABASE_URL", "mysql://x")], "", "DATABASE_URL does not begin with postgres://"),
+            (&[("SVC_CONTENT_KEK", "abc")], "", "SVC_CONTENT_KEK: expected 32 bytes"),
+            (&[("SVC_CONTENT_KEK_PREVIOUS", "abc")], "", "SVC_CONTENT_KEK_PREVIOUS: expected 32 bytes"),
+            (&[("SVC_EXPORT_SIGNING_KEY", "abc")], "", "SVC_EXPORT_SIGNING_KEY: expected 32 bytes"),
+            (&[("SVC_SESSION_SECRET", "short")], "", "SVC_SESSION_SECRET is shorter than 32 bytes"),
+            (&[("SVC_ENV", "prod")], "", "SVC_ENV: expected development or production, found \"prod\""),
+            (&[("SVC_ALLOW_INSECURE_DEV_KEK", "yes")], "", "expected 1 or 0, found \"yes\""),
+            (&[("SVC_LISTEN_ADDR", "8080")], "", "SVC_LISTEN_ADDR: expected an address and a port"),
+            (
+                &[("SVC_RATE_LIMIT_MAX", "-1")],
+                "",
+                "SVC_RATE_LIMIT_MAX: expected a whole number from 0 to 1000000",
+            ),
+            (&[("SVC_CLAIM_DEFAULT_LEASE_SECS", "0")], "", "from 1 to 604800, found \"0\""),
+            (&[("SVC_MAX_BODY_BYTES", "2M")], "", "found \"2M\""),
+            (&[("SVC_ALLOWED_HOSTS", "a.example, http://b")], "", "\"http://b\" is not a host name"),
+            (&[("SVC_LOG_FORMAT", "xml")], "", "expected text or json"),
+        ];
+        for (vars, file, wanted) in cases {
+            let error = read(vars, file).unwrap_err();
+            assert!(error.detail().contains(wanted), "{}: wanted {wanted}", error.detail());
+        }
+        let both = read(&[("SVC_ENV", "prod"), ("SVC_LOG_FORMAT", "xml")], "").unwrap_err();
+        assert!(both.detail().contains("SVC_ENV") && both.detail().contains("SVC_LOG_FORMAT"));
+    }
+
+    #[test]
+    fn where_the_rows_are_can_be_read_without_a_key() {
+        let keyless = "SVC_CONTENT_KEK_FILE=none\n";
+        assert!(read(&[], keyless).is_err());
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(ENV_FILE), keyless).unwrap();
+        let url = Config::read_database_url([("DATABASE_URL", "postgres://localhost/svc")], dir.path());
+        assert!(url.unwrap().is_some());
+        assert!(Config::read_database_url([("SVC_DATABASE_URL", "x")], dir.path()).is_err());
+    }
+
+    #[test]
+    fn unknown_names_pass_when_allowed() {
+        assert!(read(&[("SVC_NEW", "x"), ("SVC_ALLOW_UNKNOWN_ENV", "1")], "").is_ok());
+        assert!(read(&[("SVC_NEW", "x")], "SVC_ALLOW_UNKNOWN_ENV=1").is_ok());
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let secret = "svc_0123456789abcdef0123456789abcdef";
+        let url = format!("postgres://ada:{secret}@localhost/svc");
+        let vars = [
+            ("SVC_TOKEN", secret),
+            ("SVC_SESSION_SECRET", secret),
+            ("SVC_CONTENT_KEK", KEK),
+            ("DATABASE_URL", &url),
+        ];
+        let shown = format!("{:?}", read(&vars, "").unwrap());
+        assert!(!shown.contains(secret) && !shown.contains("1, 2, 3"), "{shown}");
+        for name in ["SVC_CONTENT_KEK", "SVC_CONTENT_KEK_PREVIOUS", "SVC_EXPORT_SIGNING_KEY", "DATABASE_URL"]
+        {
+            let error = format!("{:?}", read(&[(name, secret)], "").unwrap_err());
+            assert!(!error.contains(secret), "{error}");
+        }
+    }
+}

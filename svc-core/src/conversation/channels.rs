@@ -1,0 +1,659 @@
+//! Channels: where threads live, and who may look into the private ones. A private channel and everything in it
+//! exists only for its members; a public channel may have members too, which changes nothing about access.
+//! What archiving and privacy mean for the tasks inside is decided where tasks are, from the events of this file.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::acting_member;
+use super::places::{self, check_not_archived, visible_channel};
+use crate::Result;
+use crate::capability::Capability::{ChannelAdmin, WorkspaceRead, WorkspaceWrite};
+use crate::error::Error;
+use crate::id::{ChannelId, MemberId, WorkspaceId};
+use crate::identity::members::load_member;
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{NAME_MAX, TOPIC_MAX};
+use crate::log::event::{Event, EventKind, Place};
+use crate::op::{Feature, Read, Write, destructive, idempotent, read, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Row};
+use crate::text::{Change, Patch, Text};
+use crate::time::Time;
+
+/// A channel.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Channel {
+    /// The channel.
+    id: ChannelId,
+    /// The workspace it belongs to.
+    workspace_id: WorkspaceId,
+    /// Its name. Names need not be unique.
+    name: String,
+    /// What it is for; null when nobody said.
+    topic: Option<String>,
+    /// Whether only its members may see it and what is in it.
+    private: bool,
+    /// Whether it takes nothing new.
+    archived: bool,
+    /// When it was archived; null while it is live.
+    archived_at: Option<Time>,
+    /// Who created it; null for the service itself.
+    created_by: Option<MemberId>,
+    /// When it was created.
+    created_at: Time,
+    /// The position of its creation in the workspace's log.
+    lsn: i64,
+}
+
+/// A member of a channel.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member.
+    member_id: MemberId,
+    /// The member's handle.
+    handle: String,
+    /// Who added the member; null for the service itself.
+    added_by: Option<MemberId>,
+    /// When the member was added.
+    added_at: Time,
+    /// The position of that in the workspace's log.
+    lsn: i64,
+}
+
+/// A member that is no longer in a channel.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RemovedChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member that was removed.
+    member_id: MemberId,
+}
+
+/// A channel was created.
+#[derive(Serialize, JsonSchema)]
+struct ChannelCreated {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Its name.
+    name: String,
+    /// What it is for.
+    topic: Option<String>,
+    /// Whether only members may see it.
+    private: bool,
+}
+
+impl Event for ChannelCreated {
+    const KIND: &'static str = "ChannelCreated";
+}
+
+/// A channel's name, topic or privacy was changed. The fields are those after the change.
+#[derive(Serialize, JsonSchema)]
+struct ChannelUpdated {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Its name.
+    name: String,
+    /// What it is for.
+    topic: Option<String>,
+    /// Whether only members may see it.
+    private: bool,
+}
+
+impl Event for ChannelUpdated {
+    const KIND: &'static str = "ChannelUpdated";
+}
+
+/// A channel was archived: it takes nothing new.
+#[derive(Serialize, JsonSchema)]
+struct ChannelArchived {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+impl Event for ChannelArchived {
+    const KIND: &'static str = "ChannelArchived";
+}
+
+/// An archived channel was opened again.
+#[derive(Serialize, JsonSchema)]
+struct ChannelUnarchived {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+impl Event for ChannelUnarchived {
+    const KIND: &'static str = "ChannelUnarchived";
+}
+
+/// A member was added to a channel.
+#[derive(Serialize, JsonSchema)]
+struct ChannelMemberAdded {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member that was added.
+    member_id: MemberId,
+}
+
+impl Event for ChannelMemberAdded {
+    const KIND: &'static str = "ChannelMemberAdded";
+}
+
+/// A member left a channel or was removed from it.
+#[derive(Serialize, JsonSchema)]
+struct ChannelMemberRemoved {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member that was removed.
+    member_id: MemberId,
+}
+
+impl Event for ChannelMemberRemoved {
+    const KIND: &'static str = "ChannelMemberRemoved";
+}
+
+pub(crate) fn feature() -> Feature {
+    let rows = vec![
+        write("create_channel", create_channel)
+            .title("Create a channel")
+            .post("/workspaces/{workspace_id}/channels")
+            .needs(&[WorkspaceWrite])
+            .created()
+            .example(|w| {
+                json!({"workspace_id": w.workspace_id, "name": "build", "topic": "The build and its failures",
+                       "private": true})
+            }),
+        read("list_channels", list_channels)
+            .title("List channels")
+            .get("/workspaces/{workspace_id}/channels")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"workspace_id": w.workspace_id, "archived": false, "limit": 10})),
+        read("get_channel", get_channel).quick()
+            .title("Read a channel")
+            .get("/channels/{channel_id}")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"channel_id": w.private_channel_id})),
+        idempotent("update_channel", update_channel)
+            .title("Change a channel")
+            .patch("/channels/{channel_id}")
+            .needs(&[WorkspaceWrite])
+            .example(|w| {
+                json!({"channel_id": w.channel_id, "name": "release", "topic": "What ships next", "private": true})
+            }),
+        idempotent("archive_channel", archive_channel)
+            .title("Archive a channel")
+            .post("/channels/{channel_id}/archive")
+            .needs(&[ChannelAdmin])
+            .example(|w| json!({"channel_id": w.channel_id})),
+        idempotent("unarchive_channel", unarchive_channel)
+            .title("Unarchive a channel")
+            .post("/channels/{channel_id}/unarchive")
+            .needs(&[ChannelAdmin])
+            .example(|w| json!({"channel_id": w.archived_channel_id})),
+        read("list_channel_members", list_channel_members)
+            .title("List a channel's members")
+            .get("/channels/{channel_id}/members")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"channel_id": w.private_channel_id, "limit": 10})),
+        idempotent("add_channel_member", add_channel_member)
+            .title("Add a member to a channel")
+            .put("/channels/{channel_id}/members/{member_id}")
+            .needs(&[WorkspaceWrite])
+            .example(|w| json!({"channel_id": w.channel_id, "member_id": w.agent_id})),
+        destructive("remove_channel_member", remove_channel_member)
+            .title("Remove a member from a channel")
+            .delete("/channels/{channel_id}/members/{member_id}")
+            .needs(&[WorkspaceWrite])
+            .example(|w| json!({"channel_id": w.private_channel_id, "member_id": w.agent_id})),
+    ];
+    Feature::new().operations("channels", rows).events(vec![
+        EventKind::of::<ChannelCreated>(),
+        EventKind::of::<ChannelUpdated>(),
+        EventKind::of::<ChannelArchived>(),
+        EventKind::of::<ChannelUnarchived>(),
+        EventKind::of::<ChannelMemberAdded>(),
+        EventKind::of::<ChannelMemberRemoved>(),
+    ])
+}
+
+/// Creates a channel, the place for threads about one subject, and answers it. The creator of a private channel
+/// becomes its first member; nobody else sees it until added with `add_channel_member`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateChannel {
+    /// The workspace; yours.
+    workspace_id: WorkspaceId,
+    /// A name for people. It need not be unique.
+    name: Text<1, NAME_MAX>,
+    /// What the channel is for.
+    #[serde(default)]
+    topic: Option<Text<1, TOPIC_MAX>>,
+    /// Whether only members may see the channel and what is in it. False when absent.
+    #[serde(default)]
+    private: Option<bool>,
+}
+
+fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> {
+    own_workspace(cx, input.workspace_id)?;
+    let mut channel = Channel {
+        id: cx.new_id()?,
+        workspace_id: input.workspace_id,
+        name: input.name.to_string(),
+        topic: input.topic.as_deref().map(str::to_owned),
+        private: input.private.unwrap_or(false),
+        archived: false,
+        archived_at: None,
+        created_by: acting_member(cx.caller()),
+        created_at: cx.now(),
+        lsn: 0,
+    };
+    let event = ChannelCreated {
+        channel_id: channel.id,
+        name: channel.name.clone(),
+        topic: channel.topic.clone(),
+        private: channel.private,
+    };
+    channel.lsn = cx.emit(Place::channel(channel.id), &event)?.lsn;
+    cx.execute(
+        1,
+        INSERT_CHANNEL,
+        &[
+            &channel.id,
+            &channel.workspace_id,
+            &channel.name,
+            &channel.topic,
+            &channel.private,
+            &channel.created_by,
+            &channel.created_at,
+            &channel.lsn,
+        ],
+    )?;
+    if let (true, Some(creator)) = (channel.private, channel.created_by) {
+        insert_member(cx, channel.id, creator)?;
+        cx.forget()?;
+    }
+    Ok(channel)
+}
+
+const INSERT_CHANNEL: &str = "
+    insert into channels (id, workspace_id, name, topic, private, created_by, created_at, lsn)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+/// Lists the channels you may see, oldest first. Private channels appear only to their members.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListChannels {
+    /// The workspace; yours.
+    workspace_id: WorkspaceId,
+    /// True for archived channels alone, false for live ones alone; both when absent.
+    #[serde(default)]
+    archived: Option<bool>,
+    /// Where to read on: `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    /// Rows on a page.
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
+    own_workspace(cx, input.workspace_id)?;
+    let caller = cx.caller();
+    let rows = cx.query(
+        LIST_CHANNELS,
+        &[
+            &input.workspace_id,
+            &Cursor::after(input.cursor),
+            &rows_to_read(input.limit),
+            &input.archived,
+            &caller.is_member(),
+            &caller.member_id,
+        ],
+    )?;
+    Ok(Page::of(rows, input.limit, |channel: &Channel| channel.lsn))
+}
+
+const LIST_CHANNELS: &str = "
+    select c.id, c.workspace_id, c.name, c.topic, c.private, c.archived_at, c.created_by, c.created_at, c.lsn
+    from channels c
+    where c.workspace_id = $1 and c.lsn > $2
+      and (cast($4 as boolean) is null or (c.archived_at is not null) = cast($4 as boolean))
+      and (not c.private or not $5
+           or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $6))
+    order by c.lsn limit $3";
+
+/// Reads a channel. A private channel that you are not a member of is not found.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetChannel {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
+    load_visible(cx, input.channel_id)
+}
+
+/// Changes a channel's name, topic or privacy and answers the channel as it is now. Absent fields keep their
+/// value. A channel that becomes private keeps its members, and its creator and you become members too; everybody
+/// else loses sight of it at once. An archived channel cannot be changed (409).
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateChannel {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The new name.
+    #[serde(default)]
+    name: Change<Text<1, NAME_MAX>>,
+    /// The new topic; null removes it.
+    #[serde(default)]
+    topic: Patch<Text<1, TOPIC_MAX>>,
+    /// Whether only members may see the channel.
+    #[serde(default)]
+    private: Change<bool>,
+}
+
+fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> {
+    check_not_archived(&visible_channel(cx, input.channel_id)?)?;
+    let mut channel = load_visible(cx, input.channel_id)?;
+    let was_private = channel.private;
+    if !apply(&mut channel, input) {
+        return Ok(channel);
+    }
+    let newcomers = match (was_private, channel.private) {
+        (false, true) => newcomers(cx, &channel)?,
+        _ => Vec::new(),
+    };
+    let event = ChannelUpdated {
+        channel_id: channel.id,
+        name: channel.name.clone(),
+        topic: channel.topic.clone(),
+        private: channel.private,
+    };
+    cx.emit(Place::channel(channel.id), &event)?;
+    cx.execute(1, UPDATE_CHANNEL, &[&channel.id, &channel.name, &channel.topic, &channel.private])?;
+    for member in newcomers {
+        insert_member(cx, channel.id, member)?;
+    }
+    cx.forget()?;
+    Ok(channel)
+}
+
+const UPDATE_CHANNEL: &str = "update channels set name = $2, topic = $3, private = $4 where id = $1";
+
+/// Puts the wanted values in and says whether anything differs now.
+fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
+    let before = (channel.name.clone(), channel.topic.clone(), channel.private);
+    if let Some(name) = wanted.name.get() {
+        channel.name = name.to_string();
+    }
+    match &wanted.topic {
+        Patch::Keep => {}
+        Patch::Clear => channel.topic = None,
+        Patch::Set(topic) => channel.topic = Some(topic.to_string()),
+    }
+    if let Some(private) = wanted.private.get() {
+        channel.private = *private;
+    }
+    before != (channel.name.clone(), channel.topic.clone(), channel.private)
+}
+
+/// Those who must not lose sight of a channel that becomes private and are not members yet.
+fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
+    let mut newcomers = Vec::new();
+    for member in keepers(channel.created_by, acting_member(cx.caller())) {
+        if find_member(cx, channel.id, member)?.is_none() {
+            newcomers.push(member);
+        }
+    }
+    Ok(newcomers)
+}
+
+/// The creator and the caller, each once.
+fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
+    creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
+}
+
+/// Archives a channel: it can be read as before, but takes no new threads, messages or members until it is
+/// unarchived. Archiving an archived channel changes nothing. Answers the channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ArchiveChannel {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel> {
+    let channel = load_visible(cx, input.channel_id)?;
+    if channel.archived {
+        return Ok(channel);
+    }
+    let now = cx.now();
+    cx.emit(Place::channel(channel.id), &ChannelArchived { channel_id: channel.id })?;
+    set_archived(cx, channel, Some(now))
+}
+
+/// Opens an archived channel again. Unarchiving a live channel changes nothing. Answers the channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UnarchiveChannel {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Channel> {
+    let channel = load_visible(cx, input.channel_id)?;
+    if !channel.archived {
+        return Ok(channel);
+    }
+    cx.emit(Place::channel(channel.id), &ChannelUnarchived { channel_id: channel.id })?;
+    set_archived(cx, channel, None)
+}
+
+fn set_archived(cx: &mut Write<'_>, channel: Channel, archived_at: Option<Time>) -> Result<Channel> {
+    cx.execute(1, SET_ARCHIVED, &[&channel.id, &archived_at])?;
+    cx.forget()?;
+    Ok(Channel { archived: archived_at.is_some(), archived_at, ..channel })
+}
+
+const SET_ARCHIVED: &str = "update channels set archived_at = $2 where id = $1";
+
+/// Lists a channel's members, in the order in which they were added. Everybody may see a public channel, member
+/// or not.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListChannelMembers {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Where to read on: `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    /// Rows on a page.
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+fn list_channel_members(cx: &Read<'_>, input: &ListChannelMembers) -> Result<Page<ChannelMember>> {
+    let channel = visible_channel(cx, input.channel_id)?;
+    let rows =
+        cx.query(LIST_MEMBERS, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    Ok(Page::of(rows, input.limit, |member: &ChannelMember| member.lsn))
+}
+
+const LIST_MEMBERS: &str = "
+    select s.channel_id, s.member_id, m.handle, s.added_by, s.added_at, s.lsn
+    from channel_members s join members m on m.id = s.member_id
+    where s.channel_id = $1 and s.lsn > $2
+    order by s.lsn limit $3";
+
+/// Adds a member of the workspace to a channel and answers the membership. Only a member of a private channel
+/// can add others to it. Adding a member twice changes nothing; an archived channel takes no members (409).
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AddChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member to add.
+    member_id: MemberId,
+}
+
+fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<ChannelMember> {
+    let channel = visible_channel(cx, input.channel_id)?;
+    load_member(cx, input.member_id)?;
+    if let Some(member) = find_member(cx, channel.id, input.member_id)? {
+        return Ok(member);
+    }
+    check_not_archived(&channel)?;
+    insert_member(cx, channel.id, input.member_id)?;
+    cx.forget()?;
+    find_member(cx, channel.id, input.member_id)?
+        .ok_or_else(|| Error::internal("a member that was just added to a channel is not there"))
+}
+
+/// Removes a member from a channel, or yourself: that is how to leave. Whoever is removed from a private channel
+/// loses sight of it at once. A member that is not in the channel is not found.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RemoveChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member to remove.
+    member_id: MemberId,
+}
+
+fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Result<RemovedChannelMember> {
+    let channel = visible_channel(cx, input.channel_id)?;
+    let member =
+        find_member(cx, channel.id, input.member_id)?.ok_or_else(|| Error::not_found("channel member"))?;
+    let removed = RemovedChannelMember { channel_id: channel.id, member_id: member.member_id };
+    cx.emit(
+        Place::channel(channel.id).about(removed.member_id),
+        &ChannelMemberRemoved { channel_id: channel.id, member_id: removed.member_id },
+    )?;
+    cx.execute(1, DELETE_MEMBER, &[&channel.id, &removed.member_id])?;
+    cx.forget()?;
+    Ok(removed)
+}
+
+const DELETE_MEMBER: &str = "delete from channel_members where channel_id = $1 and member_id = $2";
+
+/// The whole channel, if the caller may see it.
+fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
+    let place = places::visible_channel(cx, id)?;
+    cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))
+}
+
+const LOAD_CHANNEL: &str = "
+    select id, workspace_id, name, topic, private, archived_at, created_by, created_at, lsn
+    from channels where id = $1";
+
+fn find_member(cx: &Read<'_>, channel: ChannelId, member: MemberId) -> Result<Option<ChannelMember>> {
+    cx.one(FIND_MEMBER, &[&channel, &member])
+}
+
+const FIND_MEMBER: &str = "
+    select s.channel_id, s.member_id, m.handle, s.added_by, s.added_at, s.lsn
+    from channel_members s join members m on m.id = s.member_id
+    where s.channel_id = $1 and s.member_id = $2";
+
+/// Adds a member that is not there yet. The caller of this calls `forget`.
+fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
+    let place = Place::channel(channel_id).about(member_id);
+    let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;
+    let (added_by, added_at) = (acting_member(cx.caller()), cx.now());
+    cx.execute(1, INSERT_MEMBER, &[&channel_id, &member_id, &added_by, &added_at, &added.lsn])
+}
+
+const INSERT_MEMBER: &str = "
+    insert into channel_members (channel_id, member_id, added_by, added_at, lsn) values ($1, $2, $3, $4, $5)";
+
+impl FromRow for Channel {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (id, workspace_id, name, topic, private) =
+            (row.take()?, row.take()?, row.take()?, row.take()?, row.take()?);
+        let archived_at: Option<Time> = row.take()?;
+        Ok(Self {
+            id,
+            workspace_id,
+            name,
+            topic,
+            private,
+            archived: archived_at.is_some(),
+            archived_at,
+            created_by: row.take()?,
+            created_at: row.take()?,
+            lsn: row.take()?,
+        })
+    }
+}
+
+impl FromRow for ChannelMember {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self {
+            channel_id: row.take()?,
+            member_id: row.take()?,
+            handle: row.take()?,
+            added_by: row.take()?,
+            added_at: row.take()?,
+            lsn: row.take()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn channel() -> Channel {
+        Channel {
+            id: Uuid::from_u128(1).into(),
+            workspace_id: Uuid::from_u128(2).into(),
+            name: "build".to_owned(),
+            topic: Some("red".to_owned()),
+            private: false,
+            archived: false,
+            archived_at: None,
+            created_by: None,
+            created_at: Time::from_micros(0),
+            lsn: 1,
+        }
+    }
+
+    fn wanted(mut fields: Value) -> UpdateChannel {
+        fields["channel_id"] = json!(Uuid::from_u128(1));
+        serde_json::from_value(fields).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_one_only_if_something_differs() {
+        let mut probe = channel();
+        for nothing in [json!({}), json!({"name": "build", "topic": "red", "private": false})] {
+            assert!(!apply(&mut probe, &wanted(nothing)));
+        }
+        assert!(apply(&mut probe, &wanted(json!({"topic": null}))));
+        assert_eq!((probe.name.as_str(), &probe.topic, probe.private), ("build", &None, false));
+        assert!(apply(&mut probe, &wanted(json!({"name": "release", "private": true}))));
+        assert_eq!((probe.name.as_str(), probe.private), ("release", true));
+    }
+
+    #[test]
+    fn creator_and_caller_keep_a_channel_that_becomes_private() {
+        let (a, b) = (MemberId::from(Uuid::from_u128(1)), MemberId::from(Uuid::from_u128(2)));
+        let cases = [
+            (Some(a), Some(b), vec![a, b]),
+            (Some(a), Some(a), vec![a]),
+            (None, Some(b), vec![b]),
+            (Some(a), None, vec![a]),
+            (None, None, vec![]),
+        ];
+        for (creator, caller, kept) in cases {
+            assert_eq!(keepers(creator, caller).collect::<Vec<_>>(), kept);
+        }
+    }
+}

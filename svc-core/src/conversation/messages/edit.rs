@@ -1,0 +1,219 @@
+//! Editing, and what a message said before. Every edit is sealed under the message's own key, with a fresh nonce
+//! and bound to its number, so that withdrawing the message takes the earlier texts along.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::words::{self, Metadata, Words};
+use super::{Message, Stored, damaged, visible_message};
+use crate::Result;
+use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::error::Error;
+use crate::id::{MemberId, MessageId};
+use crate::limits::MESSAGE_MAX;
+use crate::log::event::Event;
+use crate::op::{Caller, Read, Write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Row};
+use crate::text::{Change, Patch, Text};
+use crate::time::Time;
+
+/// What a message said before one of its edits.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct EarlierText {
+    /// The message.
+    message_id: MessageId,
+    /// The number of the text: 0 as posted, then counting up.
+    edit: i64,
+    /// When it was written.
+    written_at: Time,
+    /// What it said; blank once the message is withdrawn.
+    body: String,
+    /// What was attached; empty once the message is withdrawn.
+    metadata: Metadata,
+    /// The position, in the workspace's log, of the edit that replaced it.
+    lsn: i64,
+}
+
+/// A message was edited by its author. Its words are sealed under the message's key.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MessageEdited {
+    /// The message.
+    message_id: MessageId,
+    /// The number of the edit, from 1.
+    edit: i64,
+    /// The sealed words after the edit, base64.
+    sealed: String,
+}
+
+impl Event for MessageEdited {
+    const KIND: &'static str = "MessageEdited";
+}
+
+/// Changes a message of your own and answers it as it is now. Absent fields keep their value; an edit that changes
+/// nothing leaves no trace. The earlier text stays readable in `list_message_edits`. Nobody can edit another's
+/// message (403); a withdrawn message, and one in an archived channel, cannot be edited (409).
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EditMessage {
+    /// The message.
+    message_id: MessageId,
+    /// What it says from now on.
+    #[serde(default)]
+    body: Change<Text<1, MESSAGE_MAX>>,
+    /// Replaces the metadata as a whole; null empties it.
+    #[serde(default)]
+    metadata: Patch<Metadata>,
+}
+
+pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Message> {
+    let mut stored = visible_message(cx, input.message_id)?;
+    check_author(cx.caller(), stored.author_id)?;
+    if stored.withdrawn {
+        return Err(Error::wrong_state("the message is withdrawn and cannot be edited; post a new one"));
+    }
+    check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
+    let before = stored.words(cx.sealer())?;
+    let after = edited(before.clone(), input);
+    if after == before {
+        return Ok(stored.saying(before));
+    }
+    let edit = stored.edits.saturating_add(1);
+    let key = stored.key(cx.sealer())?;
+    let sealed = words::seal(cx.sealer(), &key, stored.id, edit, &after.body, &after.metadata)?;
+    let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64 };
+    let lsn = cx.emit(stored.place(), &event)?.lsn;
+    let now = cx.now();
+    cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
+    cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes])?;
+    stored.edits = edit;
+    stored.edited_at = Some(now);
+    Ok(stored.saying(after))
+}
+
+const KEEP_EARLIER: &str = "
+    insert into message_edits (message_id, edit, written_at, sealed, lsn)
+    select id, edits, coalesce(edited_at, posted_at), sealed, cast($2 as bigint) from messages where id = $1";
+
+const UPDATE_MESSAGE: &str = "update messages set edits = $2, edited_at = $3, sealed = $4 where id = $1";
+
+/// Only the author edits, whatever anybody else may do.
+fn check_author(caller: &Caller, author: MemberId) -> Result<()> {
+    if caller.is_member() && caller.member_id == author {
+        return Ok(());
+    }
+    Err(Error::forbidden("only its author can edit a message"))
+}
+
+fn edited(mut words: Words, wanted: &EditMessage) -> Words {
+    if let Some(body) = wanted.body.get() {
+        words.body = body.to_string();
+    }
+    match &wanted.metadata {
+        Patch::Keep => {}
+        Patch::Clear => words.metadata = Metadata::new(),
+        Patch::Set(metadata) => words.metadata = metadata.clone(),
+    }
+    words
+}
+
+/// Lists what a message said before its edits, oldest first; the present text is that of `get_message`. A message
+/// that was never edited has none. Once it is withdrawn, the earlier texts are blank too.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListMessageEdits {
+    /// The message.
+    message_id: MessageId,
+    /// Where to read on: `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    /// Rows on a page.
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+pub(super) fn list_message_edits(cx: &Read<'_>, input: &ListMessageEdits) -> Result<Page<EarlierText>> {
+    let message = visible_message(cx, input.message_id)?;
+    let rows: Vec<StoredEdit> =
+        cx.query(LIST_EDITS, &[&message.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let page = Page::of(rows, input.limit, |row| row.lsn);
+    let items = page.items.into_iter().map(|row| row.open(cx, &message)).collect::<Result<_>>()?;
+    Ok(Page { items, next_cursor: page.next_cursor })
+}
+
+const LIST_EDITS: &str = "
+    select edit, written_at, sealed, lsn from message_edits
+    where message_id = $1 and lsn > $2
+    order by lsn limit $3";
+
+struct StoredEdit {
+    edit: i64,
+    written_at: Time,
+    sealed: Option<Vec<u8>>,
+    lsn: i64,
+}
+
+impl StoredEdit {
+    fn open(self, cx: &Read<'_>, message: &Stored) -> Result<EarlierText> {
+        let words = if message.withdrawn {
+            Words::default()
+        } else {
+            let sealed = self.sealed.as_deref().ok_or_else(|| damaged(message.id, "earlier text"))?;
+            words::open(cx.sealer(), &message.key(cx.sealer())?, message.id, self.edit, sealed)?
+        };
+        Ok(EarlierText {
+            message_id: message.id,
+            edit: self.edit,
+            written_at: self.written_at,
+            body: words.body,
+            metadata: words.metadata,
+            lsn: self.lsn,
+        })
+    }
+}
+
+impl FromRow for StoredEdit {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self { edit: row.take()?, written_at: row.take()?, sealed: row.take()?, lsn: row.take()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::capability::Capabilities;
+    use crate::id::WorkspaceId;
+
+    fn wanted(mut fields: Value) -> EditMessage {
+        fields["message_id"] = json!(Uuid::from_u128(1));
+        serde_json::from_value(fields).unwrap()
+    }
+
+    #[test]
+    fn an_edit_changes_what_it_names() {
+        let metadata = json!({"a": 1}).as_object().unwrap().clone();
+        let before = Words { body: "old".to_owned(), metadata: metadata.clone() };
+        assert!(edited(before.clone(), &wanted(json!({}))) == before);
+        let body = edited(before.clone(), &wanted(json!({"body": "new"})));
+        assert!(body == Words { body: "new".to_owned(), metadata });
+        let cleared = edited(before.clone(), &wanted(json!({"metadata": null})));
+        assert!(cleared == Words { body: "old".to_owned(), metadata: Metadata::new() });
+        let set = edited(before, &wanted(json!({"metadata": {"b": 2}})));
+        assert_eq!(Value::Object(set.metadata), json!({"b": 2}));
+    }
+
+    #[test]
+    fn only_the_author_edits() {
+        let author = MemberId::from(Uuid::from_u128(1));
+        let mut caller = Caller::instance(WorkspaceId::INSTANCE);
+        assert_eq!(caller.capabilities, Capabilities::all());
+        assert_eq!(check_author(&caller, caller.member_id).unwrap_err().code().status(), 403);
+        caller.token_id = Some(Uuid::from_u128(9).into());
+        assert_eq!(check_author(&caller, author).unwrap_err().code().status(), 403);
+        caller.member_id = author;
+        assert!(check_author(&caller, author).is_ok());
+    }
+}

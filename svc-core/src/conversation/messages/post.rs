@@ -1,0 +1,131 @@
+//! Posting. Words are sealed before the queue, on the caller's side; the function itself only writes. Other
+//! features post through [`seal_post`] and [`post_sealed`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::uri;
+use super::words::{self, Metadata, Sealed};
+use crate::Result;
+use crate::conversation::acting_member;
+use crate::conversation::places::{ThreadPlace, visible_place};
+use crate::error::Error;
+use crate::id::{MemberId, MessageId, ThreadId};
+use crate::limits::MESSAGE_MAX;
+use crate::log::event::{Event, Place};
+use crate::op::{Ambient, Write};
+use crate::text::Text;
+use crate::time::Time;
+
+/// A message that was posted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Posted {
+    /// The message.
+    pub id: MessageId,
+    /// Who posted it: always the caller.
+    pub author_id: MemberId,
+    /// When it was posted.
+    pub posted_at: Time,
+    /// Its address for citations.
+    pub uri: String,
+    /// The position of its posting in the workspace's log.
+    pub lsn: i64,
+}
+
+/// A message was posted. Its words are sealed; members read them with `get_message`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MessagePosted {
+    /// The message.
+    message_id: MessageId,
+    /// Who posted it.
+    author_id: MemberId,
+    /// The sealed words, base64.
+    sealed: String,
+}
+
+impl Event for MessagePosted {
+    const KIND: &'static str = "MessagePosted";
+}
+
+/// Posts a message in a thread, as yourself, and answers its id. An archived channel takes none (409). Nobody but
+/// you can edit it; `delete_message` withdraws it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PostMessage {
+    /// The thread.
+    thread_id: ThreadId,
+    /// What to say. Markdown is welcome.
+    body: Text<1, MESSAGE_MAX>,
+    /// Any JSON object, at most 256 KiB, for programs. `artifacts` is a list of SHA-256 sums of artifacts,
+    /// `citations` a list of {uri, content_hash}; integers beyond 2^53 are refused: send them as strings.
+    #[serde(default)]
+    metadata: Option<Metadata>,
+}
+
+/// A message that is ready to be posted: its id is drawn, its words are sealed under a key of their own.
+pub(crate) struct SealedPost {
+    message_id: MessageId,
+    wrapped: Vec<u8>,
+    words: Sealed,
+}
+
+/// Seals a message before the queue. `metadata` is an object.
+pub(crate) fn seal_post(ambient: &Ambient, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
+    let metadata = metadata.as_object().ok_or_else(|| Error::malformed("`metadata`: expected an object"))?;
+    seal_words(ambient, now, body, metadata)
+}
+
+fn seal_words(ambient: &Ambient, now: Time, body: &str, metadata: &Metadata) -> Result<SealedPost> {
+    let message_id = ambient.entropy.id(now)?;
+    let key = ambient.sealer.new_key()?;
+    Ok(SealedPost {
+        message_id,
+        wrapped: ambient.sealer.wrap(message_id, &key)?,
+        words: words::seal(&ambient.sealer, &key, message_id, 0, body, metadata)?,
+    })
+}
+
+pub(super) fn seal_input(input: &PostMessage, ambient: &Ambient, now: Time) -> Result<SealedPost> {
+    let nothing = Metadata::new();
+    seal_words(ambient, now, &input.body, input.metadata.as_ref().unwrap_or(&nothing))
+}
+
+pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &SealedPost) -> Result<Posted> {
+    let place = visible_place(cx, input.thread_id)?;
+    place.check_not_archived()?;
+    post_sealed(cx, &place, post)
+}
+
+/// Posts a sealed message as the caller. Whether the channel takes messages is for the caller of this to ask.
+pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &SealedPost) -> Result<Posted> {
+    let author_id = acting_member(cx.caller())
+        .ok_or_else(|| Error::forbidden("a message needs an author: call with a member's token"))?;
+    let (id, posted_at) = (post.message_id, cx.now());
+    let event = MessagePosted { message_id: id, author_id, sealed: post.words.base64.clone() };
+    let event_place = Place::thread(place.channel_id, place.thread_id).about(author_id);
+    let lsn = cx.emit(event_place, &event)?.lsn;
+    cx.execute(
+        1,
+        INSERT_MESSAGE,
+        &[
+            &id,
+            &place.workspace_id,
+            &place.channel_id,
+            &place.thread_id,
+            &author_id,
+            &posted_at,
+            &post.words.bytes,
+            &lsn,
+        ],
+    )?;
+    cx.execute(1, INSERT_KEY, &[&id, &post.wrapped])?;
+    let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
+    Ok(Posted { id, author_id, posted_at, uri, lsn })
+}
+
+const INSERT_MESSAGE: &str = "
+    insert into messages (id, workspace_id, channel_id, thread_id, author_id, posted_at, edits, sealed, lsn)
+    values ($1, $2, $3, $4, $5, $6, 0, $7, $8)";
+
+const INSERT_KEY: &str = "insert into message_keys (message_id, wrapped) values ($1, $2)";

@@ -1,0 +1,161 @@
+//! What is sealed of a message: its words, as one canonical JSON text of body and metadata. This file knows the
+//! text's form, its limits, and how it is sealed and opened; it touches no database.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::Result;
+use crate::error::Error;
+use crate::id::MessageId;
+use crate::limits::JSON_MAX_BYTES;
+use crate::log::canonical;
+use crate::log::chain::parse_hash;
+use crate::log::seal::{MessageKey, Sealer};
+
+/// The name under which the words are sealed; part of the associated data.
+const FIELD: &str = "words";
+
+/// A message's metadata: any JSON object.
+pub(super) type Metadata = Map<String, Value>;
+
+/// What a message says. Deliberately without Debug: words do not belong in traces.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+pub(super) struct Words {
+    pub body: String,
+    pub metadata: Metadata,
+}
+
+/// Sealed words, as the row and as the event carry them.
+pub(super) struct Sealed {
+    pub bytes: Vec<u8>,
+    pub base64: String,
+}
+
+/// Seals words as edit number `edit` of a message. Refuses metadata that is malformed or too large.
+pub(super) fn seal(
+    sealer: &Sealer,
+    key: &MessageKey,
+    message: MessageId,
+    edit: i64,
+    body: &str,
+    metadata: &Metadata,
+) -> Result<Sealed> {
+    let text = canonical_text(body, metadata)?;
+    let bytes = sealer.seal(key, message, FIELD, edit, text.as_bytes())?;
+    let base64 = STANDARD.encode(&bytes);
+    Ok(Sealed { bytes, base64 })
+}
+
+/// Opens what [`seal`] made.
+pub(super) fn open(
+    sealer: &Sealer,
+    key: &MessageKey,
+    message: MessageId,
+    edit: i64,
+    sealed: &[u8],
+) -> Result<Words> {
+    let text = sealer.open(key, message, FIELD, edit, sealed)?;
+    serde_json::from_slice(&text).map_err(Error::internal)
+}
+
+/// The canonical text of the words, once they are known to be within bounds.
+fn canonical_text(body: &str, metadata: &Metadata) -> Result<String> {
+    check_known_members(metadata)?;
+    let metadata = canonical::to_string(metadata)?;
+    if metadata.len() > JSON_MAX_BYTES {
+        return Err(Error::malformed(format!(
+            "`metadata`: {} bytes as canonical JSON, at most {JSON_MAX_BYTES} are taken",
+            metadata.len()
+        )));
+    }
+    let body = canonical::to_string(&body)?;
+    Ok(format!("{{\"body\":{body},\"metadata\":{metadata}}}"))
+}
+
+/// Checks the members that the service itself reads; all others are the caller's own affair.
+fn check_known_members(metadata: &Metadata) -> Result<()> {
+    if let Some(artifacts) = metadata.get("artifacts") {
+        let fits = artifacts.as_array().is_some_and(|shas| shas.iter().all(is_sha));
+        if !fits {
+            return Err(Error::malformed(
+                "`metadata.artifacts`: expected a list of SHA-256 sums of 64 hex digits",
+            ));
+        }
+    }
+    if let Some(citations) = metadata.get("citations") {
+        let fits = citations.as_array().is_some_and(|citations| citations.iter().all(is_citation));
+        if !fits {
+            return Err(Error::malformed(
+                "`metadata.citations`: expected a list of {\"uri\", \"content_hash\"}, with a uri that is not \
+                 empty and a hash of the form sha256:<64 hex digits>",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_sha(value: &Value) -> bool {
+    let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    value.as_str().is_some_and(|text| text.len() == 64 && text.bytes().all(digit))
+}
+
+fn is_citation(value: &Value) -> bool {
+    let text = |name| value.get(name).and_then(Value::as_str);
+    text("uri").is_some_and(|uri| !uri.trim().is_empty())
+        && text("content_hash").is_some_and(|hash| parse_hash(hash).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::entropy::Entropy;
+
+    fn object(value: Value) -> Metadata {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn words_are_canonical_and_open_again() {
+        let metadata = object(json!({"z": 1, "a": {"ö": [true, null]}}));
+        let text = canonical_text("say \"hi\"\n", &metadata).unwrap();
+        let parsed: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json_canonicalizer::to_string(&parsed).unwrap(), text);
+
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
+        let sealed = seal(&sealer, &key, id, 2, "say \"hi\"\n", &metadata).unwrap();
+        let words = open(&sealer, &key, id, 2, &sealed.bytes).unwrap();
+        assert!(words == Words { body: "say \"hi\"\n".to_owned(), metadata });
+        assert!(open(&sealer, &key, id, 1, &sealed.bytes).is_err());
+        assert_eq!(STANDARD.decode(&sealed.base64).unwrap(), sealed.bytes);
+        assert!(!sealed.bytes.windows(3).any(|part| part == b"say"));
+    }
+
+    #[test]
+    fn metadata_has_limits() {
+        let long = "x".repeat(JSON_MAX_BYTES);
+        for refused in [
+            json!({"n": 9_007_199_254_740_993_u64}),
+            json!({"long": long}),
+            json!({"artifacts": "ab"}),
+            json!({"artifacts": ["AB".repeat(32)]}),
+            json!({"citations": [{"uri": "", "content_hash": format!("sha256:{}", "0".repeat(64))}]}),
+            json!({"citations": [{"uri": "svc:event/1", "content_hash": "sha256:12"}]}),
+            json!({"citations": [{"uri": "svc:event/1"}]}),
+        ] {
+            let error = canonical_text("b", &object(refused)).unwrap_err();
+            assert_eq!(error.code().status(), 400);
+        }
+        let fine = json!({
+            "artifacts": ["ab".repeat(32)],
+            "citations": [{"uri": "svc:event/1", "content_hash": format!("sha256:{}", "0".repeat(64))}],
+            "anything": {"else": 1.5},
+        });
+        assert!(canonical_text("b", &object(fine)).is_ok());
+    }
+}

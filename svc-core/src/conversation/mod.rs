@@ -1,0 +1,16 @@
+//! Conversation: channels, who may see what happens in them, and the messages of their threads. Everything with
+//! a place in the workspace asks [`places`] for it; what the caller may not see is not there. Tasks and their
+//! states belong to coordination.
+
+pub(crate) mod channels;
+pub(crate) mod messages;
+pub(crate) mod places;
+pub(crate) mod scrub;
+
+use crate::id::MemberId;
+use crate::op::Caller;
+
+/// The member who acts; none when the service itself does.
+fn acting_member(caller: &Caller) -> Option<MemberId> {
+    caller.is_member().then_some(caller.member_id)
+}

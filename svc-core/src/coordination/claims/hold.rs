@@ -1,0 +1,298 @@
+//! Holding a claim: reading it, acknowledging and renewing it, giving the thread back or to another member.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::super::threads::{Thread, visible_thread};
+use super::next::{check_skills, not_claimable};
+use super::{ClaimEnd, ClaimedThread, Held, LeaseSecs, check_holder, end_claim, hand_over, lease_end, live};
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::conversation::places;
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
+use crate::identity::members;
+use crate::log::event::Event;
+use crate::op::{Operation, Read, Write, destructive, idempotent, read, write};
+use crate::store::{FromRow, Row};
+use crate::time::Time;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        read("get_claim", get_claim).quick()
+            .title("Read a thread's claim")
+            .get("/threads/{thread_id}/claim")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"thread_id": w.claimed_thread_id})),
+        idempotent("acknowledge_claim", acknowledge_claim)
+            .title("Acknowledge a claim")
+            .post("/threads/{thread_id}/claim/acknowledge")
+            .needs(&[ThreadTransition])
+            .example(|w| json!({"thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id})),
+        idempotent("renew_claim", renew_claim)
+            .title("Renew a claim")
+            .post("/threads/{thread_id}/claim/renew")
+            .needs(&[ThreadTransition])
+            .example(|w| {
+                json!({"thread_id": w.claimed_thread_id, "lease_secs": 1800, "claim_lease_id": w.lease_id})
+            }),
+        destructive("release_claim", release_claim)
+            .title("Release a claim")
+            .post("/threads/{thread_id}/claim/release")
+            .needs(&[ThreadTransition])
+            .example(|w| json!({"thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id})),
+        write("hand_off_claim", hand_off_claim)
+            .title("Hand a claim to another member")
+            .post("/threads/{thread_id}/claim/hand-off")
+            .needs(&[ThreadTransition])
+            .example(|w| {
+                json!({
+                    "thread_id": w.claimed_thread_id, "to_member_id": w.agent_id, "claim_lease_id": w.lease_id,
+                    "lease_secs": 900,
+                })
+            }),
+    ]
+}
+
+/// A live claim.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Claim {
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The channel it stands in.
+    pub channel_id: ChannelId,
+    /// What is to be done, in a line.
+    pub title: String,
+    /// The member who holds the claim.
+    pub holder: MemberId,
+    /// The fencing id of the claim.
+    pub claim_lease_id: LeaseId,
+    /// When the claim lapses unless it is renewed.
+    pub lease_expires_at: Time,
+    /// When the holder acknowledged the claim; null until then.
+    pub acknowledged_at: Option<Time>,
+}
+
+impl Claim {
+    fn of(thread: Thread, held: Held) -> Self {
+        Self {
+            thread_id: thread.id,
+            channel_id: thread.channel_id,
+            title: thread.title,
+            holder: held.holder,
+            claim_lease_id: held.lease_id,
+            lease_expires_at: held.until,
+            acknowledged_at: thread.acknowledged_at,
+        }
+    }
+}
+
+impl FromRow for Claim {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self {
+            thread_id: row.take()?,
+            channel_id: row.take()?,
+            title: row.take()?,
+            holder: row.take()?,
+            claim_lease_id: row.take()?,
+            lease_expires_at: row.take()?,
+            acknowledged_at: row.take()?,
+        })
+    }
+}
+
+/// A thread that is not finished. On a finished one there is no claim to find: its claim ended when it closed.
+fn unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
+    let thread = visible_thread(cx, id)?;
+    if thread.state.is_finished() { Err(Error::not_found("claim")) } else { Ok(thread) }
+}
+
+/// Reads the live claim on a thread: who holds it, under which lease and until when. 404 when there is none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetClaim {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
+    let thread = unfinished_thread(cx, input.thread_id)?;
+    let held = live(&thread, cx.now()).ok_or_else(|| Error::not_found("claim"))?;
+    Ok(Claim::of(thread, held))
+}
+
+/// The claim that the caller holds and acts under.
+fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<Held> {
+    check_holder(cx, thread, named)?;
+    Held::of(thread).ok_or_else(|| Error::internal("a claim that is held is nowhere"))
+}
+
+/// The holder of a claim confirmed that it works on the thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ClaimAcknowledged {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who holds the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+}
+
+impl Event for ClaimAcknowledged {
+    const KIND: &'static str = "ClaimAcknowledged";
+}
+
+/// Confirms that you have taken up the thread whose claim you hold, so that nobody is told that you have not.
+/// Answers the claim, also when it was acknowledged before. 404 when the thread is finished; 409 `claim-not-held`
+/// when you do not hold the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AcknowledgeClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    claim_lease_id: Option<LeaseId>,
+}
+
+fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Claim> {
+    let mut thread = unfinished_thread(cx, input.thread_id)?;
+    let held = own_claim(cx, &thread, input.claim_lease_id)?;
+    if thread.acknowledged_at.is_none() {
+        let now = cx.now();
+        cx.execute(1, ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
+        let acknowledged =
+            ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
+        cx.emit(thread.place().about(held.holder), &acknowledged)?;
+        thread.acknowledged_at = Some(now);
+    }
+    Ok(Claim::of(thread, held))
+}
+
+const ACKNOWLEDGE: &str = "
+    update threads set acknowledged_at = $3, acknowledge_by = null where id = $1 and claim_lease_id = $2";
+
+/// The lease of a claim was set anew.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ClaimRenewed {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who holds the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim, which stays the same.
+    claim_lease_id: LeaseId,
+    /// When the claim lapses from now on.
+    expires_at: Time,
+}
+
+impl Event for ClaimRenewed {
+    const KIND: &'static str = "ClaimRenewed";
+}
+
+/// Lets the lease of the claim that you hold begin anew: it ends `lease_secs` from now. Answers the claim. 404
+/// when the thread is finished, as after a cancel: stop working on it; 409 `claim-not-held` when you do not hold
+/// the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RenewClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    /// How long the claim lasts from now on, in seconds; 600 unless the operator or you say otherwise.
+    lease_secs: Option<LeaseSecs>,
+    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    claim_lease_id: Option<LeaseId>,
+}
+
+fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
+    let thread = unfinished_thread(cx, input.thread_id)?;
+    let held = own_claim(cx, &thread, input.claim_lease_id)?;
+    let renewed = Held { until: lease_end(cx, input.lease_secs), ..held };
+    if renewed != held {
+        cx.execute(1, RENEW, &[&thread.id, &held.lease_id, &renewed.until])?;
+        let event = ClaimRenewed {
+            thread_id: thread.id,
+            member_id: held.holder,
+            claim_lease_id: held.lease_id,
+            expires_at: renewed.until,
+        };
+        cx.emit(thread.place().about(held.holder), &event)?;
+    }
+    Ok(Claim::of(thread, renewed))
+}
+
+const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
+
+/// Gives back the thread whose claim you hold: somebody else can claim it at once. Answers the thread. 409
+/// `claim-not-held` when you do not hold the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no
+/// longer current, as after a release.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReleaseClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The lease id that you were given with the claim.
+    claim_lease_id: LeaseId,
+}
+
+fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    check_holder(cx, &thread, Some(input.claim_lease_id))?;
+    end_claim(cx, &thread, ClaimEnd::Released)?;
+    thread.assignee_id = None;
+    thread.claim_lease_id = None;
+    thread.assignment_expires_at = None;
+    thread.acknowledged_at = None;
+    Ok(thread)
+}
+
+/// Gives the thread whose claim you hold to another member, who must have the required skills and see the channel.
+/// The new holder has a claim of its own with a fresh lease id and is to acknowledge it; your lease id is worth
+/// nothing from then on. Answers the thread with its new claim and a `pin` to the event that made it. 409
+/// `not-claimable` with a `reason` when that member cannot hold the thread (`member`, `frozen`, `missing-skills`,
+/// `channel`) or holds it already (`claimed`); 409 `claim-not-held` when you do not hold the claim; 409
+/// `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HandOffClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who is to hold it.
+    to_member_id: MemberId,
+    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    claim_lease_id: Option<LeaseId>,
+    /// How long the new claim lasts without renewal, in seconds; 600 unless the operator or you say otherwise.
+    lease_secs: Option<LeaseSecs>,
+}
+
+fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    check_holder(cx, &thread, input.claim_lease_id)?;
+    check_receiver(cx, &thread, input.to_member_id)?;
+    hand_over(cx, thread, input.to_member_id, input.lease_secs)
+}
+
+/// Refuses a member who could not have claimed the thread itself.
+fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
+    if thread.assignee_id == Some(to) {
+        return Err(not_claimable("claimed", "the member holds the claim already"));
+    }
+    let member = members::load_member(cx, to).map_err(as_unfit)?;
+    if member.frozen || !member.active {
+        return Err(not_claimable("frozen", "the member is frozen or deactivated"));
+    }
+    check_skills(thread, &member.skills, "the member lacks skills that it requires")?;
+    if places::channel_visible_to(cx, thread.channel_id, to)? {
+        Ok(())
+    } else {
+        Err(not_claimable("channel", "the member may not see its channel: add the member first"))
+    }
+}
+
+/// A member of another workspace is none of this one.
+fn as_unfit(error: Error) -> Error {
+    if error.code() == Code::NotFound {
+        not_claimable("member", "the workspace has no such member")
+    } else {
+        error
+    }
+}

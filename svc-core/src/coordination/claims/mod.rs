@@ -1,0 +1,416 @@
+//! Claims: who works on a thread, under a lease and a fencing id that is fresh whenever the thread changes hands.
+//! A claim is held by one member at a time; it is live until it is ended or its lease lapses, and a lapsed one
+//! counts for nothing even before the reaper has come by. This file has what a claim is, who may act under it,
+//! and how it begins, changes hands and ends; the operations are in the files below. A claim is independent of
+//! the thread's state, except that a finished thread has none.
+
+mod hold;
+mod lists;
+mod next;
+
+pub(super) use next::{WaitSecs, patience};
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+
+use super::threads::Thread;
+use crate::Result;
+use crate::error::{Code, Error};
+use crate::id::{LeaseId, MemberId, ThreadId};
+use crate::limits::{LEASE_MAX_SECS, LEASE_MIN_SECS};
+use crate::log::event::{Event, EventKind};
+use crate::op::{Feature, Read, Write};
+use crate::text::Count;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    let rows = [next::operations(), hold::operations(), lists::operations()];
+    Feature::new().operations("claims", rows.into_iter().flatten().collect()).events(vec![
+        EventKind::of::<ThreadAssignmentChanged>(),
+        EventKind::of::<hold::ClaimAcknowledged>(),
+        EventKind::of::<hold::ClaimRenewed>(),
+        EventKind::of::<ClaimExpired>(),
+    ])
+}
+
+/// The length of a lease, in seconds.
+type LeaseSecs = Count<LEASE_MIN_SECS, LEASE_MAX_SECS>;
+
+/// The claim that stands in a thread's row, live or lapsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    holder: MemberId,
+    lease_id: LeaseId,
+    until: Time,
+}
+
+impl Held {
+    fn of(thread: &Thread) -> Option<Self> {
+        let (holder, lease_id) = (thread.assignee_id?, thread.claim_lease_id?);
+        Some(Self { holder, lease_id, until: thread.assignment_expires_at? })
+    }
+
+    fn is_live(&self, now: Time) -> bool {
+        now < self.until
+    }
+}
+
+/// The live claim on a thread.
+fn live(thread: &Thread, now: Time) -> Option<Held> {
+    Held::of(thread).filter(|held| held.is_live(now))
+}
+
+/// Refuses a caller who does not hold the live claim on `thread`, or who names a lease that is over.
+pub(super) fn check_holder(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<()> {
+    fence(Held::of(thread), cx.caller().member_id, named, cx.now())
+}
+
+/// The rule of everything that only a holder may do. The lease id is a fence and no credential: it says on which
+/// claim the caller believes to act, and whoever names it must be that claim's holder as well.
+fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time) -> Result<()> {
+    let Some(held) = held else {
+        return Err(if named.is_some() {
+            stale("that claim is over")
+        } else {
+            not_held("nobody holds a claim")
+        });
+    };
+    if named.is_some_and(|lease| lease != held.lease_id) {
+        return Err(stale("another claim is live"));
+    }
+    if named.is_none() && held.holder != caller {
+        return Err(not_held("another member holds the claim"));
+    }
+    if !held.is_live(now) {
+        return Err(stale("the claim's lease has lapsed"));
+    }
+    if held.holder != caller {
+        return Err(not_held("another member holds the claim"));
+    }
+    Ok(())
+}
+
+fn stale(why: &str) -> Error {
+    Error::new(Code::StaleClaim, format!("{why}: stop working on the thread, or claim it anew"))
+}
+
+fn not_held(why: &str) -> Error {
+    Error::new(Code::ClaimNotHeld, format!("{why} on this thread: claim it first"))
+}
+
+/// The reference of a claim to the event that made it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Pin {
+    /// The event, as `svc:event/{id}`: the ThreadAssignmentChanged in the workspace's log.
+    uri: String,
+    /// The event's hash, as `sha256:{hex}`.
+    content_hash: String,
+}
+
+/// A thread that was just claimed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ClaimedThread {
+    #[serde(flatten)]
+    thread: Thread,
+    /// The event that made the claim.
+    pin: Pin,
+}
+
+/// What a request for the next thread answers: a claimed thread, or an empty object.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Claimed {
+    Thread(Box<ClaimedThread>),
+    Nothing {},
+}
+
+impl JsonSchema for Claimed {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Claimed".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = ClaimedThread::json_schema(generator);
+        schema.remove("required");
+        schema.insert(
+            "description".to_owned(),
+            "The claimed thread; `{}` when there is nothing to claim.".into(),
+        );
+        schema
+    }
+}
+
+/// Why a thread has another holder, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Reason {
+    Claimed,
+    HandedOff,
+    Released,
+    Result,
+    Closed,
+    Cancelled,
+    Expired,
+}
+
+/// How a claim ends without another holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimEnd {
+    /// The holder gave the thread back.
+    Released,
+    /// The holder set the thread's result.
+    Result,
+    /// The thread was closed.
+    Closed,
+    /// The thread was cancelled.
+    Cancelled,
+    /// The lease lapsed.
+    Expired,
+}
+
+impl From<ClaimEnd> for Reason {
+    fn from(end: ClaimEnd) -> Self {
+        match end {
+            ClaimEnd::Released => Self::Released,
+            ClaimEnd::Result => Self::Result,
+            ClaimEnd::Closed => Self::Closed,
+            ClaimEnd::Cancelled => Self::Cancelled,
+            ClaimEnd::Expired => Self::Expired,
+        }
+    }
+}
+
+/// A thread got a holder, changed hands or lost its holder.
+#[derive(Serialize, JsonSchema)]
+struct ThreadAssignmentChanged {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The holder from now on; null when there is none.
+    assignee_id: Option<MemberId>,
+    /// The holder until now; null when there was none.
+    previous_assignee_id: Option<MemberId>,
+    /// The fencing id of the new claim; null when there is none.
+    claim_lease_id: Option<LeaseId>,
+    /// When the new claim lapses unless it is renewed; null when there is none.
+    expires_at: Option<Time>,
+    /// What made the difference.
+    reason: Reason,
+}
+
+impl Event for ThreadAssignmentChanged {
+    const KIND: &'static str = "ThreadAssignmentChanged";
+}
+
+/// The lease of a claim lapsed, and the claim ended.
+#[derive(Serialize, JsonSchema)]
+struct ClaimExpired {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who held the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+    /// When the lease lapsed.
+    expired_at: Time,
+}
+
+impl Event for ClaimExpired {
+    const KIND: &'static str = "ClaimExpired";
+}
+
+/// What a new claim is made of.
+struct Terms {
+    holder: MemberId,
+    lease_id: LeaseId,
+    until: Time,
+    acknowledge_by: Option<Time>,
+}
+
+impl Terms {
+    fn new(cx: &Write<'_>, holder: MemberId, lease: Option<LeaseSecs>) -> Result<Self> {
+        let until = lease_end(cx, lease);
+        let acknowledge_by = cx.settings().ack_timeout.map(|patience| cx.now().plus(patience));
+        Ok(Self { holder, lease_id: cx.new_id()?, until, acknowledge_by })
+    }
+}
+
+/// When a lease that begins now ends.
+fn lease_end(cx: &Read<'_>, lease: Option<LeaseSecs>) -> Time {
+    let length = lease.map(|secs| Duration::from_secs(secs.get().unsigned_abs()));
+    cx.now().plus(length.unwrap_or(cx.settings().lease_default))
+}
+
+/// Gives an unclaimed thread that may be claimed to `holder`. It leaves the ready queue by the projector.
+fn begin(
+    cx: &mut Write<'_>,
+    thread: Thread,
+    holder: MemberId,
+    lease: Option<LeaseSecs>,
+) -> Result<ClaimedThread> {
+    let (now, terms) = (cx.now(), Terms::new(cx, holder, lease)?);
+    cx.execute(1, BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
+    assigned(cx, thread, &terms, Reason::Claimed)
+}
+
+const BEGIN: &str = "
+    update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4, assignment_expires_at = $5,
+        acknowledged_at = null, acknowledge_by = $6
+    where id = $1 and assignee_id is null";
+
+/// Gives a thread with a live claim to another holder, who starts a claim of its own.
+fn hand_over(
+    cx: &mut Write<'_>,
+    thread: Thread,
+    to: MemberId,
+    lease: Option<LeaseSecs>,
+) -> Result<ClaimedThread> {
+    let (now, terms) = (cx.now(), Terms::new(cx, to, lease)?);
+    let old = thread.claim_lease_id;
+    cx.execute(
+        1,
+        HAND_OVER,
+        &[&thread.id, &to, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by, &old],
+    )?;
+    assigned(cx, thread, &terms, Reason::HandedOff)
+}
+
+const HAND_OVER: &str = "
+    update threads set worked_micros = worked_micros + ($4 - claimed_at), assignee_id = $2, claim_lease_id = $3,
+        claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
+    where id = $1 and claim_lease_id = $7";
+
+/// Says that the thread has a new holder, and answers it as it is now.
+fn assigned(cx: &mut Write<'_>, mut thread: Thread, terms: &Terms, reason: Reason) -> Result<ClaimedThread> {
+    let changed = ThreadAssignmentChanged {
+        thread_id: thread.id,
+        assignee_id: Some(terms.holder),
+        previous_assignee_id: thread.assignee_id,
+        claim_lease_id: Some(terms.lease_id),
+        expires_at: Some(terms.until),
+        reason,
+    };
+    let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
+    thread.assignee_id = Some(terms.holder);
+    thread.claim_lease_id = Some(terms.lease_id);
+    thread.assignment_expires_at = Some(terms.until);
+    thread.acknowledged_at = None;
+    Ok(ClaimedThread { thread, pin: Pin { uri: recorded.uri(), content_hash: recorded.content_hash() } })
+}
+
+/// Ends the claim that stands in a thread's row, if there is one, and charges the time that was worked under it.
+/// `thread` is the row as it was read in this transaction.
+pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
+    let Some(held) = Held::of(thread) else { return Ok(()) };
+    // Nobody worked under the claim after its lease had lapsed, however late that is noticed.
+    let worked_until = cx.now().min(held.until);
+    cx.execute(1, END, &[&thread.id, &held.lease_id, &worked_until])?;
+    let changed = ThreadAssignmentChanged {
+        thread_id: thread.id,
+        assignee_id: None,
+        previous_assignee_id: Some(held.holder),
+        claim_lease_id: None,
+        expires_at: None,
+        reason: end.into(),
+    };
+    cx.emit(thread.place().about(held.holder), &changed)?;
+    Ok(())
+}
+
+const END: &str = "
+    update threads set worked_micros = worked_micros + ($3 - claimed_at), assignee_id = null, claim_lease_id = null,
+        claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null
+    where id = $1 and claim_lease_id = $2";
+
+/// Ends the claim on a thread whose lease has lapsed.
+pub(super) fn expire(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+    let Some(held) = Held::of(thread) else { return Ok(()) };
+    let expired = ClaimExpired {
+        thread_id: thread.id,
+        member_id: held.holder,
+        claim_lease_id: held.lease_id,
+        expired_at: held.until,
+    };
+    cx.emit(thread.place().about(held.holder), &expired)?;
+    end_claim(cx, thread, ClaimEnd::Expired)
+}
+
+/// Whether the claim that stands in a thread's row has lapsed.
+pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
+    Held::of(thread).is_some_and(|held| !held.is_live(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id<T: From<Uuid>>(n: u128) -> T {
+        Uuid::from_u128(n).into()
+    }
+
+    fn at(secs: i64) -> Time {
+        Time::from_micros(secs * 1_000_000)
+    }
+
+    #[test]
+    fn only_the_holder_acts_and_only_under_the_live_claim() {
+        let held = Some(Held { holder: id(1), lease_id: id(10), until: at(100) });
+        let (holder, other): (MemberId, MemberId) = (id(1), id(2));
+        let (live, old): (Option<LeaseId>, Option<LeaseId>) = (Some(id(10)), Some(id(9)));
+        let (before, lapsed) = (at(99), at(100));
+        let (ok, stale, not_held) = (None, Some(Code::StaleClaim), Some(Code::ClaimNotHeld));
+        let table = [
+            (held, holder, None, before, ok),
+            (held, holder, live, before, ok),
+            (held, holder, old, before, stale),
+            (held, holder, None, lapsed, stale),
+            (held, holder, live, lapsed, stale),
+            (held, holder, old, lapsed, stale),
+            (held, other, None, before, not_held),
+            (held, other, live, before, not_held),
+            (held, other, old, before, stale),
+            (held, other, None, lapsed, not_held),
+            (held, other, live, lapsed, stale),
+            (held, other, old, lapsed, stale),
+            (None, holder, None, before, not_held),
+            (None, holder, old, before, stale),
+            (None, other, None, before, not_held),
+            (None, other, old, before, stale),
+        ];
+        for (held, caller, named, now, wanted) in table {
+            let found = fence(held, caller, named, now).err().map(|error| error.code());
+            assert_eq!(found, wanted, "{held:?} {caller} {named:?} {now}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_an_empty_object_and_the_schema_is_an_object() {
+        assert_eq!(serde_json::to_value(Claimed::Nothing {}).unwrap(), json!({}));
+        let schema = schemars::schema_for!(Claimed).to_value();
+        assert_eq!(schema.get("type"), Some(&json!("object")));
+        for absent in ["required", "anyOf", "oneOf", "$ref"] {
+            assert_eq!(schema.get(absent), None, "{absent}");
+        }
+        for property in ["id", "claim_lease_id", "pin"] {
+            assert!(
+                schema.pointer(&format!("/properties/{property}")).is_some_and(Value::is_object),
+                "{property}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_end_says_why() {
+        for (end, wanted) in [(ClaimEnd::Released, "released"), (ClaimEnd::Expired, "expired")] {
+            assert_eq!(serde_json::to_value(Reason::from(end)).unwrap(), json!(wanted));
+        }
+        assert_eq!(serde_json::to_value(Reason::HandedOff).unwrap(), json!("handed_off"));
+    }
+}

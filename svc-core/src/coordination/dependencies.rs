@@ -1,0 +1,358 @@
+//! Dependencies: which threads a thread waits for. A dependency is finished when it is closed (also by a cancel)
+//! or archived. `threads.blocked` is at all times the number of a thread's unfinished dependencies: it is counted
+//! in the transaction of whatever changes it. The graph has no circle, whatever the states of its threads.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::ready;
+use super::threads::{Thread, ThreadState, as_hidden_thread, visible_thread};
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::conversation::places;
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, ThreadId};
+use crate::limits::DEPENDENCIES_MAX;
+use crate::log::event::{Event, EventKind, Place};
+use crate::op::{Feature, Read, Write, destructive, idempotent, read};
+use crate::page::Page;
+use crate::store::{Engine, FromRow, Row};
+use crate::text::Items;
+
+/// The threads that a new thread waits for.
+pub(crate) type DependsOn = Items<ThreadId, DEPENDENCIES_MAX>;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "threads",
+            vec![
+                idempotent("add_thread_dependency", add_thread_dependency)
+                    .title("Make a thread wait for another")
+                    .put("/threads/{thread_id}/dependencies/{depends_on_id}")
+                    .needs(&[ThreadTransition])
+                    .example(|w| json!({"thread_id": w.claimed_thread_id, "depends_on_id": w.thread_id})),
+                destructive("remove_thread_dependency", remove_thread_dependency)
+                    .title("Make a thread no longer wait for another")
+                    .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
+                    .needs(&[ThreadTransition])
+                    .example(|w| json!({"thread_id": w.blocked_thread_id, "depends_on_id": w.thread_id})),
+                read("list_thread_dependencies", list_thread_dependencies)
+                    .title("List what a thread waits for")
+                    .get("/threads/{thread_id}/dependencies")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.blocked_thread_id})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<ThreadDependencyAdded>(),
+            EventKind::of::<ThreadDependencyRemoved>(),
+            EventKind::of::<ThreadReady>(),
+        ])
+}
+
+/// A thread waits for another one from now on.
+#[derive(Serialize, JsonSchema)]
+struct ThreadDependencyAdded {
+    /// The thread that is waited for.
+    depends_on_id: ThreadId,
+}
+
+impl Event for ThreadDependencyAdded {
+    const KIND: &'static str = "ThreadDependencyAdded";
+}
+
+/// A thread no longer waits for another one.
+#[derive(Serialize, JsonSchema)]
+struct ThreadDependencyRemoved {
+    /// The thread that was waited for.
+    depends_on_id: ThreadId,
+}
+
+impl Event for ThreadDependencyRemoved {
+    const KIND: &'static str = "ThreadDependencyRemoved";
+}
+
+/// The last unfinished dependency of a thread is gone: it can be claimed. Not sent when that dependency was
+/// cancelled, although the thread can be claimed then too.
+#[derive(Serialize, JsonSchema)]
+struct ThreadReady {
+    /// The thread that can be claimed.
+    thread_id: ThreadId,
+}
+
+impl Event for ThreadReady {
+    const KIND: &'static str = "ThreadReady";
+}
+
+/// Makes a thread wait for another one: it cannot be claimed until that one is closed or cancelled. Both may stand
+/// in different channels of the workspace. A claim that is held goes on. Answers the waiting thread; 409
+/// `dependency-cycle` when the other one waits for it already, 409 `wrong-state` when it is finished or waits for
+/// too many.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AddThreadDependency {
+    /// The thread that is to wait.
+    thread_id: ThreadId,
+    /// The thread to wait for.
+    depends_on_id: ThreadId,
+}
+
+fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    let awaited = visible_thread(cx, input.depends_on_id)?;
+    let (count, present): (i64, bool) = cx
+        .one(COUNT, &[&thread.id, &awaited.id])?
+        .ok_or_else(|| Error::internal("a count answers one row"))?;
+    if present {
+        return Ok(thread);
+    }
+    thread.check_unfinished()?;
+    if usize::try_from(count).is_ok_and(|count| count >= DEPENDENCIES_MAX) {
+        return Err(Error::wrong_state(format!("a thread waits for at most {DEPENDENCIES_MAX} others")));
+    }
+    check_no_cycle(cx, &thread, &awaited)?;
+    let added = cx.emit(thread.place(), &ThreadDependencyAdded { depends_on_id: awaited.id })?;
+    cx.execute(1, INSERT, &[&thread.id, &awaited.id, &added.lsn])?;
+    if !awaited.state.is_finished() {
+        cx.execute(1, BLOCK_ONE, &[&thread.id])?;
+        thread.blocked = thread.blocked.saturating_add(1);
+    }
+    Ok(thread)
+}
+
+const COUNT: &str = "
+    select count(*), coalesce(max(case when depends_on_id = $2 then 1 else 0 end), 0) = 1
+    from thread_dependencies where thread_id = $1";
+
+const INSERT: &str = "insert into thread_dependencies (thread_id, depends_on_id, lsn) values ($1, $2, $3)";
+
+const BLOCK_ONE: &str = "update threads set blocked = blocked + 1 where id = $1";
+
+fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()> {
+    let refusal = |detail: &'static str| Err(Error::new(Code::DependencyCycle, detail));
+    if thread.id == awaited.id {
+        return refusal("a thread cannot wait for itself");
+    }
+    match cx.one::<(ThreadId,)>(REACHES, &[&awaited.id, &thread.id])? {
+        Some(_) => refusal("the other thread waits for this one already, perhaps through others"),
+        None => Ok(()),
+    }
+}
+
+/// Whether `$1` waits for `$2`, through whatever others. For a thread that nobody waits for, the walk does not begin.
+const REACHES: &str = "
+    with recursive upstream (id) as (
+        select d.depends_on_id from thread_dependencies d
+        where d.thread_id = $1
+            and exists (select 1 from thread_dependencies w where w.depends_on_id = $2)
+        union
+        select d.depends_on_id from upstream u join thread_dependencies d on d.thread_id = u.id
+    )
+    select id from upstream where id = $2 limit 1";
+
+/// Makes a thread no longer wait for another one. If that was the last unfinished one, the thread can be claimed.
+/// Answers the thread; 404 when it did not wait for the other one.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RemoveThreadDependency {
+    /// The thread that waits.
+    thread_id: ThreadId,
+    /// The thread that it is no longer to wait for.
+    depends_on_id: ThreadId,
+}
+
+fn remove_thread_dependency(cx: &mut Write<'_>, input: &RemoveThreadDependency) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    let awaited = visible_thread(cx, input.depends_on_id)?;
+    thread.check_not_archived()?;
+    if cx.change(DELETE, &[&thread.id, &awaited.id])? == 0 {
+        return Err(Error::not_found("dependency"));
+    }
+    cx.emit(thread.place(), &ThreadDependencyRemoved { depends_on_id: awaited.id })?;
+    if !awaited.state.is_finished() {
+        cx.execute(1, UNBLOCK_ONE, &[&thread.id])?;
+        thread.blocked = thread.blocked.saturating_sub(1);
+        if is_claimable(&thread) {
+            cx.emit(thread.place(), &ThreadReady { thread_id: thread.id })?;
+        }
+    }
+    Ok(thread)
+}
+
+const DELETE: &str = "delete from thread_dependencies where thread_id = $1 and depends_on_id = $2";
+
+const UNBLOCK_ONE: &str = "update threads set blocked = blocked - 1 where id = $1";
+
+/// Whether somebody could claim the thread now; [`FREED`] says the same.
+fn is_claimable(thread: &Thread) -> bool {
+    thread.blocked == 0
+        && thread.state == ThreadState::Open
+        && !thread.has_result
+        && thread.assignee_id.is_none()
+}
+
+/// A thread that another one waits for.
+#[derive(Serialize, JsonSchema)]
+struct Dependency {
+    /// The thread that is waited for.
+    thread_id: ThreadId,
+    /// The channel it stands in.
+    channel_id: ChannelId,
+    /// What is to be done there.
+    title: String,
+    /// Where it stands.
+    state: ThreadState,
+    /// Whether it no longer holds anybody up.
+    finished: bool,
+    /// The position in the event log at which the waiting began.
+    lsn: i64,
+}
+
+impl FromRow for Dependency {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (thread_id, channel_id, title) = (row.take()?, row.take()?, row.take()?);
+        let state: ThreadState = row.take()?;
+        Ok(Self { thread_id, channel_id, title, state, finished: state.is_finished(), lsn: row.take()? })
+    }
+}
+
+/// Lists the threads that a thread waits for, finished or not, in the order in which they were added. Those in
+/// channels that you may not see are left out, though the thread's `blocked` counts them. Always one page.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreadDependencies {
+    /// The thread that waits.
+    thread_id: ThreadId,
+}
+
+fn list_thread_dependencies(cx: &Read<'_>, input: &ListThreadDependencies) -> Result<Page<Dependency>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let items = cx.query(LIST, &[&thread.id, &cx.caller().member_id, &cx.caller().is_member()])?;
+    Ok(Page { items, next_cursor: None })
+}
+
+const LIST: &str = "
+    select t.id, t.channel_id, t.title, t.state, d.lsn
+    from thread_dependencies d join threads t on t.id = d.depends_on_id join channels c on c.id = t.channel_id
+    where d.thread_id = $1
+        and (not c.private or not $3 or exists (
+            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $2))
+    order by d.lsn, t.id";
+
+/// The threads that a new thread is to wait for.
+pub(super) struct Awaited {
+    /// Each once.
+    pub ids: Vec<ThreadId>,
+    /// How many of them are unfinished.
+    pub unfinished: i64,
+}
+
+/// The threads `ids`, all of which the caller must see.
+pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Awaited> {
+    let ids: Vec<ThreadId> = ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let found = standing(cx, &ids)?;
+    if found.len() != ids.len() {
+        return Err(Error::not_found("thread").with("field", "depends_on"));
+    }
+    let mut unfinished: i64 = 0;
+    for (channel, state) in found {
+        places::visible_channel(cx, channel).map_err(as_hidden_thread)?;
+        unfinished = unfinished.saturating_add(i64::from(!state.is_finished()));
+    }
+    Ok(Awaited { ids, unfinished })
+}
+
+/// The channel and state of each thread that is in the caller's workspace.
+fn standing(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadState)>> {
+    let workspace = cx.caller().workspace_id;
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    match cx.engine() {
+        Engine::Sqlite => {
+            let rows = ids.iter().map(|id| cx.one(STANDING_SQLITE, &[id, &workspace]));
+            rows.filter_map(Result::transpose).collect()
+        }
+        Engine::Postgres => {
+            let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.uuid()).collect();
+            cx.query(STANDING_POSTGRES, &[&ids, &workspace])
+        }
+    }
+}
+
+const STANDING_SQLITE: &str = "select channel_id, state from threads where id = $1 and workspace_id = $2";
+
+const STANDING_POSTGRES: &str =
+    "select channel_id, state from threads where id = any($1) and workspace_id = $2";
+
+/// Makes `thread` wait for `awaited`, which its `blocked` counts already.
+pub(super) fn insert(cx: &mut Write<'_>, thread: ThreadId, awaited: &[ThreadId], lsn: i64) -> Result<()> {
+    awaited.iter().try_for_each(|id| cx.execute(1, INSERT, &[&thread, id, &lsn]))
+}
+
+/// `finished` no longer holds anybody up. Dependents that can be claimed now are announced by ThreadReady, or
+/// put into the ready queue in silence.
+pub(crate) fn unblock_dependents(cx: &mut Write<'_>, finished: &Thread, announce: bool) -> Result<()> {
+    if cx.change(UNBLOCK_ALL, &[&finished.id])? == 0 {
+        return Ok(());
+    }
+    for (thread_id, channel_id) in cx.query::<(ThreadId, ChannelId)>(FREED, &[&finished.id])? {
+        if announce {
+            cx.emit(Place::thread(channel_id, thread_id), &ThreadReady { thread_id })?;
+        } else {
+            ready::refresh(cx, thread_id)?;
+        }
+    }
+    Ok(())
+}
+
+const UNBLOCK_ALL: &str = "
+    update threads set blocked = blocked - 1
+    where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
+
+/// Dependents that can be claimed, of a thread that held all of them up until now.
+const FREED: &str = "
+    select t.id, t.channel_id from thread_dependencies d join threads t on t.id = d.thread_id
+    where d.depends_on_id = $1 and t.blocked = 0 and t.state = 'open' and not t.settled and t.assignee_id is null
+    order by t.lsn";
+
+/// `reopened` holds its dependents up again; those that could be claimed leave the ready queue.
+pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<()> {
+    if cx.change(BLOCK_ALL, &[&reopened.id])? == 0 {
+        return Ok(());
+    }
+    for (thread_id,) in cx.query::<(ThreadId,)>(HELD_UP, &[&reopened.id])? {
+        ready::refresh(cx, thread_id)?;
+    }
+    Ok(())
+}
+
+const BLOCK_ALL: &str = "
+    update threads set blocked = blocked + 1
+    where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
+
+/// Dependents that were not blocked before.
+const HELD_UP: &str = "
+    select t.id from thread_dependencies d join threads t on t.id = d.thread_id
+    where d.depends_on_id = $1 and t.blocked = 1 and t.state = 'open' order by t.lsn";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordination::threads::untouched;
+    use crate::id::MemberId;
+
+    #[test]
+    fn a_thread_is_announced_only_when_somebody_could_claim_it() {
+        let holder = MemberId::from(uuid::Uuid::from_u128(9));
+        assert!(is_claimable(&untouched()));
+        assert!(!is_claimable(&Thread { blocked: 1, ..untouched() }));
+        assert!(!is_claimable(&Thread { state: ThreadState::InReview, ..untouched() }));
+        assert!(!is_claimable(&Thread { has_result: true, ..untouched() }));
+        assert!(!is_claimable(&Thread { assignee_id: Some(holder), ..untouched() }));
+    }
+}

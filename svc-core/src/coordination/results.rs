@@ -1,0 +1,365 @@
+//! Results: what came of a thread, as a JSON object that its worker sets. Setting it ends the claim; the thread
+//! stays open and is not given out again until it is reopened. A reopened thread can get another result; reads
+//! answer the latest. A result is stored as the canonical text that its event's hash is of.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value, json};
+
+use super::claims::{ClaimEnd, WaitSecs, check_holder, end_claim, patience};
+use super::threads::visible_thread;
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::error::Error;
+use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::{JSON_MAX_BYTES, RESULT_KIND_MAX};
+use crate::log::bus::Wakes;
+use crate::log::canonical;
+use crate::log::chain::{hash_text, sha256};
+use crate::log::event::{Event, EventKind};
+use crate::op::{Ambient, Effect, Feature, Read, Waited, Waits, Write, prepared, read, wait};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Param, Row, ToParam};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "results",
+            vec![
+                prepared("set_thread_result", Effect::Write, stored_form, set_thread_result)
+                    .title("Set a thread's result")
+                    .put("/threads/{thread_id}/result")
+                    .needs(&[ThreadTransition])
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id,
+                            "result": {"summary": "The parser is ported.", "tests": 42},
+                            "result_kind": "example.port/1",
+                        })
+                    }),
+                read("get_thread_result", get_thread_result)
+                    .title("Read a thread's result")
+                    .get("/threads/{thread_id}/result")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.done_thread_id})),
+                read("list_thread_results", list_thread_results)
+                    .title("List the results of a workspace")
+                    .get("/workspaces/{workspace_id}/results")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| {
+                        json!({"workspace_id": w.workspace_id, "result_kind": "example.port/1", "limit": 10})
+                    }),
+                wait("wait_for_result", wait_for_result)
+                    .title("Wait for a thread's result")
+                    .get("/threads/{thread_id}/wait/result")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.done_thread_id, "timeout_secs": 1})),
+            ],
+        )
+        .events(vec![EventKind::of::<ThreadResultSet>()])
+}
+
+/// What a result is: a name within a namespace and a version, as in `svc.waiter.result/1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ResultKind(String);
+
+impl ResultKind {
+    fn new(text: String) -> Result<Self, String> {
+        if text.len() <= RESULT_KIND_MAX && is_versioned_name(&text) {
+            Ok(Self(text))
+        } else {
+            Err(format!("expected <namespace>.<name>/<n> of at most {RESULT_KIND_MAX} characters"))
+        }
+    }
+}
+
+/// Whether `text` is two or more words joined by dots, and a version from 1.
+fn is_versioned_name(text: &str) -> bool {
+    let Some((name, version)) = text.rsplit_once('/') else { return false };
+    let is_word = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    let is_number = !version.starts_with('0') && version.chars().all(|c| c.is_ascii_digit());
+    name.contains('.') && name.split('.').all(is_word) && is_number && !version.is_empty()
+}
+
+impl Deref for ResultKind {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ResultKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for ResultKind {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "ResultKind".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "maxLength": RESULT_KIND_MAX,
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*([.][A-Za-z0-9][A-Za-z0-9_-]*)+/[1-9][0-9]*$",
+        })
+    }
+}
+
+impl ToParam for ResultKind {
+    fn param(&self) -> Param<'_> {
+        Param::Text(&self.0)
+    }
+}
+
+/// A thread's result.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ThreadResult {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The result, as it was set.
+    result: Map<String, Value>,
+    /// What the result is, if the worker said so: `<namespace>.<name>/<n>`.
+    result_kind: Option<String>,
+    /// The member who set it.
+    produced_by: MemberId,
+    /// When it was set.
+    produced_at: Time,
+    /// The position in the event log at which it was set.
+    lsn: i64,
+}
+
+impl FromRow for ThreadResult {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let thread_id = row.take()?;
+        let result = match row.take()? {
+            Value::Object(members) => members,
+            _ => return Err(Error::internal("a stored result is not an object")),
+        };
+        Ok(Self {
+            thread_id,
+            result,
+            result_kind: row.take()?,
+            produced_by: row.take()?,
+            produced_at: row.take()?,
+            lsn: row.take()?,
+        })
+    }
+}
+
+/// The holder of a thread's claim set its result.
+#[derive(Serialize, JsonSchema)]
+struct ThreadResultSet<'a> {
+    /// The thread.
+    thread_id: ThreadId,
+    /// What the result is, if the worker said so.
+    result_kind: Option<&'a str>,
+    /// The member who set it.
+    produced_by: MemberId,
+    /// The SHA-256 of the result's canonical JSON (RFC 8785), as `sha256:{hex}`.
+    result_hash: &'a str,
+    /// The length of that canonical JSON.
+    bytes: u64,
+}
+
+impl Event for ThreadResultSet<'_> {
+    const KIND: &'static str = "ThreadResultSet";
+}
+
+/// Sets the result of the thread whose claim you hold, and ends the claim: your work on it is done. The thread
+/// stays open, and is not given out again unless it is reopened. Answers the result. 409 `claim-not-held` when you
+/// do not hold the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetThreadResult {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The result: any JSON object of at most 262144 bytes.
+    result: Map<String, Value>,
+    /// What the result is, for those who look for its kind: `<namespace>.<name>/<n>`, such as `example.port/1`.
+    result_kind: Option<ResultKind>,
+    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    claim_lease_id: Option<LeaseId>,
+}
+
+/// A result as it is stored.
+struct StoredForm {
+    text: String,
+    hash: String,
+    bytes: u64,
+}
+
+fn stored_form(input: &SetThreadResult, _: &Ambient, _: Time) -> Result<StoredForm> {
+    let text = canonical::to_string(&input.result)?;
+    if text.len() > JSON_MAX_BYTES {
+        let length = text.len();
+        return Err(Error::malformed(format!(
+            "`result`: {length} bytes as canonical JSON, expected at most {JSON_MAX_BYTES}; put large parts elsewhere \
+             and name them in the result"
+        )));
+    }
+    let bytes = u64::try_from(text.len()).map_err(Error::internal)?;
+    Ok(StoredForm { hash: hash_text(&sha256(text.as_bytes())), bytes, text })
+}
+
+fn set_thread_result(
+    cx: &mut Write<'_>,
+    input: &SetThreadResult,
+    stored: &StoredForm,
+) -> Result<ThreadResult> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    check_holder(cx, &thread, input.claim_lease_id)?;
+    let (worker, now) = (cx.caller().member_id, cx.now());
+    let event = ThreadResultSet {
+        thread_id: thread.id,
+        result_kind: input.result_kind.as_deref(),
+        produced_by: worker,
+        result_hash: &stored.hash,
+        bytes: stored.bytes,
+    };
+    let lsn = cx.emit(thread.place().about(worker), &event)?.lsn;
+    cx.execute(
+        1,
+        INSERT,
+        &[&thread.id, &lsn, &thread.workspace_id, &input.result_kind, &stored.text, &worker, &now],
+    )?;
+    cx.execute(1, SETTLE, &[&thread.id])?;
+    end_claim(cx, &thread, ClaimEnd::Result)?;
+    Ok(ThreadResult {
+        thread_id: thread.id,
+        result: input.result.clone(),
+        result_kind: input.result_kind.as_deref().map(str::to_owned),
+        produced_by: worker,
+        produced_at: now,
+        lsn,
+    })
+}
+
+const INSERT: &str = "
+    insert into results (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
+    values ($1, $2, $3, $4, $5, $6, $7)";
+
+const SETTLE: &str = "update threads set settled = true where id = $1";
+
+/// Reads a thread's latest result. It stays readable when the thread was reopened. 404 when none was ever set.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThreadResult {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadResult> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    latest(cx, thread.id)?.ok_or_else(|| Error::not_found("result"))
+}
+
+fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
+    cx.one(LATEST, &[&thread])
+}
+
+const LATEST: &str = "
+    select thread_id, result, result_kind, produced_by, produced_at, lsn from results
+    where thread_id = $1 order by lsn desc limit 1";
+
+/// Lists the latest results of the threads that you may see, in the order in which they were set.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreadResults {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// Only results of exactly this kind.
+    result_kind: Option<ResultKind>,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<ThreadResult>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let reader = cx.caller().member_id;
+    let results = cx.query(LIST, &[&input.workspace_id, &after, &input.result_kind, &reader, &rows])?;
+    Ok(Page::of(results, input.limit, |result: &ThreadResult| result.lsn))
+}
+
+const LIST: &str = "
+    select r.thread_id, r.result, r.result_kind, r.produced_by, r.produced_at, r.lsn
+    from results r join threads t on t.id = r.thread_id join channels c on c.id = t.channel_id
+    where r.workspace_id = $1 and r.lsn > $2 and (cast($3 as text) is null or r.result_kind = $3)
+        and not exists (select 1 from results later where later.thread_id = r.thread_id and later.lsn > r.lsn)
+        and (not c.private or exists (
+            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
+    order by r.lsn limit $5";
+
+/// Waits until a thread has a result that stands, and answers it; at once when there is one. A result from before
+/// the thread was reopened does not count. Answers `{"timed_out": true}` when the time is over.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaitForResult {
+    /// The thread.
+    thread_id: ThreadId,
+    /// How long to wait, in seconds; 30 unless given.
+    timeout_secs: Option<WaitSecs>,
+}
+
+impl Waits for WaitForResult {
+    fn wakes(&self) -> Wakes {
+        Wakes::on([ThreadResultSet::KIND]).in_thread(Some(self.thread_id))
+    }
+
+    fn patience(&self) -> Duration {
+        patience(self.timeout_secs)
+    }
+}
+
+fn wait_for_result(cx: &Read<'_>, input: &WaitForResult) -> Result<Waited<ThreadResult>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let standing = if thread.has_result { latest(cx, thread.id)? } else { None };
+    Ok(standing.map_or(Waited::NotYet, Waited::Ready))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_a_namespaced_name_with_a_version() {
+        for good in ["example.port/1", "svc.waiter.result/1", "A-b.c_d/20", "0.0/9"] {
+            assert!(ResultKind::new(good.to_owned()).is_ok(), "{good}");
+        }
+        let long = format!("a.{}/1", "b".repeat(RESULT_KIND_MAX));
+        for bad in ["", "port/1", "example.port", "example.port/", "example.port/0", "example.port/01"]
+            .into_iter()
+            .chain(["example.port/v1", "example..port/1", ".port/1", "example.port /1", "a.b/c.d/1", "é.b/1"])
+            .chain(["example.-port/1", "example.port/1 ", &long])
+        {
+            assert!(ResultKind::new(bad.to_owned()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_of_the_canonical_text() {
+        let result = match json!({"b": 1, "a": [true, null]}) {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        let text = canonical::to_string(&result).unwrap();
+        assert_eq!(text, r#"{"a":[true,null],"b":1}"#);
+        assert_eq!(hash_text(&sha256(text.as_bytes())).len(), 71);
+    }
+}

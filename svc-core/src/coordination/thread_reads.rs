@@ -1,0 +1,307 @@
+//! Reading threads: one with its notices and result, lists of them, the context pack that a member needs to take
+//! up a task, and a thread's part of the event log. Changes nothing but the notices that others leave here.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::threads::{Thread, ThreadState, thread_select, visible_thread};
+use super::transitions;
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::messages::{self, ContextMessage};
+use crate::conversation::places;
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::{CONTEXT_MESSAGES, NOTICES_MAX};
+use crate::log::replay::StoredEvent;
+use crate::op::{Feature, Read, Write, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Row};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "threads",
+        vec![
+            read("get_thread", get_thread).quick()
+                .title("Read a thread")
+                .get("/threads/{thread_id}")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.done_thread_id})),
+            read("list_threads", list_threads)
+                .title("List a channel's threads")
+                .get("/channels/{channel_id}/threads")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"channel_id": w.channel_id, "state": "open", "limit": 10})),
+            read("list_child_threads", list_child_threads)
+                .title("List a thread's children")
+                .get("/threads/{thread_id}/children")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.thread_id, "limit": 10})),
+            read("list_workspace_threads", list_workspace_threads)
+                .title("List a workspace's threads")
+                .get("/workspaces/{workspace_id}/threads")
+                .needs(&[WorkspaceRead])
+                .example(|w| {
+                    json!({
+                        "workspace_id": w.workspace_id, "state": "open", "assignee_id": w.admin_id, "limit": 10,
+                    })
+                }),
+            read("get_thread_context", get_thread_context)
+                .title("Read what is needed to take up a thread")
+                .get("/threads/{thread_id}/context")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.thread_id, "include_glossary": true})),
+            read("list_thread_events", list_thread_events)
+                .title("List a thread's events")
+                .get("/threads/{thread_id}/events")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.thread_id, "limit": 10})),
+        ],
+    )
+}
+
+/// Something that those who work on a thread should know.
+#[derive(Serialize, JsonSchema)]
+struct Notice {
+    /// When it came.
+    at: Time,
+    /// What it is about, such as `cancelled`.
+    kind: String,
+    /// What it says.
+    text: String,
+    /// The position in the event log of the event that caused it.
+    lsn: i64,
+}
+
+impl FromRow for Notice {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self { at: row.take()?, kind: row.take()?, text: row.take()?, lsn: row.take()? })
+    }
+}
+
+/// Leaves a notice for those who read the thread. `lsn` is of the event in this thread that causes it.
+pub(crate) fn add_notice(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    lsn: i64,
+    kind: &str,
+    text: &str,
+) -> Result<()> {
+    let at = cx.now();
+    cx.execute(1, ADD_NOTICE, &[&thread, &lsn, &at, &kind, &text])
+}
+
+const ADD_NOTICE: &str =
+    "insert into thread_notices (thread_id, lsn, at, kind, text) values ($1, $2, $3, $4, $5)";
+
+fn notices(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Notice>> {
+    cx.query(LAST_NOTICES, &[&thread, &NOTICES_MAX])
+}
+
+const LAST_NOTICES: &str =
+    "select at, kind, text, lsn from thread_notices where thread_id = $1 order by lsn desc limit $2";
+
+/// A thread with its notices and result.
+#[derive(Serialize, JsonSchema)]
+struct ThreadDetail {
+    #[serde(flatten)]
+    thread: Thread,
+    /// The latest result; stays readable after the thread was reopened.
+    result: Option<Value>,
+    /// The member who set the result.
+    produced_by: Option<MemberId>,
+    /// The last 10 notices, newest first.
+    notices: Vec<Notice>,
+}
+
+/// Reads a thread with its last 10 notices and its latest result.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThread {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let (result, produced_by) = cx.one(LATEST_RESULT, &[&thread.id])?.unzip();
+    Ok(ThreadDetail { notices: notices(cx, thread.id)?, thread, result, produced_by })
+}
+
+const LATEST_RESULT: &str =
+    "select result, produced_by from results where thread_id = $1 order by lsn desc limit 1";
+
+/// Lists the threads of a channel, oldest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreads {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Only threads in this state.
+    state: Option<ThreadState>,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+    let channel = places::visible_channel(cx, input.channel_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let threads = cx.query(IN_CHANNEL, &[&channel.id, &after, &input.state, &rows])?;
+    Ok(page(threads, input.limit))
+}
+
+const IN_CHANNEL: &str = thread_select!(
+    "where t.channel_id = $1 and t.lsn > $2 and (cast($3 as text) is null or t.state = $3)
+     order by t.lsn limit $4"
+);
+
+fn page(threads: Vec<Thread>, limit: Option<Limit>) -> Page<Thread> {
+    Page::of(threads, limit, |thread| thread.lsn)
+}
+
+/// Lists the children of a thread, oldest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListChildThreads {
+    /// The parent.
+    thread_id: ThreadId,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Thread>> {
+    let parent = visible_thread(cx, input.thread_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let threads = cx.query(CHILDREN, &[&parent.id, &after, &rows])?;
+    Ok(page(threads, input.limit))
+}
+
+/// Children stand in their parent's channel and are as visible as it is.
+const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
+
+/// Lists the threads of all channels of a workspace that you may see, oldest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListWorkspaceThreads {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// Only threads in this state.
+    state: Option<ThreadState>,
+    /// Only threads whose live claim this member holds.
+    assignee_id: Option<MemberId>,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result<Page<Thread>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (workspace, reader, is_member) = (input.workspace_id, cx.caller().member_id, cx.caller().is_member());
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let threads = match input.assignee_id {
+        None => cx.query(IN_WORKSPACE, &[&workspace, &after, &input.state, &reader, &is_member, &rows])?,
+        Some(holder) => {
+            cx.query(HELD_BY, &[&workspace, &after, &input.state, &reader, &is_member, &rows, &holder])?
+        }
+    };
+    Ok(page(threads, input.limit))
+}
+
+const IN_WORKSPACE: &str = thread_select!(
+    "join channels c on c.id = t.channel_id
+     where t.workspace_id = $1 and t.lsn > $2 and (cast($3 as text) is null or t.state = $3)
+        and (not c.private or not $5 or exists (
+            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
+     order by t.lsn limit $6"
+);
+
+/// The same for one holder, who has few claims: they are found first, and then put in order. The sign in `+t.lsn`
+/// keeps SQLite from walking all threads in order instead.
+const HELD_BY: &str = thread_select!(
+    "join channels c on c.id = t.channel_id
+     where t.workspace_id = $1 and t.assignee_id = $7 and +t.lsn > $2
+        and (cast($3 as text) is null or t.state = $3)
+        and (not c.private or not $5 or exists (
+            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
+     order by +t.lsn limit $6"
+);
+
+/// Where a thread stands and how it could go on.
+#[derive(Serialize, JsonSchema)]
+struct Fsm {
+    /// The state.
+    state: ThreadState,
+    /// The actions of `transition_thread` that would succeed now.
+    transitions: Vec<&'static str>,
+}
+
+/// What is needed to take up a thread.
+#[derive(Serialize, JsonSchema)]
+struct ThreadContext {
+    /// The thread.
+    thread: Thread,
+    /// Where it stands and how it could go on.
+    fsm: Fsm,
+    /// The last 50 messages, oldest first.
+    messages: Vec<ContextMessage>,
+    /// The workspace's terms; only when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    glossary: Option<Vec<Value>>,
+    /// The last 10 notices, newest first.
+    notices: Vec<Notice>,
+}
+
+/// Reads in one go what is needed to take up a thread: the thread, the moves that are possible now, its last
+/// messages and its notices.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThreadContext {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Whether to add the workspace's glossary; not unless asked for.
+    #[serde(default)]
+    include_glossary: bool,
+}
+
+fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadContext> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    Ok(ThreadContext {
+        fsm: Fsm { state: thread.state, transitions: transitions::possible(cx, &thread)? },
+        messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
+        // No workspace defines terms: there is no operation that adds one.
+        glossary: input.include_glossary.then(Vec::new),
+        notices: notices(cx, thread.id)?,
+        thread,
+    })
+}
+
+/// Lists what happened in a thread, oldest first: stored events with the hashes that chain them, as in the
+/// workspace's log. Words of messages stand in them as they were stored, which is sealed; read the messages for them.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreadEvents {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<StoredEvent>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let events = cx.query(EVENTS, &[&thread.id, &after, &rows])?;
+    Ok(Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
+}
+
+const EVENTS: &str = "
+    select lsn, kind, prev_hash, content_hash, payload from events
+    where thread_id = $1 and lsn > $2 order by lsn limit $3";

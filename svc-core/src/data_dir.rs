@@ -1,0 +1,357 @@
+//! The data folder: where a set-up keeps its keys, its SQLite database and its artifacts. Pure file work. Setting a
+//! folder up can be interrupted at any moment and repeated: a marker stands in the folder until all is done, keys
+//! that were drawn are kept, and every file appears whole or not at all. What makes a set-up final is the commit of
+//! the first workspace, which is the database's matter and stands between [`DataDir::create`] and
+//! [`Setup::finish`].
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::config::ENV_FILE;
+use crate::entropy::Entropy;
+use crate::error::{Code, Error, Result};
+
+/// The data folder unless another is named.
+pub const DEFAULT: &str = "./svc-data";
+
+const DATABASE: &str = "svc.db";
+const ARTIFACTS: &str = "artifacts";
+const KEYS: &str = "keys";
+/// Stands in a folder whose set-up is not finished, and is locked while somebody is at it.
+const MARKER: &str = ".setup";
+
+/// The keys: the variable and the file in `keys`. Each is 32 random bytes, in hex.
+const KEY_FILES: [(&str, &str); 3] = [
+    ("SVC_CONTENT_KEK", "content.kek"),
+    ("SVC_SESSION_SECRET", "session.secret"),
+    ("SVC_EXPORT_SIGNING_KEY", "export.key"),
+];
+
+/// A data folder.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    path: PathBuf,
+}
+
+impl DataDir {
+    /// The folder at `path`, which must be set up.
+    pub fn open(path: &Path) -> Result<Self> {
+        let dir = Self { path: path.to_owned() };
+        let shown = path.display();
+        if dir.is(MARKER) {
+            return Err(Error::wrong_state(format!(
+                "the set-up of {shown} was interrupted; run `svc init --data {shown}` again"
+            )));
+        }
+        if !dir.is(ENV_FILE) {
+            return Err(Error::new(
+                Code::NotFound,
+                format!("{shown} is not set up; run `svc init --data {shown}`"),
+            ));
+        }
+        Ok(dir)
+    }
+
+    /// Begins the set-up of `path`, or goes on with one that was interrupted. Refuses a folder that is set up.
+    pub fn create(path: &Path, entropy: &Entropy) -> Result<Setup> {
+        let dir = Self { path: path.to_owned() };
+        dir.refuse_occupied()?;
+        let mut made = Vec::new();
+        make_folders(path, &mut made)?;
+        let (marker, fresh) = dir.take_marker()?;
+        if fresh {
+            made.push(dir.file(MARKER));
+        }
+        let mut setup = Setup { dir, _marker: marker, made };
+        match setup.fill(fresh, entropy) {
+            Ok(()) => Ok(setup),
+            Err(error) => {
+                // The folder was another's after all, or cannot be written: the refusal says enough.
+                let _ = setup.undo();
+                Err(error)
+            }
+        }
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The SQLite database in a folder.
+    pub fn database(path: &Path) -> PathBuf {
+        path.join(DATABASE)
+    }
+
+    /// Where artifacts are kept.
+    pub fn artifacts(&self) -> PathBuf {
+        self.file(ARTIFACTS)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.file(name).exists()
+    }
+
+    /// Refuses a folder that is set up, and one with things in it that this module did not make.
+    fn refuse_occupied(&self) -> Result<()> {
+        let shown = self.path.display();
+        if self.is(MARKER) {
+            return Ok(());
+        }
+        if self.is(ENV_FILE) {
+            let detail = format!("{shown} is set up already; nothing was changed");
+            return Err(Error::new(Code::AlreadyInitialised, detail));
+        }
+        match [DATABASE, KEYS].into_iter().find(|name| self.is(name)) {
+            Some(name) => Err(Error::wrong_state(format!(
+                "{shown} holds {name} but no {ENV_FILE}; restore that file, or choose another folder"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The locked marker, and whether this call made it.
+    fn take_marker(&self) -> Result<(File, bool)> {
+        let path = self.file(MARKER);
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600);
+        let (marker, fresh) = match options.clone().create_new(true).open(&path) {
+            Ok(marker) => (marker, true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                (options.open(&path).map_err(|error| refusal(&path, &error))?, false)
+            }
+            Err(error) => return Err(refusal(&path, &error)),
+        };
+        match marker.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let detail = format!("{} is being set up by another process", self.path.display());
+                return Err(Error::wrong_state(detail));
+            }
+            Err(TryLockError::Error(error)) => return Err(refusal(&path, &error)),
+        }
+        // Whoever held it may have finished meanwhile; then what is locked here is no longer in the folder.
+        let there = path.metadata().map(|file| file.ino()).ok();
+        if there != marker.metadata().map(|file| file.ino()).ok() {
+            self.refuse_occupied()?;
+            return Err(Error::wrong_state("another process was setting the folder up; try again"));
+        }
+        Ok((marker, fresh))
+    }
+}
+
+/// A data folder whose set-up is under way: keys, `svc.env` and the artifact folder are there, the database is for
+/// the caller to fill. Dropped without [`Setup::finish`] it can be gone on with.
+#[derive(Debug)]
+#[must_use = "a set-up that is not finished leaves a folder that cannot be used"]
+pub struct Setup {
+    dir: DataDir,
+    _marker: File,
+    made: Vec<PathBuf>,
+}
+
+impl Setup {
+    /// The folder.
+    pub fn dir(&self) -> &DataDir {
+        &self.dir
+    }
+
+    /// Makes the file of the SQLite database, empty and for the owner alone; SQLite's other files follow its mode.
+    pub fn make_database(&mut self) -> Result<()> {
+        self.write_missing(DataDir::database(&self.dir.path), "")
+    }
+
+    /// Ends the set-up: the first workspace has been committed.
+    pub fn finish(self) -> Result<DataDir> {
+        let marker = self.dir.file(MARKER);
+        std::fs::remove_file(&marker).map_err(|error| refusal(&marker, &error))?;
+        sync_folder(&self.dir.path)?;
+        Ok(self.dir)
+    }
+
+    /// Gives the set-up up: removes what it made, and nothing that was there before.
+    pub fn undo(self) -> Result<()> {
+        for path in self.made.iter().rev() {
+            let removed = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
+            match removed {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(refusal(path, &error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what is missing. The marker is in place, so nobody takes the folder for finished.
+    fn fill(&mut self, fresh: bool, entropy: &Entropy) -> Result<()> {
+        if fresh && self.dir.is(ENV_FILE) {
+            let detail = format!("{} is set up already; nothing was changed", self.dir.path.display());
+            return Err(Error::new(Code::AlreadyInitialised, detail));
+        }
+        let keys = self.dir.file(KEYS);
+        make_folders(&keys, &mut self.made)?;
+        make_folders(&self.dir.artifacts(), &mut self.made)?;
+        for (_, name) in KEY_FILES {
+            let key = Zeroizing::new(entropy.bytes::<32>()?);
+            let text = Zeroizing::new(hex::encode(key.as_slice()) + "\n");
+            self.write_missing(keys.join(name), &text)?;
+        }
+        sync_folder(&keys)?;
+        self.write_missing(self.dir.file(ENV_FILE), &env_text())?;
+        sync_folder(&self.dir.path)
+    }
+
+    /// Writes a file that is not there yet; it appears whole.
+    fn write_missing(&mut self, path: PathBuf, text: &str) -> Result<()> {
+        if path.exists() {
+            return Ok(());
+        }
+        let draft = path.with_added_extension("new");
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+            .and_then(|()| std::fs::rename(&draft, &path));
+        written.map_err(|error| refusal(&path, &error))?;
+        self.made.push(path);
+        Ok(())
+    }
+}
+
+fn env_text() -> String {
+    let files = KEY_FILES.map(|(variable, name)| format!("{variable}_FILE={KEYS}/{name}\n")).concat();
+    format!("# What the environment does not set; see svc-env(7). Paths begin at this folder.\n{files}")
+}
+
+/// Makes `path` and what is missing above it, for the owner alone, and notes what it made.
+fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_folders(parent, made)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => made.push(path.to_owned()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
+        Err(error) => return Err(refusal(path, &error)),
+    }
+    Ok(())
+}
+
+fn sync_folder(path: &Path) -> Result<()> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| refusal(path, &error))
+}
+
+fn refusal(path: &Path, error: &std::io::Error) -> Error {
+    Error::configuration(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::config::Config;
+
+    const NOTHING: [(&str, &str); 0] = [];
+
+    fn create(path: &Path) -> Result<Setup> {
+        DataDir::create(path, &Entropy::System)
+    }
+
+    fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.extend(files(&path));
+            } else {
+                found.insert(path.clone(), std::fs::read(path).unwrap());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_new_folder_has_keys_for_its_owner_alone_and_a_readable_configuration() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b");
+        create(&path).unwrap().finish().unwrap();
+        for (file, _) in files(&path) {
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", file.display());
+        }
+        assert_eq!(path.join(KEYS).metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let config = Config::read(NOTHING, &path).unwrap();
+        assert!(config.content_keys().is_ok());
+        assert!(config.session_secret.is_some() && config.export_signing_key.is_some());
+        assert!(DataDir::open(&path).unwrap().artifacts().is_dir());
+    }
+
+    #[test]
+    fn a_second_set_up_is_refused_and_changes_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        create(root.path()).unwrap().finish().unwrap();
+        let before = files(root.path());
+        assert_eq!(create(root.path()).unwrap_err().code(), Code::AlreadyInitialised);
+        assert_eq!(files(root.path()), before);
+    }
+
+    #[test]
+    fn an_interrupted_set_up_is_not_usable_and_goes_on_with_its_keys() {
+        let root = tempfile::tempdir().unwrap();
+        drop(create(root.path()).unwrap());
+        let key = root.path().join(KEYS).join("content.kek");
+        let drawn = std::fs::read(&key).unwrap();
+        std::fs::remove_file(root.path().join(ENV_FILE)).unwrap();
+        std::fs::write(root.path().join("keys/export.key.new"), "half").unwrap();
+        assert_eq!(DataDir::open(root.path()).unwrap_err().code(), Code::WrongState);
+        create(root.path()).unwrap().finish().unwrap();
+        assert_eq!(std::fs::read(&key).unwrap(), drawn);
+        assert!(DataDir::open(root.path()).is_ok());
+    }
+
+    #[test]
+    fn two_cannot_set_up_at_once() {
+        let root = tempfile::tempdir().unwrap();
+        let first = create(root.path()).unwrap();
+        assert!(create(root.path()).unwrap_err().detail().contains("another process"));
+        first.finish().unwrap();
+    }
+
+    #[test]
+    fn undoing_leaves_what_was_there() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("new/data");
+        create(&path).unwrap().undo().unwrap();
+        assert!(!root.path().join("new").exists());
+        std::fs::write(root.path().join("note"), "mine").unwrap();
+        create(root.path()).unwrap().undo().unwrap();
+        assert_eq!(files(root.path()).into_keys().collect::<Vec<_>>(), [root.path().join("note")]);
+        drop(create(root.path()).unwrap());
+        create(root.path()).unwrap().undo().unwrap();
+        assert!(root.path().join("keys/content.kek").exists());
+    }
+
+    #[test]
+    fn folders_of_others_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(DataDir::open(root.path()).unwrap_err().code(), Code::NotFound);
+        std::fs::write(root.path().join(DATABASE), "").unwrap();
+        assert_eq!(create(root.path()).unwrap_err().code(), Code::WrongState);
+        let file = root.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(create(&file).unwrap_err().code(), Code::Configuration);
+    }
+}

@@ -1,0 +1,256 @@
+//! Errors: one enum for the whole service. Each variant has a stable code, a status and a public text that says
+//! what to do; causes go to the trace and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies,
+//! JSON-RPC errors and exit codes, and decide nothing themselves.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The service's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The path under which every problem type lives; a type is this followed by the code.
+pub const PROBLEM_BASE: &str = "/problems/";
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $title:literal;)*) => {
+        /// The stable kinds of failure.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code { $($(#[doc = $doc])* $variant),* }
+
+        impl Code {
+            /// Every code, in the manual's order.
+            pub const ALL: &[Code] = &[$(Code::$variant),*];
+
+            /// The identifier: the last segment of the problem type.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $code),* }
+            }
+
+            /// The HTTP status.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$variant => $status),* }
+            }
+
+            /// The short title, the same at every occurrence.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),* }
+            }
+
+            /// When it occurs and what to do about it.
+            pub fn manual(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form. Correct the field that the detail names.
+    Malformed = "malformed-request", 400, "The request could not be read";
+    /// No credential came with the request, or it is unknown, expired or revoked. Send a live token as `Authorization: Bearer`.
+    Unauthenticated = "unauthenticated", 401, "A valid credential is needed";
+    /// The credential is valid but does not carry a capability that the operation needs. The detail names it.
+    MissingCapability = "missing-capability", 403, "The credential lacks a capability";
+    /// A rule about this caller and this object forbids the change, such as editing another's message.
+    Forbidden = "forbidden", 403, "Not allowed for this caller";
+    /// The member is frozen and may only read until an administrator unfreezes it.
+    MemberFrozen = "member-frozen", 403, "The member is frozen";
+    /// There is no such object, or the caller may not see it.
+    NotFound = "not-found", 404, "Not found";
+    /// The service has no such route. See `GET /openapi.json`.
+    UnknownRoute = "unknown-route", 404, "No such route";
+    /// The route exists, but not with this method; the `Allow` header names those it has.
+    MethodNotAllowed = "method-not-allowed", 405, "Wrong method";
+    /// The handle is already in use in this workspace. Choose another.
+    HandleTaken = "handle-taken", 409, "The handle is taken";
+    /// The name is already in use. Choose another.
+    NameTaken = "name-taken", 409, "The name is taken";
+    /// The object's present state does not allow the change. Read it again.
+    WrongState = "wrong-state", 409, "The state does not allow this";
+    /// The close is refused: the detail and `reasons` name the conditions that are not met.
+    CloseRefused = "close-refused", 409, "The thread may not close yet";
+    /// The lease id is not that of the live claim: the claim lapsed, was released or handed over. Stop working on the thread, or claim it anew.
+    StaleClaim = "stale-claim", 409, "The claim is no longer current";
+    /// Another member, or nobody, holds the claim that the change needs.
+    ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim";
+    /// The thread cannot be claimed by this member now; the detail says why.
+    NotClaimable = "not-claimable", 409, "The thread cannot be claimed";
+    /// The dependency would close a circle in which every thread waits for itself.
+    DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle";
+    /// The event log does not verify: `lsn` names the first broken event. Restore from a backup and find who wrote to the database.
+    EventLogBroken = "event-log-broken", 409, "The event log is broken";
+    /// The set-up has been done before; nothing was changed.
+    AlreadyInitialised = "already-initialised", 409, "Already set up";
+    /// A variable or a file of the set-up is missing, unknown or has a value that is not allowed. Correct what the detail names; svc-env(7) lists every variable.
+    Configuration = "configuration", 500, "The configuration is refused";
+    /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`).
+    BodyTooLarge = "body-too-large", 413, "The body is too large";
+    /// The body must be sent as `application/json`.
+    UnsupportedMediaType = "unsupported-media-type", 415, "The body is not JSON";
+    /// Too many requests in the window; wait as many seconds as `Retry-After` says.
+    RateLimited = "rate-limited", 429, "Too many requests";
+    /// The service failed in a way that is its own fault. The trace has the cause.
+    Internal = "internal", 500, "Internal error";
+    /// The service is at its ceiling and took nothing up. Try again shortly.
+    Overloaded = "overloaded", 503, "Overloaded";
+    /// The server is being shut down and took nothing up, or ended a wait. Try again: another server will answer, or this one once it is back.
+    Closing = "closing", 503, "The server is closing";
+    /// The database did not answer. Nothing was changed. Try again.
+    Unavailable = "unavailable", 503, "The database is unavailable";
+    /// The connection broke while the change was being committed: it may or may not have happened. Read before you repeat it.
+    OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown";
+}
+
+/// A failure: what the caller is told, and a cause for the trace.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {detail}", code.name())]
+pub struct Error {
+    code: Code,
+    detail: Cow<'static, str>,
+    extra: Map<String, Value>,
+    room_lsn: Option<i64>,
+    #[source]
+    cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// A failure of kind `code`; `detail` is for the caller and says what to do.
+    pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into(), extra: Map::new(), room_lsn: None, cause: None }
+    }
+
+    /// The request could not be read.
+    pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::Malformed, detail)
+    }
+
+    /// There is no such object for this caller. `what` names the kind of object.
+    pub fn not_found(what: &'static str) -> Self {
+        Self::new(Code::NotFound, format!("there is no such {what}, or you may not see it"))
+    }
+
+    /// A rule about this caller and this object says no.
+    pub fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::Forbidden, detail)
+    }
+
+    /// The object's state does not allow the change.
+    pub fn wrong_state(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::WrongState, detail)
+    }
+
+    /// The set-up of this service is not as it must be.
+    pub fn configuration(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::Configuration, detail)
+    }
+
+    /// Our own fault; `cause` goes to the trace only.
+    pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::new(Code::Internal, "the service failed; its trace says why").caused_by(cause)
+    }
+
+    /// Adds a member to the problem body.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
+        self.extra.insert(name.to_owned(), json!(value));
+        self
+    }
+
+    /// Adds the cause for the trace.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Adds how far the log of the caller's workspace reached, once the caller is known.
+    pub(crate) fn seen_at(self, room_lsn: Option<i64>) -> Self {
+        Self { room_lsn, ..self }
+    }
+
+    /// How far the log of the caller's workspace reached, if the caller was known. A caller that was turned away
+    /// (401, 403, 429) and one that we failed (5xx) learn nothing of it.
+    pub fn room_lsn(&self) -> Option<i64> {
+        let status = self.code.status();
+        self.room_lsn.filter(|_| !matches!(status, 401 | 403 | 429) && status < 500)
+    }
+
+    /// The kind of failure.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What the caller is told.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The cause for the trace, if there is one.
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.cause.as_deref()
+    }
+
+    /// Seconds after which to try again, for the `Retry-After` header.
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        match self.code {
+            Code::RateLimited => self.extra.get("retry_after_secs").and_then(Value::as_u64),
+            Code::Overloaded | Code::Closing | Code::Unavailable => Some(1),
+            _ => None,
+        }
+    }
+
+    /// The body for the caller.
+    pub fn problem(&self) -> Problem {
+        Problem {
+            kind: format!("{PROBLEM_BASE}{}", self.code.name()),
+            title: self.code.title(),
+            status: self.code.status(),
+            detail: self.detail.clone().into_owned(),
+            extra: self.extra.clone(),
+        }
+    }
+}
+
+/// A problem body (RFC 9457), media type `application/problem+json`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Problem {
+    /// The problem type: a path whose last segment is the stable code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The same short text at every occurrence of the type.
+    pub title: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened this time, and what to do.
+    pub detail: String,
+    /// Members that belong to the type.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_explained() {
+        let mut names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(code.manual().len() > 20 && (400..600).contains(&code.status()), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_cause_never_reaches_the_caller() {
+        let error = Error::internal("password in a connection string").with("lsn", 4);
+        let body = serde_json::to_string(&error.problem()).unwrap();
+        assert!(!body.contains("password"), "{body}");
+        assert!(body.contains("\"type\":\"/problems/internal\"") && body.contains("\"lsn\":4"), "{body}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What is done from time to time in every process that can write: SQLite's log is moved into the file off the
+//! writer's path, destroyed keys are scrubbed, lapsed claims are ended. What only one process should do is done
+//! by whoever holds the lease row of that work.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::conversation::scrub;
+use crate::coordination::reaper;
+use crate::error::{Error, Result};
+use crate::id::{ThreadId, WorkspaceId};
+use crate::limits::REAP_MAX;
+use crate::op::{Dispatch, Surface, Write};
+use crate::store::executor::lock;
+use crate::store::{Conn, Opener};
+
+/// How often the log's size and pending scrubs are looked at.
+const PULSE: Duration = Duration::from_millis(500);
+/// How often clients that have been quiet are dropped from the rate limits.
+const TIDY: Duration = Duration::from_secs(60);
+/// A SQLite log larger than this is moved into the file.
+const LOG_BYTES: u64 = 32 * 1024 * 1024;
+/// How long a lease on periodic work lasts; longer than any round.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// The one who keeps house in this process.
+pub(crate) struct Housekeeper {
+    dispatch: Arc<Dispatch>,
+    opener: Opener,
+    conn: Mutex<Conn>,
+    holder: Uuid,
+    closing: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Housekeeper {
+    pub fn new(dispatch: Arc<Dispatch>, opener: Opener) -> Result<Self> {
+        let conn = Mutex::new(opener.writer()?);
+        let holder = dispatch.ambient.entropy.id::<WorkspaceId>(dispatch.clock.now())?.uuid();
+        Ok(Self { dispatch, opener, conn, holder, closing: Mutex::new(false), changed: Condvar::new() })
+    }
+
+    /// Starts the thread. Without a `reap_tick` claims are left to other processes, or lapse unreaped.
+    pub fn start(keeper: &Arc<Self>, reap_tick: Option<Duration>) -> Result<JoinHandle<()>> {
+        let keeper = Arc::clone(keeper);
+        let body = move || keeper.serve(reap_tick);
+        std::thread::Builder::new().name("svc-housekeeper".to_owned()).spawn(body).map_err(Error::internal)
+    }
+
+    pub fn close(&self) {
+        *self.closing.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    fn serve(&self, reap_tick: Option<Duration>) {
+        let mut next_reap = Instant::now();
+        let mut next_tidy = Instant::now() + TIDY;
+        while !self.pause() {
+            self.note("checkpoint", self.checkpoint());
+            self.note("scrub", self.scrub());
+            if let Some(tick) = reap_tick
+                && Instant::now() >= next_reap
+            {
+                self.note("reaper", self.reap());
+                next_reap = Instant::now() + tick;
+            }
+            if Instant::now() >= next_tidy {
+                self.dispatch.limits.tidy();
+                next_tidy = Instant::now() + TIDY;
+            }
+        }
+    }
+
+    /// Waits for the next pulse; true when closing.
+    fn pause(&self) -> bool {
+        let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(closing, PULSE, |closing| !*closing);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn note(&self, work: &'static str, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            tracing::warn!(work, %error, cause = ?error.cause(), "housekeeping failed and will be repeated");
+        }
+    }
+
+    /// Everything that is due, at once.
+    pub fn round(&self) -> Result<()> {
+        self.checkpoint()?;
+        self.scrub()?;
+        self.reap()
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        if self.opener.log_bytes() > LOG_BYTES {
+            lock(&self.conn).checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Finishes withdrawals: removes the bytes of destroyed keys from the files. A reader that holds SQLite's log
+    /// back only delays it to a later pulse.
+    fn scrub(&self) -> Result<()> {
+        let Some(asked) = self.dispatch.look_as_instance(scrub::pending)? else { return Ok(()) };
+        if !self.lead("scrub")? || !lock(&self.conn).scrub()? {
+            return Ok(());
+        }
+        self.system(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, asked))?;
+        // That note went through the log too; it holds no key, but an empty log is what was promised.
+        lock(&self.conn).scrub().map(|_| ())
+    }
+
+    /// Ends lapsed claims, if this process is the one to do so.
+    fn reap(&self) -> Result<()> {
+        let due = self.dispatch.look_as_instance(|cx| reaper::due(cx, REAP_MAX))?;
+        if due.is_empty() || !self.lead("reaper")? {
+            return Ok(());
+        }
+        for part in due.chunk_by(|(a, _), (b, _)| a == b) {
+            let Some((workspace, _)) = part.first().copied() else { continue };
+            let threads: Vec<ThreadId> = part.iter().map(|(_, thread)| *thread).collect();
+            self.system(workspace, move |cx| reaper::reap(cx, &threads))?;
+        }
+        Ok(())
+    }
+
+    fn system<T: Send + 'static>(
+        &self,
+        workspace: WorkspaceId,
+        run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.dispatch.as_instance(workspace, Surface::System, run)
+    }
+
+    /// Takes or keeps the lease row `name`.
+    fn lead(&self, name: &'static str) -> Result<bool> {
+        let holder = self.holder;
+        self.dispatch
+            .as_instance(WorkspaceId::INSTANCE, Surface::System, move |cx| take_lease(cx, name, holder))
+    }
+}
+
+fn take_lease(cx: &mut Write<'_>, name: &'static str, holder: Uuid) -> Result<bool> {
+    let (now, until) = (cx.now(), cx.now().plus(LEASE));
+    let taken = cx.change(
+        "insert into leases (name, holder, until) values ($1, $2, $3)
+         on conflict (name) do update set holder = excluded.holder, until = excluded.until
+             where leases.holder = excluded.holder or leases.until <= $4",
+        &[&name, &holder, &until, &now],
+    )?;
+    Ok(taken == 1)
+}

@@ -1,0 +1,66 @@
+//! Identifiers: one newtype per kind of object, so that a thread's id cannot be passed where a channel's is
+//! wanted. All are UUIDs (RFC 9562, version 7), minted by the service from its own clock and entropy.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::Result;
+use crate::store::{FromValue, Param, ToParam, Value};
+
+/// What every identifier can do; lets generic code mint, store and print one.
+pub trait Id: Copy + From<Uuid> + Into<Uuid> {}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[serde(transparent)]
+        #[schemars(inline)]
+        pub struct $name(Uuid);
+
+        impl Id for $name {}
+
+        impl $name {
+            /// The identifier as a plain UUID.
+            pub fn uuid(self) -> Uuid { self.0 }
+        }
+        impl From<Uuid> for $name { fn from(id: Uuid) -> Self { Self(id) } }
+        impl From<$name> for Uuid { fn from(id: $name) -> Self { id.0 } }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { self.0.fmt(f) }
+        }
+        impl std::str::FromStr for $name {
+            type Err = uuid::Error;
+            fn from_str(text: &str) -> std::result::Result<Self, uuid::Error> { text.parse().map(Self) }
+        }
+        impl ToParam for $name { fn param(&self) -> Param<'_> { Param::Uuid(self.0) } }
+        impl FromValue for $name {
+            fn from_value(value: Value) -> Result<Self> { Uuid::from_value(value).map(Self) }
+        }
+    )*};
+}
+
+ids! {
+    /// A workspace's id.
+    WorkspaceId,
+    /// A member's id.
+    MemberId,
+    /// An API token's id.
+    TokenId,
+    /// A delegation grant's id.
+    GrantId,
+    /// A channel's id.
+    ChannelId,
+    /// A thread's id. A thread is a task.
+    ThreadId,
+    /// A message's id.
+    MessageId,
+    /// The fencing id of one claim: fresh whenever a thread changes hands.
+    LeaseId,
+}
+
+impl WorkspaceId {
+    /// The stand-in under which instance-level records (those of no workspace) are kept.
+    pub const INSTANCE: WorkspaceId = WorkspaceId(Uuid::nil());
+}

@@ -1,0 +1,526 @@
+//! Members: the people and agents of a workspace, and their skills. Routing skills say what work a member takes
+//! and are its own affair; governance skills say what its judgement counts for and are conferred by others, so
+//! nothing in here touches them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::tokens::{self, Mint, MintedToken};
+use super::workspaces::own_workspace;
+use crate::capability::Capability::{ThreadTransition, TokenAdmin, WorkspaceRead};
+use crate::capability::CapabilitySet;
+use crate::error::{Code, Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::limits::{HANDLE_MAX, NAME_MAX, SKILL_MAX, SKILLS_MAX};
+use crate::log::event::{Event, EventKind, Place};
+use crate::op::{Feature, Read, Surface, Write, idempotent, read, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
+use crate::text::{Handle, Items, Text};
+use crate::time::Time;
+
+/// Skills that say whose judgement counts. They are conferred and revoked, never set by oneself.
+const GOVERNANCE_SKILLS: [&str; 2] = ["land_gate", "review"];
+
+/// The most skills that a list of a workspace's skills names.
+const SKILLS_LISTED: i64 = 1000;
+
+/// What a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MemberKind {
+    Human,
+    Agent,
+}
+
+impl MemberKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// The recipe for a token of such a member when nothing else is asked for.
+    pub fn default_set(self) -> CapabilitySet {
+        match self {
+            Self::Human => CapabilitySet::HumanAdmin,
+            Self::Agent => CapabilitySet::AgentWorker,
+        }
+    }
+}
+
+impl ToParam for MemberKind {
+    fn param(&self) -> Param<'_> {
+        Param::Text(self.name())
+    }
+}
+
+impl FromValue for MemberKind {
+    fn from_value(value: Value) -> Result<Self> {
+        match String::from_value(value)?.as_str() {
+            "human" => Ok(Self::Human),
+            "agent" => Ok(Self::Agent),
+            other => Err(Error::internal(format!("a member is of the unknown kind {other}"))),
+        }
+    }
+}
+
+/// A member of a workspace.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Member {
+    /// The member's id.
+    pub id: MemberId,
+    /// The workspace it belongs to.
+    pub workspace_id: WorkspaceId,
+    /// Its name in the workspace, which no other member has.
+    pub handle: String,
+    /// Whether it is a person or an agent.
+    pub kind: MemberKind,
+    /// A name for people to read; null if none was given.
+    pub display_name: Option<String>,
+    /// Its skills, routing and governance alike, in the order of their names.
+    pub skills: Vec<String>,
+    /// When it joined.
+    pub created_at: Time,
+    /// Whether an administrator has frozen it, so that it may only read.
+    pub frozen: bool,
+    /// Whether it may use the service at all.
+    pub active: bool,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+impl FromRow for Member {
+    /// Takes the columns of [`BY_ID`]; skills are loaded apart.
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (id, workspace_id, handle, kind) = (row.take()?, row.take()?, row.take()?, row.take()?);
+        let (display_name, created_at) = (row.take()?, row.take()?);
+        let (frozen, active, lsn) = (row.take()?, row.take()?, row.take()?);
+        let skills = Vec::new();
+        Ok(Self { id, workspace_id, handle, kind, display_name, skills, created_at, frozen, active, lsn })
+    }
+}
+
+/// A member joined the workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MemberCreated {
+    /// The new member.
+    member_id: MemberId,
+    /// Its handle.
+    handle: String,
+    /// Whether it is a person or an agent.
+    kind: MemberKind,
+    /// Its name for people, if it has one.
+    display_name: Option<String>,
+}
+
+impl Event for MemberCreated {
+    const KIND: &'static str = "MemberCreated";
+}
+
+/// A member changed what work it takes.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MemberSkillsChanged {
+    /// The member.
+    member_id: MemberId,
+    /// Routing skills that it has now and had not before.
+    added: Vec<String>,
+    /// Routing skills that it had before and has no more.
+    removed: Vec<String>,
+}
+
+impl Event for MemberSkillsChanged {
+    const KIND: &'static str = "MemberSkillsChanged";
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "members",
+            vec![
+                write("create_agent", create_agent)
+                    .title("Add an agent")
+                    .post("/workspaces/{workspace_id}/agents")
+                    .needs(&[TokenAdmin])
+                    .rest_only()
+                    .created()
+                    .example(|w| {
+                        json!({"workspace_id": w.workspace_id, "handle": "builder", "display_name": "Builder"})
+                    }),
+                read("list_members", list_members)
+                    .title("List members")
+                    .get("/workspaces/{workspace_id}/members")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.workspace_id, "kind": "agent", "limit": 10})),
+                read("get_member", get_member).quick()
+                    .title("Read a member")
+                    .get("/members/{member_id}")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"member_id": w.agent_id})),
+                idempotent("set_skills", set_skills)
+                    .title("Set your skills")
+                    .put("/me/skills")
+                    .needs(&[ThreadTransition])
+                    .example(|_| json!({"skills": ["python", "rust"]})),
+                read("list_skills", list_skills)
+                    .title("List the skills of a workspace")
+                    .get("/workspaces/{workspace_id}/skills")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.workspace_id})),
+            ],
+        )
+        .events(vec![EventKind::of::<MemberCreated>(), EventKind::of::<MemberSkillsChanged>()])
+}
+
+/// Adds an agent to a workspace and mints its first token, which carries the named set `svc.agent.worker`.
+/// Answers the member and the token; the token's `secret` is shown this once. A handle that is in use is refused
+/// with 409 and nothing is left behind.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateAgent {
+    /// The workspace that the agent joins; it must be yours.
+    workspace_id: WorkspaceId,
+    /// The agent's name in the workspace, such as `builder`. Capitals are lowered.
+    handle: Handle<HANDLE_MAX>,
+    /// A name for people to read.
+    display_name: Option<Text<1, NAME_MAX>>,
+}
+
+/// A new member with its first token.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MemberWithToken {
+    /// The member.
+    pub member: Member,
+    /// The token, with its secret.
+    pub token: MintedToken,
+}
+
+fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithToken> {
+    own_workspace(cx, input.workspace_id)?;
+    let new = NewMember {
+        workspace_id: input.workspace_id,
+        handle: &input.handle,
+        kind: MemberKind::Agent,
+        display_name: input.display_name.as_deref(),
+        surface: None,
+    };
+    check_handle_free(cx, &new)?;
+    let made = enrol_with_token(cx, &new, CapabilitySet::AgentWorker)?;
+    cx.forget()?;
+    Ok(made)
+}
+
+/// Who is to join.
+pub(crate) struct NewMember<'a> {
+    pub workspace_id: WorkspaceId,
+    pub handle: &'a str,
+    pub kind: MemberKind,
+    pub display_name: Option<&'a str>,
+    /// The surface, for the audit row of what no member asked for.
+    pub surface: Option<Surface>,
+}
+
+const BY_HANDLE: &str = "
+    select id, workspace_id, handle, kind, display_name, created_at, frozen_at is not null,
+           deactivated_at is null, lsn
+    from members where workspace_id = $1 and handle = $2";
+
+/// The member called `handle`, if there is one.
+pub(crate) fn member_called(
+    cx: &Read<'_>,
+    workspace_id: WorkspaceId,
+    handle: &str,
+) -> Result<Option<Member>> {
+    let Some(mut member) = cx.one::<Member>(BY_HANDLE, &[&workspace_id, &handle])? else { return Ok(None) };
+    member.skills = skills_of(cx, member.id)?;
+    Ok(Some(member))
+}
+
+/// Refuses a handle that another member of the workspace has.
+pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
+    match cx.one::<Member>(BY_HANDLE, &[&new.workspace_id, &new.handle])? {
+        None => Ok(()),
+        Some(_) => {
+            let detail = format!("the handle {} is in use in this workspace; choose another", new.handle);
+            Err(Error::new(Code::HandleTaken, detail))
+        }
+    }
+}
+
+const INSERT: &str = "
+    insert into members (id, workspace_id, handle, kind, display_name, created_at, lsn)
+    values ($1, $2, $3, $4, $5, $6, $7)";
+
+/// Lets a member join. Who may is for the operation to decide, as is whether the handle is free.
+pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
+    let id: MemberId = cx.new_id()?;
+    let display_name = new.display_name.map(str::to_owned);
+    let event = MemberCreated {
+        member_id: id,
+        handle: new.handle.to_owned(),
+        kind: new.kind,
+        display_name: display_name.clone(),
+    };
+    let lsn = cx.emit_in(new.workspace_id, Place::WORKSPACE.about(id), &event)?.lsn;
+    let created_at = cx.now();
+    let columns: [&dyn ToParam; 7] =
+        [&id, &new.workspace_id, &new.handle, &new.kind, &new.display_name, &created_at, &lsn];
+    cx.execute(1, INSERT, &columns)?;
+    let metadata = json!({"member_id": id, "handle": new.handle, "kind": new.kind});
+    cx.audit_in(new.workspace_id, "member.create", named_surface(metadata, new.surface))?;
+    Ok(Member {
+        id,
+        workspace_id: new.workspace_id,
+        handle: new.handle.to_owned(),
+        kind: new.kind,
+        display_name,
+        skills: Vec::new(),
+        created_at,
+        frozen: false,
+        active: true,
+        lsn,
+    })
+}
+
+/// Adds the surface to an audit row's metadata, for what no member asked for.
+pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
+    if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
+        members.insert("surface".to_owned(), surface.name().into());
+    }
+    metadata
+}
+
+/// Lets a member join and mints its first token.
+pub(crate) fn enrol_with_token(
+    cx: &mut Write<'_>,
+    new: &NewMember<'_>,
+    set: CapabilitySet,
+) -> Result<MemberWithToken> {
+    let member = enrol(cx, new)?;
+    let mint = Mint { surface: new.surface, ..Mint::new(&member, set.capabilities()) };
+    let token = tokens::issue(cx, &mint)?;
+    Ok(MemberWithToken { member, token })
+}
+
+/// Lists the members of a workspace in the order in which they joined.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListMembers {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+    /// Only the member with this handle.
+    handle: Option<Handle<HANDLE_MAX>>,
+    /// Only people, or only agents.
+    kind: Option<MemberKind>,
+    /// Read on from here: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// Members on the page at the most.
+    limit: Option<Limit>,
+}
+
+const OF_WORKSPACE: &str = "
+    select id, workspace_id, handle, kind, display_name, created_at, frozen_at is not null,
+           deactivated_at is null, lsn
+    from members
+    where workspace_id = $1 and lsn > $2
+      and (cast($3 as text) is null or handle = $3)
+      and (cast($4 as text) is null or kind = $4)
+    order by lsn limit $5";
+
+const SKILLS_BETWEEN: &str = "
+    select s.member_id, s.skill
+    from members m join member_skills s on s.member_id = m.id
+    where m.workspace_id = $1 and m.lsn between $2 and $3";
+
+fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
+    own_workspace(cx, input.workspace_id)?;
+    let after = Cursor::after(input.cursor);
+    let rows = cx.query(
+        OF_WORKSPACE,
+        &[&input.workspace_id, &after, &input.handle, &input.kind, &rows_to_read(input.limit)],
+    )?;
+    let mut page = Page::of(rows, input.limit, |member: &Member| member.lsn);
+    add_skills(cx, input.workspace_id, &mut page.items)?;
+    Ok(page)
+}
+
+/// Adds the skills of all `members`, which are in the order of their LSNs, with one statement.
+fn add_skills(cx: &Read<'_>, workspace_id: WorkspaceId, members: &mut [Member]) -> Result<()> {
+    let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(()) };
+    let held: Vec<(MemberId, String)> = cx.query(SKILLS_BETWEEN, &[&workspace_id, &first.lsn, &last.lsn])?;
+    let mut skills: HashMap<MemberId, Vec<String>> = HashMap::new();
+    for (member_id, skill) in held {
+        skills.entry(member_id).or_default().push(skill);
+    }
+    for member in members {
+        member.skills = skills.remove(&member.id).unwrap_or_default();
+        member.skills.sort_unstable();
+    }
+    Ok(())
+}
+
+/// Reads a member of your workspace, with its skills.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetMember {
+    /// The member to read.
+    member_id: MemberId,
+}
+
+fn get_member(cx: &Read<'_>, input: &GetMember) -> Result<Member> {
+    load_member(cx, input.member_id)
+}
+
+const BY_ID: &str = "
+    select id, workspace_id, handle, kind, display_name, created_at, frozen_at is not null,
+           deactivated_at is null, lsn
+    from members where id = $1 and workspace_id = $2";
+
+/// A member of the caller's workspace.
+pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> {
+    let found = cx.one::<Member>(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
+    let mut member = found.ok_or_else(|| Error::not_found("member"))?;
+    member.skills = skills_of(cx, member_id)?;
+    Ok(member)
+}
+
+const SKILLS_OF: &str = "select skill, governance from member_skills where member_id = $1";
+
+/// A member's skills, routing and governance alike, in the order of their names.
+pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String>> {
+    let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&member_id])?;
+    let mut skills: Vec<String> = held.into_iter().map(|(skill, _)| skill).collect();
+    skills.sort_unstable();
+    Ok(skills)
+}
+
+/// Says what work you take: replaces all your routing skills by these. Threads that require a skill are offered
+/// only to members who have it. The governance skills `land_gate` and `review` are not yours to set: naming one
+/// is refused, and those that were conferred on you stay. Answers you, as a member.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetSkills {
+    /// All the routing skills that you have from now on, such as `python`. Capitals are lowered; an empty list
+    /// takes all away.
+    skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>,
+}
+
+const ADD_SKILL: &str = "insert into member_skills (member_id, skill, governance) values ($1, $2, false)";
+
+const REMOVE_SKILL: &str =
+    "delete from member_skills where member_id = $1 and skill = $2 and governance = false";
+
+fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
+    if cx.caller().grant_id.is_some() {
+        return Err(Error::forbidden("only the member itself sets its skills, not a delegate"));
+    }
+    let mut me = load_member(cx, cx.caller().member_id)?;
+    let wanted: BTreeSet<String> = input.skills.iter().map(|skill| skill.to_string()).collect();
+    refuse_governance(&wanted)?;
+    let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&me.id])?;
+    let routing = held.into_iter().filter(|(_, governance)| !governance).map(|(skill, _)| skill).collect();
+    let (added, removed) = difference(&routing, &wanted);
+    if added.is_empty() && removed.is_empty() {
+        return Ok(me);
+    }
+    for skill in &added {
+        cx.execute(1, ADD_SKILL, &[&me.id, skill])?;
+    }
+    for skill in &removed {
+        cx.execute(1, REMOVE_SKILL, &[&me.id, skill])?;
+    }
+    cx.emit(Place::WORKSPACE.about(me.id), &MemberSkillsChanged { member_id: me.id, added, removed })?;
+    cx.forget()?;
+    me.skills = skills_of(cx, me.id)?;
+    Ok(me)
+}
+
+/// Refuses skills that only others can confer.
+fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
+    match GOVERNANCE_SKILLS.iter().find(|skill| skills.contains(**skill)) {
+        None => Ok(()),
+        Some(skill) => Err(Error::forbidden(format!(
+            "{skill} is a governance skill: it is conferred by somebody with channel:admin, never set by oneself"
+        ))),
+    }
+}
+
+/// What `after` has and `before` has not, and the reverse.
+fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
+    (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
+}
+
+/// Lists the skills that active members of a workspace have, with how many have each; the most common first, at
+/// most 1000.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListSkills {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+}
+
+/// A skill that somebody in the workspace has.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SkillCount {
+    /// The skill.
+    skill: String,
+    /// Whether it is a governance skill, which others confer.
+    governance: bool,
+    /// How many active members have it.
+    members: i64,
+}
+
+impl FromRow for SkillCount {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self { skill: row.take()?, governance: row.take()?, members: row.take()? })
+    }
+}
+
+const SKILL_COUNTS: &str = "
+    select s.skill, s.governance, count(*)
+    from members m join member_skills s on s.member_id = m.id
+    where m.workspace_id = $1 and m.deactivated_at is null
+    group by s.skill, s.governance
+    order by count(*) desc, s.skill limit $2";
+
+fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {
+    own_workspace(cx, input.workspace_id)?;
+    let items = cx.query(SKILL_COUNTS, &[&input.workspace_id, &SKILLS_LISTED])?;
+    Ok(Page { items, next_cursor: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(skills: &[&str]) -> BTreeSet<String> {
+        skills.iter().map(|skill| (*skill).to_owned()).collect()
+    }
+
+    #[test]
+    fn governance_skills_are_not_set_by_oneself() {
+        assert!(refuse_governance(&set(&["python", "reviewer"])).is_ok());
+        for skill in GOVERNANCE_SKILLS {
+            assert_eq!(refuse_governance(&set(&["python", skill])).unwrap_err().code(), Code::Forbidden);
+        }
+    }
+
+    #[test]
+    fn only_what_differs_is_changed() {
+        let (added, removed) = difference(&set(&["a", "b"]), &set(&["b", "c"]));
+        assert_eq!((added, removed), (vec!["c".to_owned()], vec!["a".to_owned()]));
+        assert_eq!(difference(&set(&["a"]), &set(&["a"])), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_kind_is_stored_as_it_is_written() {
+        for kind in [MemberKind::Human, MemberKind::Agent] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+            assert_eq!(MemberKind::from_value(Value::Text(kind.name().to_owned())).unwrap(), kind);
+        }
+    }
+}

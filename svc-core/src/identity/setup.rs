@@ -1,0 +1,287 @@
+//! How a workspace comes to be, with somebody in it who can administer it: on a new instance, by the instance's
+//! operator, or, in builds for trying things out, without any credential. Also how the administrator of the
+//! machine mints a token when nobody has one any more.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::members::{
+    Member, MemberKind, MemberWithToken, NewMember, enrol, enrol_with_token, member_called,
+};
+use super::tokens::{self, Mint, MintedToken, check_active, check_held, issue};
+use super::workspaces::{Workspace, any_exists, create};
+use crate::capability::Capability::OperatorGlobal;
+use crate::capability::{Capabilities, CapabilitySet};
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::limits::{HANDLE_MAX, NAME_MAX};
+use crate::op::{Feature, Read, Surface, Write, write};
+use crate::text::{Handle, Text};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    let feature = Feature::new().operations(
+        "operator",
+        vec![
+            write("create_workspace", create_workspace)
+                .title("Create a workspace")
+                .post("/operator/workspaces")
+                .needs(&[OperatorGlobal])
+                .rest_only()
+                .created()
+                .example(|_| json!({"name": "Second team", "admin_handle": "ada"})),
+        ],
+    );
+    #[cfg(feature = "bootstrap")]
+    let feature = feature.operations("bootstrap", bootstrap::operations());
+    feature
+}
+
+/// Creates a workspace with a person who administers it. Answers both, and a token for that person which can do
+/// everything but operate the instance; its `secret` is shown this once. You are not a member of the new
+/// workspace.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateWorkspace {
+    /// What people will call the workspace.
+    name: Text<1, NAME_MAX>,
+    /// The administrator's name in the workspace, such as `ada`. Capitals are lowered.
+    admin_handle: Handle<HANDLE_MAX>,
+}
+
+/// A new workspace with its administrator.
+#[derive(Serialize, JsonSchema)]
+struct NewWorkspace {
+    /// The workspace.
+    workspace: Workspace,
+    /// Its administrator.
+    member: Member,
+    /// The administrator's token, with its secret.
+    token: MintedToken,
+}
+
+fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWorkspace> {
+    let workspace = create(cx, &input.name)?;
+    let admin = NewMember {
+        workspace_id: workspace.id,
+        handle: &input.admin_handle,
+        kind: MemberKind::Human,
+        display_name: None,
+        surface: None,
+    };
+    let MemberWithToken { member, token } = enrol_with_token(cx, &admin, CapabilitySet::HumanAdmin)?;
+    Ok(NewWorkspace { workspace, member, token })
+}
+
+/// What the first workspace and its members are called.
+pub(crate) struct SetupNames {
+    pub workspace: Text<1, NAME_MAX>,
+    pub admin: Handle<HANDLE_MAX>,
+    pub agent: Handle<HANDLE_MAX>,
+}
+
+impl SetupNames {
+    /// Checks the names. The agent is called `worker`.
+    pub fn new(workspace: &str, admin: &str) -> Result<Self> {
+        let named = |what: &str| {
+            let what = what.to_owned();
+            move |error: String| Error::malformed(format!("the {what}: {error}"))
+        };
+        Ok(Self {
+            workspace: Text::new(workspace.to_owned()).map_err(named("workspace's name"))?,
+            admin: Handle::new(admin).map_err(named("administrator's handle"))?,
+            agent: Handle::new("worker").map_err(named("agent's handle"))?,
+        })
+    }
+}
+
+/// The first workspace, with everything needed to begin.
+#[derive(Serialize)]
+pub(crate) struct Established {
+    /// The workspace.
+    pub workspace: Workspace,
+    /// Its administrator, a person.
+    pub admin: Member,
+    /// The administrator's token, which can do everything, the instance included.
+    pub admin_token: MintedToken,
+    /// An agent.
+    pub agent: Member,
+    /// The agent's token, from the named set for workers.
+    pub agent_token: MintedToken,
+}
+
+/// Creates the first workspace with an administrator and an agent; refuses if there is a workspace already.
+/// `surface` is how the request to do so came in.
+pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface) -> Result<Established> {
+    if any_exists(cx)? {
+        return Err(Error::new(
+            Code::AlreadyInitialised,
+            "there is a workspace already; nothing was changed",
+        ));
+    }
+    if *names.admin == *names.agent {
+        return Err(Error::new(Code::HandleTaken, "the administrator cannot be called like the first agent"));
+    }
+    let workspace = create(cx, &names.workspace)?;
+    let new = |handle, kind| NewMember {
+        workspace_id: workspace.id,
+        handle,
+        kind,
+        display_name: None,
+        surface: Some(surface),
+    };
+    let admin = enrol(cx, &new(&names.admin, MemberKind::Human))?;
+    let all = Mint { surface: Some(surface), label: Some("setup"), ..Mint::new(&admin, Capabilities::all()) };
+    let admin_token = issue(cx, &all)?;
+    let agent = new(&names.agent, MemberKind::Agent);
+    let MemberWithToken { member: agent, token } = enrol_with_token(cx, &agent, CapabilitySet::AgentWorker)?;
+    Ok(Established { workspace, admin, admin_token, agent, agent_token: token })
+}
+
+/// A token that the instance itself is asked for.
+pub(crate) struct InstanceMint {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// The member that the token will act as.
+    pub handle: Handle<HANDLE_MAX>,
+    /// What it is for.
+    pub label: Option<Text<1, NAME_MAX>>,
+    /// What it can do; the named set for the member's kind if left out.
+    pub capabilities: Option<Capabilities>,
+    /// When it ends; null if it does not end by itself.
+    pub expires_at: Option<Time>,
+}
+
+/// Mints a token by the authority of whoever administers the machine. It can carry any capability.
+pub(crate) fn mint_as_instance(
+    cx: &mut Write<'_>,
+    wanted: &InstanceMint,
+    surface: Surface,
+) -> Result<MintedToken> {
+    let member =
+        member_called(cx, wanted.workspace_id, &wanted.handle)?.ok_or_else(|| Error::not_found("member"))?;
+    let capabilities = tokens::wanted(wanted.capabilities, None, member.kind)?;
+    check_held(cx.caller().capabilities, capabilities)?;
+    check_active(&member)?;
+    if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
+        return Err(Error::malformed("the token would have ended already"));
+    }
+    let mint = Mint {
+        label: wanted.label.as_deref(),
+        expires_at: wanted.expires_at,
+        surface: Some(surface),
+        ..Mint::new(&member, capabilities)
+    };
+    issue(cx, &mint)
+}
+
+const SOME_WORKSPACES: &str = "select id from workspaces order by lsn limit 2";
+
+const WORKSPACE: &str = "select id from workspaces where id = $1";
+
+/// The workspace named, or the only one there is.
+pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
+    let found: Vec<(WorkspaceId,)> = match named {
+        Some(id) => cx.query(WORKSPACE, &[&id])?,
+        None => cx.query(SOME_WORKSPACES, &[])?,
+    };
+    match found.as_slice() {
+        [(id,)] => Ok(*id),
+        [] => Err(Error::not_found("workspace")),
+        _ => Err(Error::malformed("there are several workspaces; name one")),
+    }
+}
+
+/// Bootstrap mode: anybody may create the first workspace and its first members. It is compiled in only on
+/// demand, and it closes by itself as soon as somebody can administer the workspace.
+#[cfg(feature = "bootstrap")]
+mod bootstrap {
+    use super::*;
+    use crate::capability::Capability::TokenAdmin;
+    use crate::id::TokenId;
+    use crate::identity::members::check_handle_free;
+    use crate::op::Operation;
+
+    pub(super) fn operations() -> Vec<Operation> {
+        vec![
+            write("bootstrap_workspace", bootstrap_workspace)
+                .title("Create the first workspace")
+                .post("/workspaces")
+                .open_to_all()
+                .rest_only()
+                .created(),
+            write("bootstrap_member", bootstrap_member)
+                .title("Add a member to a workspace without an administrator")
+                .post("/workspaces/{workspace_id}/members")
+                .open_to_all()
+                .rest_only()
+                .created(),
+        ]
+    }
+
+    /// Creates the first workspace, without a credential. A second is refused with 403.
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct BootstrapWorkspace {
+        /// What people will call the workspace.
+        name: Text<1, NAME_MAX>,
+    }
+
+    fn bootstrap_workspace(cx: &mut Write<'_>, input: &BootstrapWorkspace) -> Result<Workspace> {
+        if any_exists(cx)? {
+            return Err(Error::forbidden("only the first workspace can be created without a credential"));
+        }
+        create(cx, &input.name)
+    }
+
+    /// Adds a member to a workspace, without a credential, while nobody in it can administer it; refused with 403
+    /// from then on. Answers the member with its first token, whose `secret` is shown this once: a person's can
+    /// do everything but operate the instance, an agent's is that of a worker.
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct BootstrapMember {
+        /// The workspace.
+        workspace_id: WorkspaceId,
+        /// The member's name in the workspace. Capitals are lowered.
+        handle: Handle<HANDLE_MAX>,
+        /// Whether it is a person or an agent.
+        kind: MemberKind,
+    }
+
+    /// A new member, with its first token.
+    #[derive(Serialize, JsonSchema)]
+    struct BootstrappedMember {
+        #[serde(flatten)]
+        member: Member,
+        /// The token, with its secret.
+        token: MintedToken,
+    }
+
+    fn bootstrap_member(cx: &mut Write<'_>, input: &BootstrapMember) -> Result<BootstrappedMember> {
+        let workspace_id = the_workspace(cx, Some(input.workspace_id))?;
+        if is_administered(cx, workspace_id)? {
+            return Err(Error::forbidden("the workspace has an administrator, who adds members from now on"));
+        }
+        let new = NewMember {
+            workspace_id,
+            handle: &input.handle,
+            kind: input.kind,
+            display_name: None,
+            surface: None,
+        };
+        check_handle_free(cx, &new)?;
+        let MemberWithToken { member, token } = enrol_with_token(cx, &new, input.kind.default_set())?;
+        Ok(BootstrappedMember { member, token })
+    }
+
+    const ADMINISTERING: &str = "
+        select id from tokens where workspace_id = $1 and (capabilities & cast($2 as bigint)) <> 0 limit 1";
+
+    /// Whether a token was ever minted that administers the workspace. One that has ended counts too, so that
+    /// losing it opens nothing.
+    fn is_administered(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<bool> {
+        let admin: Capabilities = [TokenAdmin].into_iter().collect();
+        Ok(cx.one::<(TokenId,)>(ADMINISTERING, &[&workspace_id, &admin])?.is_some())
+    }
+}

@@ -1,0 +1,675 @@
+//! Tokens: how authority is handed out, narrowed, renewed and taken back. A secret is 256 random bits; it is shown once
+//! and kept only as its hash. Nobody mints more than they hold. A derived token never outlives the one it was
+//! derived from: revoking a token revokes all that were derived from it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::time::Duration;
+
+use super::members::{Member, MemberKind, load_member, named_surface};
+use super::workspaces::own_workspace;
+use crate::capability::Capability::{AuditReadGlobal, OperatorGlobal, TokenAdmin};
+use crate::capability::{Capabilities, Capability, CapabilitySet};
+use crate::error::{Error, Result};
+use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::limits::NAME_MAX;
+use crate::log::event::{Event, EventKind, Place};
+use crate::op::{Caller, Feature, Read, Surface, Write, destructive, read, secret_hash, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Row, ToParam};
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+/// What every token's secret begins with.
+const SECRET_PREFIX: &str = "svc_";
+
+/// The longest life that can be asked for in seconds: ten years of 365 days.
+const LIFE_MAX_SECS: i64 = 315_360_000;
+
+/// An API token as lists show it: never with its secret.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Token {
+    /// The token's id.
+    id: TokenId,
+    /// The member that it acts as.
+    member_id: MemberId,
+    /// What it is for, as whoever minted it put it.
+    label: Option<String>,
+    /// What it can do.
+    capabilities: Capabilities,
+    /// When it was minted.
+    created_at: Time,
+    /// When it ends; null if it does not end by itself.
+    expires_at: Option<Time>,
+    /// When it was revoked; null if it was not.
+    revoked_at: Option<Time>,
+    /// The token it was derived from, with which it ends; null if it was minted.
+    parent_id: Option<TokenId>,
+    /// The delegation grant that it was exchanged for; null if it is the member's own.
+    delegation_grant_id: Option<GrantId>,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+impl FromRow for Token {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (id, member_id, label, capabilities) = (row.take()?, row.take()?, row.take()?, row.take()?);
+        let (created_at, expires_at, revoked_at) = (row.take()?, row.take()?, row.take()?);
+        let (parent_id, delegation_grant_id, lsn) = (row.take()?, row.take()?, row.take()?);
+        Ok(Self {
+            id,
+            member_id,
+            label,
+            capabilities,
+            created_at,
+            expires_at,
+            revoked_at,
+            parent_id,
+            delegation_grant_id,
+            lsn,
+        })
+    }
+}
+
+/// A token that was just made, with its secret.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MintedToken {
+    /// The token's id.
+    pub id: TokenId,
+    /// What to send as `Authorization: Bearer`. It is shown this once and kept nowhere.
+    pub secret: String,
+    /// The member that it acts as.
+    pub member_id: MemberId,
+    /// What it is for.
+    pub label: Option<String>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// When it was minted.
+    pub created_at: Time,
+    /// When it ends; null if it does not end by itself.
+    pub expires_at: Option<Time>,
+    /// The token it was derived from; null if it was minted.
+    pub parent_id: Option<TokenId>,
+}
+
+/// A token was minted, or derived from another.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TokenMinted {
+    /// The new token.
+    token_id: TokenId,
+    /// The member that it acts as.
+    member_id: MemberId,
+    /// What it is for.
+    label: Option<String>,
+    /// What it can do.
+    capabilities: Capabilities,
+    /// When it ends; null if it does not end by itself.
+    expires_at: Option<Time>,
+    /// The token it was derived from; null if it was minted.
+    parent_id: Option<TokenId>,
+}
+
+impl Event for TokenMinted {
+    const KIND: &'static str = "TokenMinted";
+}
+
+/// A token was revoked, by itself or with the one it was derived from.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TokenRevoked {
+    /// The token that ended.
+    token_id: TokenId,
+    /// The member that it acted as.
+    member_id: MemberId,
+    /// The token whose revocation was asked for; another than `token_id` for derived tokens.
+    revoked_with: TokenId,
+}
+
+impl Event for TokenRevoked {
+    const KIND: &'static str = "TokenRevoked";
+}
+
+/// A token got a new secret; the old one ended at once.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TokenRotated {
+    /// The token.
+    token_id: TokenId,
+    /// The member that it acts as.
+    member_id: MemberId,
+}
+
+impl Event for TokenRotated {
+    const KIND: &'static str = "TokenRotated";
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "identity",
+            vec![
+                write("mint_token", mint_token)
+                    .title("Mint a token")
+                    .post("/workspaces/{workspace_id}/members/{member_id}/tokens")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .example(|w| {
+                        json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "label": "night shift",
+                            "capability_set": "svc.agent.worker", "expires_in_secs": 86_400})
+                    }),
+                read("list_tokens", list_tokens)
+                    .title("List a member's tokens")
+                    .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "limit": 10})),
+                destructive("revoke_token", revoke_token)
+                    .title("Revoke a token")
+                    .delete("/tokens/{token_id}")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"token_id": w.agent_token_id})),
+                destructive("rotate_token", rotate_token)
+                    .title("Give a token a new secret")
+                    .post("/tokens/{token_id}/rotate")
+                    .example(|w| json!({"token_id": w.agent_token_id})),
+                write("attenuate_token", attenuate_token)
+                    .title("Derive a narrower token")
+                    .post("/tokens/attenuate")
+                    .created()
+                    .example(|_| {
+                        json!({"capabilities": ["workspace:read", "event:subscribe"], "label": "dashboard",
+                            "expires_in_secs": 3600})
+                    }),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<TokenMinted>(),
+            EventKind::of::<TokenRevoked>(),
+            EventKind::of::<TokenRotated>(),
+        ])
+}
+
+/// Mints a token for a member of your workspace. Name what it can do by `capabilities` or by `capability_set`, or
+/// by neither: then an agent gets `svc.agent.worker` and a person `svc.human.admin`. You cannot give what you do
+/// not hold: that is refused with 403. The token does not end by itself unless you say when. Answers the token
+/// with its `secret`, which is shown this once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MintToken {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+    /// The member that the token will act as.
+    member_id: MemberId,
+    /// What it is for, so that it can be told apart later.
+    label: Option<Text<1, NAME_MAX>>,
+    /// Exactly what it can do. Not together with `capability_set`.
+    capabilities: Option<Capabilities>,
+    /// The named set that it is minted from. Not together with `capabilities`.
+    capability_set: Option<CapabilitySet>,
+    /// When it ends. Not together with `expires_in_secs`.
+    expires_at: Option<Time>,
+    /// In how many seconds it ends. Not together with `expires_at`.
+    expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+}
+
+fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
+    own_workspace(cx, input.workspace_id)?;
+    let member = load_member(cx, input.member_id)?;
+    let wanted = wanted(input.capabilities, input.capability_set, member.kind)?;
+    let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
+    check_held(cx.caller().capabilities, wanted)?;
+    check_active(&member)?;
+    let mint = Mint { label: input.label.as_deref(), expires_at, ..Mint::new(&member, wanted) };
+    let minted = issue(cx, &mint)?;
+    cx.forget()?;
+    Ok(minted)
+}
+
+/// What a minted token is to carry.
+pub(crate) fn wanted(
+    capabilities: Option<Capabilities>,
+    set: Option<CapabilitySet>,
+    kind: MemberKind,
+) -> Result<Capabilities> {
+    match (capabilities, set) {
+        (Some(_), Some(_)) => Err(Error::malformed("name either capabilities or capability_set, not both")),
+        (Some(capabilities), None) => not_empty(capabilities),
+        (None, set) => Ok(set.unwrap_or_else(|| kind.default_set()).capabilities()),
+    }
+}
+
+fn not_empty(capabilities: Capabilities) -> Result<Capabilities> {
+    if capabilities == Capabilities::NONE {
+        return Err(Error::malformed("`capabilities`: name at least one"));
+    }
+    Ok(capabilities)
+}
+
+/// When a token is to end; never in the past.
+fn expiry(now: Time, at: Option<Time>, in_secs: Option<Count<1, LIFE_MAX_SECS>>) -> Result<Option<Time>> {
+    match (at, in_secs) {
+        (Some(_), Some(_)) => Err(Error::malformed("name either expires_at or expires_in_secs, not both")),
+        (Some(at), None) if at <= now => Err(Error::malformed("`expires_at`: expected a time in the future")),
+        (Some(at), None) => Ok(Some(at)),
+        (None, in_secs) => Ok(in_secs.map(|secs| now.plus(Duration::from_secs(secs.get().unsigned_abs())))),
+    }
+}
+
+/// Refuses to hand out what the giver does not hold.
+pub(crate) fn check_held(held: Capabilities, wanted: Capabilities) -> Result<()> {
+    let lacking: Vec<Capability> = wanted.iter().filter(|capability| !held.has(*capability)).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = lacking.iter().map(|capability| capability.name()).collect();
+    Err(Error::forbidden(format!("you cannot give what you do not hold: {}", names.join(", "))))
+}
+
+/// Refuses to mint for a member that may not use the service.
+pub(crate) fn check_active(member: &Member) -> Result<()> {
+    if member.active {
+        Ok(())
+    } else {
+        Err(Error::wrong_state("the member is deactivated; it can have no token"))
+    }
+}
+
+/// A token to be made.
+pub(crate) struct Mint<'a> {
+    pub workspace_id: WorkspaceId,
+    pub member_id: MemberId,
+    /// The member whose credential it will be; another than `member_id` only when delegated.
+    pub actor_id: MemberId,
+    pub parent_id: Option<TokenId>,
+    pub grant_id: Option<GrantId>,
+    pub label: Option<&'a str>,
+    pub capabilities: Capabilities,
+    pub expires_at: Option<Time>,
+    /// The surface, for the audit row of what no member asked for.
+    pub surface: Option<Surface>,
+}
+
+impl Mint<'_> {
+    /// A token of `member`'s own, without a label or an end.
+    pub fn new(member: &Member, capabilities: Capabilities) -> Self {
+        Self {
+            workspace_id: member.workspace_id,
+            member_id: member.id,
+            actor_id: member.id,
+            parent_id: None,
+            grant_id: None,
+            label: None,
+            capabilities,
+            expires_at: None,
+            surface: None,
+        }
+    }
+}
+
+const INSERT: &str = "
+    insert into tokens (id, workspace_id, member_id, actor_id, parent_id, grant_id, label, secret_hash,
+        capabilities, created_at, expires_at, lsn)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+
+/// Makes a token. Whether it may be made is for the operation to decide.
+pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> {
+    let id: TokenId = cx.new_id()?;
+    let secret = new_secret(cx)?;
+    let event = TokenMinted {
+        token_id: id,
+        member_id: mint.member_id,
+        label: mint.label.map(str::to_owned),
+        capabilities: mint.capabilities,
+        expires_at: mint.expires_at,
+        parent_id: mint.parent_id,
+    };
+    let lsn = cx.emit_in(mint.workspace_id, Place::WORKSPACE.about(mint.member_id), &event)?.lsn;
+    let (created_at, hash) = (cx.now(), secret_hash(&secret));
+    let columns: [&dyn ToParam; 12] = [
+        &id,
+        &mint.workspace_id,
+        &mint.member_id,
+        &mint.actor_id,
+        &mint.parent_id,
+        &mint.grant_id,
+        &mint.label,
+        &hash,
+        &mint.capabilities,
+        &created_at,
+        &mint.expires_at,
+        &lsn,
+    ];
+    cx.execute(1, INSERT, &columns)?;
+    let metadata = json!(event);
+    cx.audit_in(mint.workspace_id, "token.mint", named_surface(metadata, mint.surface))?;
+    Ok(MintedToken {
+        id,
+        secret: secret.expose_secret().to_owned(),
+        member_id: mint.member_id,
+        label: event.label,
+        capabilities: mint.capabilities,
+        created_at,
+        expires_at: mint.expires_at,
+        parent_id: mint.parent_id,
+    })
+}
+
+/// A secret that nobody has seen yet.
+fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
+    let bytes: [u8; 32] = cx.entropy().bytes()?;
+    Ok(SecretString::from(format!("{SECRET_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
+}
+
+/// Lists the tokens of a member of your workspace in the order in which they were minted, those that have ended
+/// included. Secrets are never listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListTokens {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+    /// The member whose tokens to list.
+    member_id: MemberId,
+    /// Read on from here: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// Tokens on the page at the most.
+    limit: Option<Limit>,
+}
+
+const OF_MEMBER: &str = "
+    select id, member_id, label, capabilities, created_at, expires_at, revoked_at, parent_id, grant_id, lsn
+    from tokens where member_id = $1 and lsn > $2 order by lsn limit $3";
+
+fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
+    own_workspace(cx, input.workspace_id)?;
+    let member = load_member(cx, input.member_id)?;
+    let rows =
+        cx.query(OF_MEMBER, &[&member.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    Ok(Page::of(rows, input.limit, |token: &Token| token.lsn))
+}
+
+const BY_ID: &str = "
+    select id, member_id, label, capabilities, created_at, expires_at, revoked_at, parent_id, grant_id, lsn
+    from tokens where id = $1 and workspace_id = $2";
+
+/// A token of the caller's workspace.
+fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {
+    cx.one(BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(|| Error::not_found("token"))
+}
+
+/// Revokes a token of your workspace, and with it every token that was derived from it. They stop working at
+/// once. Revoking a token that was revoked before changes nothing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RevokeToken {
+    /// The token to revoke.
+    token_id: TokenId,
+}
+
+/// What a revocation ended.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Revocation {
+    /// The token.
+    id: TokenId,
+    /// When it was revoked.
+    revoked_at: Time,
+    /// The tokens that ended now: the token itself and those derived from it. Empty if it was revoked before.
+    revoked_ids: Vec<TokenId>,
+}
+
+/// The token and all that were derived from it, as far as they are not revoked.
+const LIVE_WITH_DERIVED: &str = "
+    with recursive doomed (id) as (
+        select id from tokens where id = $1
+        union
+        select t.id from tokens t join doomed d on t.parent_id = d.id
+    )
+    select t.id, t.member_id from tokens t join doomed d on d.id = t.id
+    where t.revoked_at is null order by t.lsn";
+
+const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
+
+fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
+    let token = load_token(cx, input.token_id)?;
+    let ending: Vec<(TokenId, MemberId)> = cx.query(LIVE_WITH_DERIVED, &[&token.id])?;
+    let now = cx.now();
+    for (token_id, member_id) in &ending {
+        let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
+        cx.emit(Place::WORKSPACE.about(*member_id), &event)?;
+        cx.execute(1, REVOKE, &[token_id, &now])?;
+    }
+    let revoked_ids: Vec<TokenId> = ending.into_iter().map(|(token_id, _)| token_id).collect();
+    if !revoked_ids.is_empty() {
+        let metadata =
+            json!({"token_id": token.id, "member_id": token.member_id, "revoked_ids": revoked_ids});
+        cx.audit("token.revoke", metadata)?;
+        cx.forget()?;
+    }
+    Ok(Revocation { id: token.id, revoked_at: token.revoked_at.unwrap_or(now), revoked_ids })
+}
+
+/// Gives a token a new secret; the old one stops working at once. Everything else stays: member, capabilities,
+/// end, and the tokens derived from it. You may rotate the token you call with; another of your workspace only
+/// with `token:admin`, and never one that operates the instance unless yours does too. A delegated token cannot
+/// be rotated (409). Answers the token with its new `secret`, which is shown this once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RotateToken {
+    /// The token to rotate; the one you call with if left out.
+    token_id: Option<TokenId>,
+}
+
+const SET_SECRET: &str = "update tokens set secret_hash = $2 where id = $1";
+
+fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> {
+    let token_id = input.token_id.or(cx.caller().token_id);
+    let token = load_token(cx, token_id.ok_or_else(|| Error::malformed("name the token: `token_id`"))?)?;
+    check_may_rotate(cx.caller(), &token)?;
+    check_can_rotate(&token, cx.now())?;
+    let secret = new_secret(cx)?;
+    let event = TokenRotated { token_id: token.id, member_id: token.member_id };
+    cx.emit(Place::WORKSPACE.about(token.member_id), &event)?;
+    cx.execute(1, SET_SECRET, &[&token.id, &secret_hash(&secret)])?;
+    cx.audit("token.rotate", json!(event))?;
+    cx.forget()?;
+    Ok(MintedToken {
+        id: token.id,
+        secret: secret.expose_secret().to_owned(),
+        member_id: token.member_id,
+        label: token.label,
+        capabilities: token.capabilities,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        parent_id: token.parent_id,
+    })
+}
+
+/// Rotating another's token hands its authority to whoever rotates it. Within a workspace that is an
+/// administrator's to take; authority over the instance is not.
+fn check_may_rotate(caller: &Caller, token: &Token) -> Result<()> {
+    if caller.token_id == Some(token.id) {
+        return Ok(());
+    }
+    if !caller.capabilities.has(TokenAdmin) {
+        return Err(Error::forbidden("you may rotate the token you call with; any other needs token:admin"));
+    }
+    let over_instance: Capabilities = [OperatorGlobal, AuditReadGlobal].into_iter().collect();
+    check_held(caller.capabilities, token.capabilities.intersection(over_instance))
+}
+
+/// Refuses a token that has ended, or that is borrowed.
+fn check_can_rotate(token: &Token, now: Time) -> Result<()> {
+    if token.delegation_grant_id.is_some() {
+        return Err(Error::wrong_state("a delegated token cannot be rotated; exchange the grant again"));
+    }
+    if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
+        return Err(Error::wrong_state("the token has ended; mint another"));
+    }
+    Ok(())
+}
+
+/// Derives a token from the one you call with, for a helper that needs less: it can do no more than you name,
+/// never administers tokens, and ends no later than yours, and with yours. Asking for more is refused with 403.
+/// Answers the token with its `secret`, which is shown this once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AttenuateToken {
+    /// What it can do: some of what you can, without `token:admin`.
+    capabilities: Capabilities,
+    /// What it is for, so that it can be told apart later.
+    label: Option<Text<1, NAME_MAX>>,
+    /// When it ends; when yours does, if left out. Not together with `expires_in_secs`.
+    expires_at: Option<Time>,
+    /// In how many seconds it ends. Not together with `expires_at`.
+    expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+}
+
+fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedToken> {
+    let (caller, now) = (cx.caller().clone(), cx.now());
+    let Some(parent_id) = caller.token_id else {
+        return Err(Error::forbidden("only a token can be narrowed, and the request came without one"));
+    };
+    let capabilities = not_empty(input.capabilities)?;
+    let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
+    check_narrower(caller.capabilities, capabilities)?;
+    let expires_at = no_later(caller.expires_at, asked)?;
+    let mint = Mint {
+        workspace_id: caller.workspace_id,
+        member_id: caller.member_id,
+        actor_id: caller.actor_id,
+        parent_id: Some(parent_id),
+        grant_id: caller.grant_id,
+        label: input.label.as_deref(),
+        capabilities,
+        expires_at,
+        surface: None,
+    };
+    let minted = issue(cx, &mint)?;
+    cx.forget()?;
+    Ok(minted)
+}
+
+/// Refuses to derive what the parent cannot do, or what administers tokens.
+fn check_narrower(held: Capabilities, wanted: Capabilities) -> Result<()> {
+    if wanted.has(TokenAdmin) {
+        return Err(Error::forbidden("a derived token cannot carry token:admin"));
+    }
+    check_held(held, wanted)
+}
+
+/// The end of a derived token: as asked, but not after its parent's.
+fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
+    match (parent, asked) {
+        (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(
+            "a derived token cannot outlive its parent, which ends at {parent}"
+        ))),
+        (parent, asked) => Ok(asked.or(parent)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    fn set(capabilities: &[Capability]) -> Capabilities {
+        capabilities.iter().copied().collect()
+    }
+
+    fn at(micros: i64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
+        result.unwrap_err().code()
+    }
+
+    fn token(n: u128, capabilities: Capabilities) -> Token {
+        Token {
+            id: uuid::Uuid::from_u128(n).into(),
+            member_id: uuid::Uuid::from_u128(9).into(),
+            label: None,
+            capabilities,
+            created_at: at(0),
+            expires_at: Some(at(100)),
+            revoked_at: None,
+            parent_id: None,
+            delegation_grant_id: None,
+            lsn: 3,
+        }
+    }
+
+    #[test]
+    fn a_token_is_minted_from_a_list_a_set_or_the_members_kind() {
+        let worker = CapabilitySet::AgentWorker.capabilities();
+        let read = set(&[Capability::WorkspaceRead]);
+        assert_eq!(wanted(None, None, MemberKind::Agent).unwrap(), worker);
+        assert_eq!(wanted(None, None, MemberKind::Human).unwrap(), CapabilitySet::HumanAdmin.capabilities());
+        assert_eq!(wanted(None, Some(CapabilitySet::AgentWorker), MemberKind::Human).unwrap(), worker);
+        assert_eq!(wanted(Some(read), None, MemberKind::Agent).unwrap(), read);
+        assert_eq!(code(wanted(Some(Capabilities::NONE), None, MemberKind::Agent)), Code::Malformed);
+        assert_eq!(
+            code(wanted(Some(read), Some(CapabilitySet::AgentWorker), MemberKind::Agent)),
+            Code::Malformed
+        );
+    }
+
+    #[test]
+    fn nobody_gives_what_they_do_not_hold() {
+        let admin = CapabilitySet::HumanAdmin.capabilities();
+        assert!(check_held(admin, CapabilitySet::AgentWorker.capabilities()).is_ok());
+        let refusal = check_held(admin, Capabilities::all()).unwrap_err();
+        assert_eq!(refusal.code(), Code::Forbidden);
+        assert!(refusal.detail().contains("operator:global, audit:read-global"), "{}", refusal.detail());
+    }
+
+    #[test]
+    fn a_derived_token_is_narrower_and_ends_no_later() {
+        let all = Capabilities::all();
+        assert!(check_narrower(all, all.without(TokenAdmin)).is_ok());
+        assert_eq!(code(check_narrower(all, set(&[TokenAdmin]))), Code::Forbidden);
+        let worker = CapabilitySet::AgentWorker.capabilities();
+        assert_eq!(code(check_narrower(worker, set(&[Capability::SecretRead]))), Code::Forbidden);
+        assert_eq!(no_later(None, None).unwrap(), None);
+        assert_eq!(no_later(Some(at(5)), None).unwrap(), Some(at(5)));
+        assert_eq!(no_later(None, Some(at(7))).unwrap(), Some(at(7)));
+        assert_eq!(no_later(Some(at(5)), Some(at(4))).unwrap(), Some(at(4)));
+        assert_eq!(code(no_later(Some(at(5)), Some(at(6)))), Code::Forbidden);
+    }
+
+    #[test]
+    fn an_end_is_in_the_future_and_said_once() {
+        let secs = Some(Count::new(2).unwrap());
+        assert_eq!(expiry(at(5), None, None).unwrap(), None);
+        assert_eq!(expiry(at(5), None, secs).unwrap(), Some(at(2_000_005)));
+        assert_eq!(expiry(at(5), Some(at(6)), None).unwrap(), Some(at(6)));
+        assert_eq!(code(expiry(at(5), Some(at(5)), None)), Code::Malformed);
+        assert_eq!(code(expiry(at(5), Some(at(6)), secs)), Code::Malformed);
+    }
+
+    #[test]
+    fn rotation_is_for_the_holder_or_an_administrator() {
+        let worker = CapabilitySet::AgentWorker.capabilities();
+        let mut caller = Caller::instance(WorkspaceId::INSTANCE);
+        caller.token_id = Some(uuid::Uuid::from_u128(1).into());
+        caller.capabilities = worker;
+        assert!(check_may_rotate(&caller, &token(1, Capabilities::all())).is_ok());
+        assert_eq!(code(check_may_rotate(&caller, &token(2, worker))), Code::Forbidden);
+        caller.capabilities = CapabilitySet::HumanAdmin.capabilities();
+        assert!(check_may_rotate(&caller, &token(2, worker)).is_ok());
+        assert_eq!(code(check_may_rotate(&caller, &token(2, Capabilities::all()))), Code::Forbidden);
+        caller.capabilities = Capabilities::all();
+        assert!(check_may_rotate(&caller, &token(2, Capabilities::all())).is_ok());
+    }
+
+    #[test]
+    fn an_ended_or_borrowed_token_cannot_be_rotated() {
+        let whole = token(1, Capabilities::all());
+        assert!(check_can_rotate(&whole, at(99)).is_ok());
+        assert_eq!(code(check_can_rotate(&whole, at(100))), Code::WrongState);
+        let revoked = Token { revoked_at: Some(at(1)), ..token(1, Capabilities::all()) };
+        assert_eq!(code(check_can_rotate(&revoked, at(2))), Code::WrongState);
+        let borrowed = Token { delegation_grant_id: Some(uuid::Uuid::from_u128(4).into()), ..whole };
+        assert_eq!(code(check_can_rotate(&borrowed, at(2))), Code::WrongState);
+    }
+}

@@ -1,0 +1,121 @@
+//! Who the caller is and what it can do, and the named sets of capabilities that tokens are minted from. Nothing in
+//! here changes anything.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::members::{MemberKind, load_member};
+use crate::capability::{Capabilities, CapabilitySet};
+use crate::error::Result;
+use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::op::{Feature, Read, read};
+use crate::page::Page;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "identity",
+        vec![
+            read("whoami", whoami).quick().title("Who am I").get("/me").example(|_| json!({})),
+            read("list_capability_sets", list_capability_sets)
+                .title("List the named sets of capabilities")
+                .get("/capability-sets")
+                .example(|_| json!({})),
+        ],
+    )
+}
+
+/// Says who you are: the member that your token acts as, its workspace, and what the token can do.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Whoami {}
+
+/// The caller.
+#[derive(Serialize, JsonSchema)]
+struct Me {
+    /// The member whose credential this is; another than `member_id` only when delegated.
+    actor_id: MemberId,
+    /// The member that you act as.
+    member_id: MemberId,
+    /// That member's handle.
+    handle: String,
+    /// Whether that member is a person or an agent.
+    kind: MemberKind,
+    /// The workspace that you belong to.
+    workspace_id: WorkspaceId,
+    /// The delegation grant that you act under; null when you act for yourself.
+    delegation_grant_id: Option<GrantId>,
+    /// The token that came with the request.
+    token_id: Option<TokenId>,
+    /// What the token can do.
+    capabilities: Capabilities,
+    /// The named sets that the token holds in full.
+    capability_sets: Vec<CapabilitySet>,
+    /// When the token ends; null if it does not end by itself.
+    expires_at: Option<Time>,
+    /// Whether you are frozen, so that you may only read.
+    frozen: bool,
+}
+
+fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
+    let caller = cx.caller();
+    let member = load_member(cx, caller.member_id)?;
+    Ok(Me {
+        actor_id: caller.actor_id,
+        member_id: caller.member_id,
+        handle: member.handle,
+        kind: member.kind,
+        workspace_id: caller.workspace_id,
+        delegation_grant_id: caller.grant_id,
+        token_id: caller.token_id,
+        capabilities: caller.capabilities,
+        capability_sets: sets_held(caller.capabilities),
+        expires_at: caller.expires_at,
+        frozen: caller.frozen,
+    })
+}
+
+/// The named sets that `held` covers.
+fn sets_held(held: Capabilities) -> Vec<CapabilitySet> {
+    CapabilitySet::ALL.iter().copied().filter(|set| held.covers(set.capabilities())).collect()
+}
+
+/// Lists the named sets of capabilities that a token can be minted from. A set is a recipe: the token keeps the
+/// capabilities that the set had when it was minted.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListCapabilitySets {}
+
+/// A recipe for minting.
+#[derive(Serialize, JsonSchema)]
+struct NamedSet {
+    /// The name to pass as `capability_set`.
+    name: CapabilitySet,
+    /// Who it is meant for.
+    description: &'static str,
+    /// What a token minted from it can do.
+    capabilities: Capabilities,
+}
+
+fn list_capability_sets(_: &Read<'_>, _: &ListCapabilitySets) -> Result<Page<NamedSet>> {
+    let named = |set: &CapabilitySet| NamedSet {
+        name: *set,
+        description: set.description(),
+        capabilities: set.capabilities(),
+    };
+    Ok(Page { items: CapabilitySet::ALL.iter().map(named).collect(), next_cursor: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Capability;
+
+    #[test]
+    fn named_sets_are_held_in_full_or_not_at_all() {
+        assert_eq!(sets_held(Capabilities::all()), CapabilitySet::ALL);
+        assert_eq!(sets_held(CapabilitySet::AgentWorker.capabilities()), [CapabilitySet::AgentWorker]);
+        assert!(sets_held([Capability::WorkspaceRead].into_iter().collect()).is_empty());
+    }
+}

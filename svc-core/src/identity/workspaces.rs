@@ -1,0 +1,182 @@
+//! Workspaces: the walls between teams. A credential belongs to one workspace and every path that names another
+//! is answered as if that other did not exist. How a workspace comes to be is told in [`super::setup`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capability::{OperatorGlobal, TokenAdmin, WorkspaceRead};
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::limits::NAME_MAX;
+use crate::log::event::{Event, EventKind, Place};
+use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Row};
+use crate::text::{Change, Text};
+use crate::time::Time;
+
+/// A workspace: a team's channels, threads, members and log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Workspace {
+    /// The workspace's id.
+    pub id: WorkspaceId,
+    /// What people call it.
+    pub name: String,
+    /// An alias that can be changed; null while it has none. References always use the id.
+    pub handle: Option<String>,
+    /// When it was created.
+    pub created_at: Time,
+    /// Where the instance's log says that it was created: the order of the list.
+    #[serde(skip)]
+    lsn: i64,
+}
+
+impl FromRow for Workspace {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (id, name, handle) = (row.take()?, row.take()?, row.take()?);
+        Ok(Self { id, name, handle, created_at: row.take()?, lsn: row.take()? })
+    }
+}
+
+/// A workspace was created. It is the first event of the workspace's own log, and it stands in the log of the
+/// instance too, which tells the order in which workspaces came.
+#[derive(Debug, Serialize, JsonSchema)]
+struct WorkspaceCreated {
+    /// The new workspace.
+    workspace_id: WorkspaceId,
+    /// Its name.
+    name: String,
+}
+
+impl Event for WorkspaceCreated {
+    const KIND: &'static str = "WorkspaceCreated";
+}
+
+/// A workspace's name was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct WorkspaceUpdated {
+    /// The name that it has now.
+    name: String,
+}
+
+impl Event for WorkspaceUpdated {
+    const KIND: &'static str = "WorkspaceUpdated";
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "workspaces",
+            vec![
+                read("list_workspaces", list_workspaces)
+                    .title("List workspaces")
+                    .get("/workspaces")
+                    .needs(&[WorkspaceRead])
+                    .example(|_| json!({"limit": 10})),
+                read("get_workspace", get_workspace)
+                    .quick()
+                    .title("Read a workspace")
+                    .get("/workspaces/{workspace_id}")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.workspace_id})),
+                idempotent("update_workspace", update_workspace)
+                    .title("Rename a workspace")
+                    .patch("/workspaces/{workspace_id}")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.workspace_id, "name": "Night shift"})),
+            ],
+        )
+        .events(vec![EventKind::of::<WorkspaceCreated>(), EventKind::of::<WorkspaceUpdated>()])
+}
+
+/// Refuses a path that names another workspace than the caller's. To the caller, others do not exist.
+pub(crate) fn own_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<()> {
+    if cx.caller().workspace_id == workspace_id { Ok(()) } else { Err(Error::not_found("workspace")) }
+}
+
+/// Lists the workspaces that you may see, oldest first: your own, or, with a token that carries
+/// `operator:global`, all of the instance.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListWorkspaces {
+    /// Read on from here: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// Workspaces on the page at the most.
+    limit: Option<Limit>,
+}
+
+const ALL: &str = "
+    select id, name, handle, created_at, lsn from workspaces where lsn > $1 order by lsn limit $2";
+
+fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspace>> {
+    if !cx.caller().capabilities.has(OperatorGlobal) {
+        return Ok(Page { items: vec![load(cx, cx.caller().workspace_id)?], next_cursor: None });
+    }
+    let rows = cx.query(ALL, &[&Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    Ok(Page::of(rows, input.limit, |workspace: &Workspace| workspace.lsn))
+}
+
+/// Reads a workspace: its name and handle.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetWorkspace {
+    /// The workspace to read; it must be yours.
+    workspace_id: WorkspaceId,
+}
+
+fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
+    own_workspace(cx, input.workspace_id)?;
+    load(cx, input.workspace_id)
+}
+
+const BY_ID: &str = "select id, name, handle, created_at, lsn from workspaces where id = $1";
+
+fn load(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
+    cx.one(BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
+}
+
+/// Changes a workspace's name. Fields that are left out stay as they are. Answers the workspace as it is then.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateWorkspace {
+    /// The workspace to change; it must be yours.
+    workspace_id: WorkspaceId,
+    /// The new name.
+    #[serde(default)]
+    name: Change<Text<1, NAME_MAX>>,
+}
+
+const RENAME: &str = "update workspaces set name = $2 where id = $1";
+
+fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Workspace> {
+    own_workspace(cx, input.workspace_id)?;
+    let mut workspace = load(cx, input.workspace_id)?;
+    let Some(name) = input.name.get().filter(|name| ***name != *workspace.name) else { return Ok(workspace) };
+    cx.emit(Place::WORKSPACE, &WorkspaceUpdated { name: name.to_string() })?;
+    cx.execute(1, RENAME, &[&input.workspace_id, name])?;
+    workspace.name = name.to_string();
+    Ok(workspace)
+}
+
+const ANY: &str = "select id from workspaces limit 1";
+
+/// Whether the instance has a workspace already.
+pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
+    Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
+}
+
+const INSERT: &str = "insert into workspaces (id, name, created_at, lsn) values ($1, $2, $3, $4)";
+
+/// Creates an empty workspace. Who may is for the operation to decide. The event in the instance's log also makes
+/// sure that of two first workspaces created at once only one is committed.
+pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
+    let id: WorkspaceId = cx.new_id()?;
+    let created = WorkspaceCreated { workspace_id: id, name: name.to_owned() };
+    let lsn = cx.emit_in(WorkspaceId::INSTANCE, Place::WORKSPACE, &created)?.lsn;
+    cx.emit_in(id, Place::WORKSPACE, &created)?;
+    cx.audit_in(WorkspaceId::INSTANCE, "workspace.create", json!({"workspace_id": id, "name": name}))?;
+    let created_at = cx.now();
+    cx.execute(1, INSERT, &[&id, &name, &created_at, &lsn])?;
+    Ok(Workspace { id, name: name.to_owned(), handle: None, created_at, lsn })
+}

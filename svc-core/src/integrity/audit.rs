@@ -1,0 +1,90 @@
+//! The audit trail as a workspace reads it: exactly the rows that are stamped with it. Rows are written by
+//! dispatch and, where a change has a name of its own, by the function that makes it; nothing in here writes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use crate::capability::Capability::WorkspaceRead;
+use crate::error::Result;
+use crate::id::{GrantId, MemberId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::op::{Feature, Read, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Row};
+use crate::text::Text;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "audit",
+        vec![
+            read("list_audit", list_audit)
+                .title("List audit rows")
+                .get("/workspaces/{workspace_id}/audit")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"workspace_id": w.workspace_id, "action": "token.mint", "limit": 10})),
+        ],
+    )
+}
+
+/// Lists the audit rows of a workspace, newest first: who changed what, and what was asked for or refused with
+/// delegated tokens. A change without a name of its own has the action `mutation`, with the surface, operation,
+/// path and status in `metadata`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListAudit {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+    /// Only rows with this action, such as `token.mint`.
+    action: Option<Text<1, 100>>,
+    /// Read on from here: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// Rows on the page at the most.
+    limit: Option<Limit>,
+}
+
+/// What was done, and by whom.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AuditRow {
+    /// The row's number in the workspace's trail, from 1, without holes.
+    seq: i64,
+    /// When it was done.
+    at: Time,
+    /// What was done: `mutation`, or the change's own name.
+    action: String,
+    /// The member whose credential did it; null for what the service did by itself.
+    actor_id: Option<MemberId>,
+    /// The member it acted as; the same unless delegated.
+    subject_id: Option<MemberId>,
+    /// The delegation grant; null unless delegated.
+    grant_id: Option<GrantId>,
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// What belongs to the action.
+    #[schemars(with = "serde_json::Map<String, Json>")]
+    metadata: Json,
+}
+
+impl FromRow for AuditRow {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (seq, at, action) = (row.take()?, row.take()?, row.take()?);
+        let (actor_id, subject_id, grant_id) = (row.take()?, row.take()?, row.take()?);
+        let (workspace_id, metadata) = (row.take()?, row.take()?);
+        Ok(Self { seq, at, action, actor_id, subject_id, grant_id, workspace_id, metadata })
+    }
+}
+
+const OF_WORKSPACE: &str = "
+    select seq, at, action, actor_id, subject_id, grant_id, workspace_id, metadata
+    from audit
+    where workspace_id = $1 and seq < $2 and (cast($3 as text) is null or action = $3)
+    order by seq desc limit $4";
+
+fn list_audit(cx: &Read<'_>, input: &ListAudit) -> Result<Page<AuditRow>> {
+    own_workspace(cx, input.workspace_id)?;
+    let before = Cursor::before(input.cursor);
+    let rows =
+        cx.query(OF_WORKSPACE, &[&input.workspace_id, &before, &input.action, &rows_to_read(input.limit)])?;
+    Ok(Page::of(rows, input.limit, |row: &AuditRow| row.seq))
+}

@@ -1,0 +1,316 @@
+//! The event log as its readers may see it. Events in a private channel are withheld from whoever is not in it;
+//! everything else in the workspace is open to its members. Payloads are answered as they were hashed: the words
+//! of messages stay sealed in them.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capability::{EventSubscribe, WorkspaceRead};
+use crate::error::{Code, Error, Result};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
+use crate::log::bus::Wakes;
+use crate::log::replay::StoredEvent;
+use crate::log::verify::{self, ChainHead, ChainReport, ExpectedHead, Source};
+use crate::op::{Feature, Read, Waited, Waits, read, wait};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromRow, ToParam};
+use crate::text::{Count, Text};
+
+/// Characters of a kind's name.
+const KIND_MAX: usize = 100;
+
+/// Characters of a remembered head: a position, a colon, and a hash with its algorithm.
+const HEAD_MAX: usize = 100;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "events",
+        vec![
+            read("list_events", list_events)
+                .title("Read the event log")
+                .get("/workspaces/{workspace_id}/events")
+                .needs(&[WorkspaceRead])
+                .example(|w| {
+                    json!({"workspace_id": w.workspace_id, "after_id": 1, "thread_id": w.thread_id, "limit": 10})
+                }),
+            read("verify_event_chain", verify_event_chain)
+                .title("Verify the event log")
+                .get("/workspaces/{workspace_id}/events/verify")
+                .needs(&[WorkspaceRead])
+                .long()
+                .example(|w| json!({"workspace_id": w.workspace_id})),
+            wait("wait_for_event", wait_for_event)
+                .title("Wait for an event")
+                .get("/workspaces/{workspace_id}/wait/event")
+                .needs(&[EventSubscribe])
+                .example(|w| {
+                    json!({"workspace_id": w.workspace_id, "after_id": 0, "kind": "MemberCreated",
+                        "timeout_secs": 5})
+                }),
+        ],
+    )
+}
+
+/// Reads the event log of a workspace, oldest first. Begin with `after_id` (0, if left out, is the beginning) and
+/// go on with the `after_id` of the answer. Events in private channels that you are not in are left out, as are
+/// those that do not match the filters; an empty page means that you have caught up.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListEvents {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+    /// Only events after this one. Not together with `cursor`.
+    after_id: Option<Count<0, { i64::MAX }>>,
+    /// Read on from here: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// Only what happened in this channel.
+    channel_id: Option<ChannelId>,
+    /// Only what happened in this thread.
+    thread_id: Option<ThreadId>,
+    /// Only what is about this member.
+    member_id: Option<MemberId>,
+    /// Only events of this kind, such as `ThreadCreated`.
+    kind: Option<Text<1, KIND_MAX>>,
+    /// Events on the page at the most.
+    limit: Option<Limit>,
+}
+
+/// A part of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+struct EventPage {
+    /// The events, oldest first.
+    items: Vec<StoredEvent>,
+    /// Pass as `cursor` to read on; null when there is nothing more to read yet.
+    next_cursor: Option<Cursor>,
+    /// How far the log was looked at. Pass as `after_id` to go on, now or later: it also passes what was left out.
+    after_id: i64,
+    /// The id of the last event in the log, 0 if there is none.
+    room_lsn: i64,
+}
+
+fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
+    own_workspace(cx, input.workspace_id)?;
+    if input.after_id.is_some() && input.cursor.is_some() {
+        return Err(Error::malformed("name either after_id or cursor, not both"));
+    }
+    let filter = Filter {
+        channel_id: input.channel_id,
+        thread_id: input.thread_id,
+        member_id: input.member_id,
+        kind: input.kind.as_deref(),
+    };
+    let after = input.after_id.map_or_else(|| Cursor::after(input.cursor), Count::get);
+    page(cx, input.workspace_id, after, &filter, input.limit)
+}
+
+/// Which events a reader wants.
+struct Filter<'a> {
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    member_id: Option<MemberId>,
+    kind: Option<&'a str>,
+}
+
+/// The page's statement: `$workspace` and `$thread` are the conditions that decide which index is read.
+macro_rules! page_sql {
+    ($workspace:literal, $thread:literal) => {
+        concat!(
+            "
+    select e.lsn, e.kind, e.prev_hash, e.content_hash, e.payload
+    from events e
+    left join channels c on c.id = e.channel_id
+    left join channel_members p on p.channel_id = e.channel_id and p.member_id = $2
+    where ",
+            $workspace,
+            " and e.lsn > $3 and e.lsn <= $4
+      and (e.channel_id is null or c.private = false or p.member_id is not null)
+      and (cast($5 as uuid) is null or e.channel_id = $5)
+      and ",
+            $thread,
+            "
+      and (cast($7 as uuid) is null or e.member_id = $7)
+      and (cast($8 as text) is null or e.kind = $8)
+    order by e.lsn limit $9"
+        )
+    };
+}
+
+/// Along the workspace's log.
+const PAGE: &str = page_sql!("e.workspace_id = $1", "(cast($6 as uuid) is null or e.thread_id = $6)");
+
+/// Along one thread's events: the workspace is asked for in a form that no index serves, because SQLite would
+/// else walk the whole log.
+const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $1) is true", "e.thread_id = $6");
+
+const HEAD: &str = "select lsn from heads where workspace_id = $1";
+
+/// The events after `after` that the caller may see and wants. The head is read first: whatever it covers has
+/// been committed, so an answer without events has looked at all of that.
+fn page(
+    cx: &Read<'_>,
+    workspace_id: WorkspaceId,
+    after: i64,
+    filter: &Filter<'_>,
+    limit: Option<Limit>,
+) -> Result<EventPage> {
+    let room_lsn = cx.one::<(i64,)>(HEAD, &[&workspace_id])?.map_or(0, |(lsn,)| lsn);
+    let sql = if filter.thread_id.is_some() { PAGE_OF_THREAD } else { PAGE };
+    let params: [&dyn ToParam; 9] = [
+        &workspace_id,
+        &cx.caller().member_id,
+        &after,
+        &room_lsn,
+        &filter.channel_id,
+        &filter.thread_id,
+        &filter.member_id,
+        &filter.kind,
+        &rows_to_read(limit),
+    ];
+    let Page { items, next_cursor } =
+        Page::of(cx.query(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
+    let after_id = next_cursor.map_or(after.max(room_lsn), |cursor| cursor.0);
+    Ok(EventPage { items, next_cursor, after_id, room_lsn })
+}
+
+/// Waits for events and answers them as `list_events` does: at once if there are matching ones after `after_id`,
+/// otherwise as soon as one comes. Answers `{"timed_out": true}` when none has come in time; then wait again with
+/// the same `after_id`. The id of the last event there is stands in every answer of `list_events` as `room_lsn`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaitForEvent {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+    /// Only events after this one; 0 is the beginning of the log.
+    after_id: Count<0, { i64::MAX }>,
+    /// Only what happens in this channel.
+    channel_id: Option<ChannelId>,
+    /// Only what happens in this thread.
+    thread_id: Option<ThreadId>,
+    /// Only what is about this member.
+    member_id: Option<MemberId>,
+    /// Only events of this kind, such as `ThreadCreated`.
+    kind: Option<Text<1, KIND_MAX>>,
+    /// Events to answer at the most.
+    limit: Option<Limit>,
+    /// How many seconds to wait at the most; 30 if left out.
+    timeout_secs: Option<Count<0, WAIT_MAX_SECS>>,
+}
+
+impl Waits for WaitForEvent {
+    fn wakes(&self) -> Wakes {
+        Wakes::on(self.kind.as_deref())
+            .in_channel(self.channel_id)
+            .in_thread(self.thread_id)
+            .about(self.member_id)
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout_secs.map_or(WAIT_DEFAULT_SECS, Count::get).unsigned_abs())
+    }
+}
+
+fn wait_for_event(cx: &Read<'_>, input: &WaitForEvent) -> Result<Waited<EventPage>> {
+    own_workspace(cx, input.workspace_id)?;
+    let filter = Filter {
+        channel_id: input.channel_id,
+        thread_id: input.thread_id,
+        member_id: input.member_id,
+        kind: input.kind.as_deref(),
+    };
+    let page = page(cx, input.workspace_id, input.after_id.get(), &filter, input.limit)?;
+    Ok(if page.items.is_empty() { Waited::NotYet } else { Waited::Ready(page) })
+}
+
+/// Verifies the hash chain of a workspace's whole log, from the stored bytes: every column, every hash, every
+/// link, and the head. Answers the head, which is worth remembering: pass it later as `expect_head` to prove that
+/// nothing before it was changed. A broken log answers 409 `event-log-broken` with the `lsn` of the first broken
+/// event. It may take long on a big log.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VerifyEventChain {
+    /// The workspace; it must be yours.
+    workspace_id: WorkspaceId,
+    /// A head that the log must contain, as `LSN:HASH`, such as an earlier answer gave.
+    expect_head: Option<Text<3, HEAD_MAX>>,
+}
+
+/// The verdict on a log that is whole.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ChainVerifyReport {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// True: a broken log is answered by an error.
+    valid: bool,
+    /// How many events there are.
+    events: i64,
+    /// The id of the oldest event that the log keeps.
+    floor: i64,
+    /// The last event.
+    head: ChainHead,
+}
+
+impl Source for Read<'_> {
+    fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
+        self.query(sql, params)
+    }
+}
+
+fn verify_event_chain(cx: &Read<'_>, input: &VerifyEventChain) -> Result<ChainVerifyReport> {
+    own_workspace(cx, input.workspace_id)?;
+    let expected = input.expect_head.as_deref().map(str::parse::<ExpectedHead>).transpose()?;
+    verdict(verify::verify(cx, input.workspace_id, expected)?)
+}
+
+/// The report of a whole log, or the problem that names what is broken.
+fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
+    let ChainReport { workspace_id, valid, events, floor, head, broken } = report;
+    match broken {
+        None => Ok(ChainVerifyReport { workspace_id, valid, events, floor, head }),
+        Some(broken) => {
+            let reason = broken.defect.reason();
+            Err(Error::new(
+                Code::EventLogBroken,
+                format!("the event log is broken at {}: {reason}", broken.lsn),
+            )
+            .with("workspace_id", workspace_id)
+            .with("lsn", broken.lsn)
+            .with("defect", broken.defect))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::verify::{Break, Defect};
+
+    #[test]
+    fn a_broken_log_is_a_problem_that_names_the_event() {
+        let report = |broken: Option<Break>| ChainReport {
+            workspace_id: WorkspaceId::INSTANCE,
+            valid: broken.is_none(),
+            events: 6,
+            floor: 1,
+            head: ChainHead { lsn: 6, hash: "sha256:00".to_owned() },
+            broken,
+        };
+        assert_eq!(verdict(report(None)).unwrap().events, 6);
+        let error = verdict(report(Some(Break { lsn: 7, defect: Defect::Content }))).unwrap_err();
+        let body = serde_json::to_value(error.problem()).unwrap();
+        assert_eq!(
+            (error.code(), &body["lsn"], &body["defect"]),
+            (Code::EventLogBroken, &7.into(), &"content".into())
+        );
+    }
+
+    #[test]
+    fn a_threads_events_are_read_by_thread() {
+        assert!(PAGE.contains("e.workspace_id = $1 and"));
+        assert!(PAGE_OF_THREAD.contains("and e.thread_id = $6"));
+    }
+}

@@ -1,0 +1,107 @@
+//! Every limit of the service, by name. Those with a variable are defaults; [`crate::config`] reads the rest.
+
+use std::time::Duration;
+
+/// Rows on a page unless the caller asks otherwise.
+pub const PAGE_DEFAULT: i64 = 50;
+/// Rows on a page at the most.
+pub const PAGE_MAX: i64 = 500;
+
+/// Characters of a workspace's, channel's or token's name.
+pub const NAME_MAX: usize = 100;
+/// Characters of a member's handle.
+pub const HANDLE_MAX: usize = 64;
+/// Characters of a thread's title.
+pub const TITLE_MAX: usize = 200;
+/// Characters of a channel's topic.
+pub const TOPIC_MAX: usize = 500;
+/// Characters of a message's body.
+pub const MESSAGE_MAX: usize = 100_000;
+/// Characters of a cancel reason.
+pub const CANCEL_REASON_MAX: usize = 500;
+/// Characters of a skill's name.
+pub const SKILL_MAX: usize = 64;
+/// Skills of a member, and required skills of a thread.
+pub const SKILLS_MAX: usize = 64;
+/// Lowest priority of a thread.
+pub const PRIORITY_MIN: i64 = -100;
+/// Highest priority of a thread.
+pub const PRIORITY_MAX: i64 = 100;
+/// Dependencies that one thread may have.
+pub const DEPENDENCIES_MAX: usize = 100;
+/// Depth of nested threads.
+pub const THREAD_DEPTH_MAX: i64 = 16;
+/// Bytes of a result or of a message's metadata as canonical JSON.
+pub const JSON_MAX_BYTES: usize = 262_144;
+/// Nesting of a JSON value that the service stores.
+pub const JSON_MAX_DEPTH: usize = 64;
+/// Characters of a result's kind.
+pub const RESULT_KIND_MAX: usize = 200;
+/// Characters of a repository's name or clone URL.
+pub const REPO_MAX: usize = 300;
+/// Notices that a thread read returns.
+pub const NOTICES_MAX: i64 = 10;
+/// Messages in a thread's context pack.
+pub const CONTEXT_MESSAGES: i64 = 50;
+
+/// Shortest claim lease, in seconds.
+pub const LEASE_MIN_SECS: i64 = 1;
+/// Longest claim lease, in seconds: 7 days.
+pub const LEASE_MAX_SECS: i64 = 604_800;
+/// Claim lease when the caller names none (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
+pub const LEASE_DEFAULT_SECS: i64 = 600;
+/// Time between reaper rounds (`SVC_CLAIM_REAP_TICK_SECS`, 0 off).
+pub const REAP_TICK_SECS: i64 = 5;
+/// Claims that one reaper round ends.
+pub const REAP_MAX: i64 = 1000;
+/// Time for the acknowledgement of a claim (`SVC_CLAIM_ACK_TIMEOUT_SECS`, 0 off).
+pub const ACK_TIMEOUT_SECS: i64 = 120;
+
+/// Longest wait of a `wait_*` operation, in seconds.
+pub const WAIT_MAX_SECS: i64 = 330;
+/// Wait when the caller names none, in seconds.
+pub const WAIT_DEFAULT_SECS: i64 = 30;
+/// Waits that may be parked at once in one process.
+pub const WAITS_MAX: usize = 20_000;
+
+/// Request body (`SVC_MAX_BODY_BYTES`).
+pub const BODY_MAX_BYTES: i64 = 2_097_152;
+/// Requests of one client in a window (`SVC_RATE_LIMIT_MAX`, 0 off).
+pub const RATE_LIMIT_MAX: i64 = 1200;
+/// The window (`SVC_RATE_LIMIT_WINDOW_SECS`).
+pub const RATE_LIMIT_WINDOW_SECS: i64 = 60;
+/// Requests of one workspace in a window (`SVC_WORKSPACE_RATE_LIMIT_MAX`, 0 off).
+pub const WORKSPACE_RATE_LIMIT_MAX: i64 = 6000;
+/// Requests in flight in one server (`SVC_MAX_CONCURRENT_REQUESTS`, 0 off).
+pub const CONCURRENT_REQUESTS_MAX: i64 = 1024;
+/// WebSocket connections of one server (`SVC_MAX_WS_CONNECTIONS`).
+pub const WS_CONNECTIONS_MAX: i64 = 10_000;
+/// Proxies in front of the server whose `X-Forwarded-For` entries are believed (`SVC_TRUSTED_PROXY_HOPS`).
+pub const TRUSTED_PROXY_HOPS: i64 = 0;
+/// Time after a termination signal in which readiness answers "draining" (`SVC_SHUTDOWN_DRAIN_SECS`).
+pub const SHUTDOWN_DRAIN_SECS: i64 = 0;
+/// Bytes of a frame from a WebSocket client.
+pub const WS_FRAME_MAX_BYTES: usize = 65_536;
+
+/// Jobs that may wait for a writer before callers are told to come back.
+pub const QUEUE_MAX: usize = 4096;
+/// Jobs in one commit.
+pub const BATCH_MAX: usize = 256;
+/// How long SQLite waits for another process's lock.
+pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
+/// How often other processes' commits to a shared SQLite file are looked for while somebody waits.
+pub const SQLITE_POLL: Duration = Duration::from_millis(10);
+/// How often a Postgres bus reads the heads in case a notification was lost.
+pub const BUS_RECONCILE: Duration = Duration::from_millis(1000);
+/// Postgres `statement_timeout`.
+pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
+/// Postgres `idle_in_transaction_session_timeout`.
+pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
+/// Postgres `lock_timeout`.
+pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
+/// How long to wait for a database connection.
+pub const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Postgres connections that write, per process.
+pub const WRITER_LANES: usize = 2;
+/// Threads that read, per process.
+pub const READERS: usize = 2;

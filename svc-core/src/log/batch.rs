@@ -1,0 +1,344 @@
+//! The batch: what the jobs of one commit append to the logs of their workspaces. Events get their position and
+//! hashes at once and are written together at the end; a job that fails takes its own back.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::bus::Bus;
+use super::canonical;
+use super::chain::{Link, genesis, sha256};
+use super::event::{Attribution, Event, Place, Recorded};
+use super::memo::Memo;
+use crate::Result;
+use crate::id::WorkspaceId;
+use crate::store::executor::Ledger;
+use crate::store::{BulkInsert, Conn, Engine, Param, Row};
+use crate::time::{Clock, Time};
+
+/// Where a workspace's logs end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub lsn: i64,
+    pub hash: [u8; 32],
+    pub at: Time,
+    pub audit_seq: i64,
+    pub epoch: i64,
+    touched: bool,
+}
+
+impl Head {
+    fn empty() -> Self {
+        Self { lsn: 0, hash: genesis(), at: Time::from_micros(0), audit_seq: 0, epoch: 0, touched: false }
+    }
+
+    fn take(row: &mut Row) -> Result<Self> {
+        Ok(Self {
+            lsn: row.take()?,
+            hash: row.take()?,
+            at: row.take()?,
+            audit_seq: row.take()?,
+            epoch: row.take()?,
+            touched: false,
+        })
+    }
+}
+
+struct AuditRow {
+    workspace: WorkspaceId,
+    seq: i64,
+    at: Time,
+    action: &'static str,
+    attribution: Attribution,
+    metadata: String,
+}
+
+/// A place in the batch to which a failing job is undone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    events: usize,
+    audit: usize,
+}
+
+/// The state of one writer.
+pub(crate) struct Batch {
+    pub memo: Memo,
+    clock: Clock,
+    /// How far the database's clock is ahead of ours, on Postgres.
+    skew_micros: i64,
+    heads: HashMap<WorkspaceId, Head>,
+    /// The heads that the running job has touched, as they were before it.
+    undo: Vec<(WorkspaceId, Head)>,
+    events: Vec<(WorkspaceId, Time, Recorded)>,
+    audit: Vec<AuditRow>,
+    /// Where the running job's events and audit rows begin.
+    job: Mark,
+    bus: Arc<Bus>,
+}
+
+const INSERT_EVENTS: BulkInsert = BulkInsert {
+    sqlite: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
+                 content_hash, payload) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    postgres: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
+                   content_hash, payload)
+               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::uuid[], $6::uuid[],
+                   $7::uuid[], $8::bytea[], $9::bytea[], $10::text[])",
+};
+
+const INSERT_AUDIT: BulkInsert = BulkInsert {
+    sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, metadata)
+             values ($1, $2, $3, $4, $5, $6, $7, $8)",
+    postgres: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, metadata)
+               select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::uuid[], $6::uuid[],
+                   $7::uuid[], $8::text[])",
+};
+
+const UPSERT_HEADS: BulkInsert = BulkInsert {
+    sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch) values ($1, $2, $3, $4, $5, $6)
+             on conflict (workspace_id) do update set lsn = excluded.lsn, hash = excluded.hash, at = excluded.at,
+                 audit_seq = excluded.audit_seq, epoch = excluded.epoch",
+    postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch)
+               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])
+               on conflict (workspace_id) do update set lsn = excluded.lsn, hash = excluded.hash,
+                   at = excluded.at, audit_seq = excluded.audit_seq, epoch = excluded.epoch",
+};
+
+impl Batch {
+    pub fn new(clock: Clock, bus: Arc<Bus>) -> Self {
+        Self {
+            memo: Memo::default(),
+            clock,
+            skew_micros: 0,
+            heads: HashMap::new(),
+            undo: Vec::new(),
+            events: Vec::new(),
+            audit: Vec::new(),
+            job: Mark::default(),
+            bus,
+        }
+    }
+
+    /// The present moment for a job on `workspace`: never before its log's last event.
+    pub fn now(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Time> {
+        let last = self.head(conn, workspace)?.at;
+        let clock = self.clock.now();
+        Ok(last.max(Time::from_micros(clock.micros().saturating_add(self.skew_micros))))
+    }
+
+    /// Where `workspace`'s log ends, with what the batch has appended so far.
+    pub fn head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
+        if let Some(head) = self.heads.get(&workspace) {
+            return Ok(*head);
+        }
+        let sql = match conn.engine() {
+            Engine::Sqlite => "select lsn, hash, at, audit_seq, epoch from heads where workspace_id = $1",
+            Engine::Postgres => {
+                "select lsn, hash, at, audit_seq, epoch from heads where workspace_id = $1 for update"
+            }
+        };
+        let head =
+            conn.query(sql, &[&workspace])?.first_mut().map_or_else(|| Ok(Head::empty()), Head::take)?;
+        self.memo.check(workspace, head.epoch);
+        self.heads.insert(workspace, head);
+        Ok(head)
+    }
+
+    pub fn emit<E: Event>(
+        &mut self,
+        conn: &Conn,
+        workspace: WorkspaceId,
+        now: Time,
+        place: Place,
+        attribution: &Attribution,
+        event: &E,
+    ) -> Result<Recorded> {
+        let mut head = self.touch(conn, workspace)?;
+        let link = Link {
+            workspace_id: workspace,
+            lsn: head.lsn + 1,
+            kind: E::KIND,
+            at: now,
+            place,
+            prev_hash: head.hash,
+        };
+        let payload = link.payload(attribution, event)?;
+        let content_hash = sha256(payload.as_bytes());
+        let recorded =
+            Recorded { lsn: link.lsn, kind: E::KIND, place, prev_hash: head.hash, content_hash, payload };
+        head.lsn = link.lsn;
+        head.hash = content_hash;
+        head.at = now;
+        self.heads.insert(workspace, head);
+        self.events.push((workspace, now, recorded.clone()));
+        Ok(recorded)
+    }
+
+    pub fn audit(
+        &mut self,
+        conn: &Conn,
+        workspace: WorkspaceId,
+        now: Time,
+        action: &'static str,
+        attribution: &Attribution,
+        metadata: Value,
+    ) -> Result<()> {
+        let metadata = canonical::to_string(&metadata)?;
+        let mut head = self.touch(conn, workspace)?;
+        head.audit_seq += 1;
+        self.heads.insert(workspace, head);
+        let (seq, attribution) = (head.audit_seq, *attribution);
+        self.audit.push(AuditRow { workspace, seq, at: now, action, attribution, metadata });
+        Ok(())
+    }
+
+    /// Raises the workspace's epoch: every writer's memo of it ends.
+    pub fn forget(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
+        let mut head = self.touch(conn, workspace)?;
+        head.epoch += 1;
+        self.heads.insert(workspace, head);
+        self.memo.check(workspace, head.epoch);
+        Ok(())
+    }
+
+    /// The running job's events from position `from` on.
+    pub fn emitted(&self, from: usize) -> Vec<Recorded> {
+        self.events.iter().skip(self.job.events + from).map(|(_, _, event)| event.clone()).collect()
+    }
+
+    /// Whether the running job has written an audit row.
+    pub fn has_audited(&self) -> bool {
+        self.audit.len() > self.job.audit
+    }
+
+    fn touch(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
+        let mut head = self.head(conn, workspace)?;
+        self.undo.push((workspace, head));
+        head.touched = true;
+        Ok(head)
+    }
+
+    fn write_records(&self, conn: &Conn) -> Result<()> {
+        let events: Vec<Vec<Param<'_>>> = self.events.iter().map(event_columns).collect();
+        conn.insert_many(&INSERT_EVENTS, &events)?;
+        let audit: Vec<Vec<Param<'_>>> = self.audit.iter().map(audit_columns).collect();
+        conn.insert_many(&INSERT_AUDIT, &audit)
+    }
+}
+
+fn event_columns((workspace, at, event): &(WorkspaceId, Time, Recorded)) -> Vec<Param<'_>> {
+    let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
+    vec![
+        Param::Uuid(workspace.uuid()),
+        Param::Int(event.lsn),
+        Param::Text(event.kind),
+        Param::Int(at.micros()),
+        id(event.place.channel_id.map(Into::into)),
+        id(event.place.thread_id.map(Into::into)),
+        id(event.place.member_id.map(Into::into)),
+        Param::Bytes(&event.prev_hash),
+        Param::Bytes(&event.content_hash),
+        Param::Text(&event.payload),
+    ]
+}
+
+fn audit_columns(row: &AuditRow) -> Vec<Param<'_>> {
+    let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
+    vec![
+        Param::Uuid(row.workspace.uuid()),
+        Param::Int(row.seq),
+        Param::Int(row.at.micros()),
+        Param::Text(row.action),
+        id(row.attribution.actor_id.map(Into::into)),
+        id(row.attribution.subject_id.map(Into::into)),
+        id(row.attribution.grant_id.map(Into::into)),
+        Param::Text(&row.metadata),
+    ]
+}
+
+const LOCK_HEADS: &str = "
+    select workspace_id, lsn, hash, at, audit_seq, epoch,
+           cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+    from heads where workspace_id = any($1) order by workspace_id for update";
+
+impl Ledger for Batch {
+    fn begin(&mut self, conn: &Conn, workspaces: &BTreeSet<WorkspaceId>, others_wrote: bool) -> Result<()> {
+        if others_wrote {
+            self.memo.clear();
+            self.heads.clear();
+        }
+        if conn.engine() == Engine::Postgres {
+            self.heads.clear();
+            let ids: Vec<uuid::Uuid> = workspaces.iter().map(|id| id.uuid()).collect();
+            for row in &mut conn.query(LOCK_HEADS, &[&ids])? {
+                let workspace: WorkspaceId = row.take()?;
+                let head = Head::take(row)?;
+                let database_now: i64 = row.take()?;
+                if matches!(self.clock, Clock::System) {
+                    self.skew_micros = database_now.saturating_sub(self.clock.now().micros());
+                }
+                self.memo.check(workspace, head.epoch);
+                self.heads.insert(workspace, head);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_job(&mut self) {
+        self.undo.clear();
+        self.job = Mark { events: self.events.len(), audit: self.audit.len() };
+    }
+
+    fn undo_job(&mut self) {
+        self.events.truncate(self.job.events);
+        self.audit.truncate(self.job.audit);
+        while let Some((workspace, before)) = self.undo.pop() {
+            self.heads.insert(workspace, before);
+        }
+        self.memo.clear();
+    }
+
+    fn flush(&mut self, conn: &Conn) -> Result<()> {
+        self.write_records(conn)?;
+        let mut touched: Vec<(&WorkspaceId, &Head)> =
+            self.heads.iter().filter(|(_, head)| head.touched).collect();
+        touched.sort_by_key(|(workspace, _)| **workspace);
+        let rows: Vec<Vec<Param<'_>>> = touched
+            .into_iter()
+            .map(|(workspace, head)| {
+                vec![
+                    Param::Uuid(workspace.uuid()),
+                    Param::Int(head.lsn),
+                    Param::Bytes(&head.hash),
+                    Param::Int(head.at.micros()),
+                    Param::Int(head.audit_seq),
+                    Param::Int(head.epoch),
+                ]
+            })
+            .collect();
+        conn.insert_many(&UPSERT_HEADS, &rows)
+    }
+
+    fn reached(&self) -> BTreeMap<uuid::Uuid, i64> {
+        self.events.iter().map(|(workspace, _, event)| (workspace.uuid(), event.lsn)).collect()
+    }
+
+    fn committed(&mut self) {
+        for (workspace, lsn) in self.reached() {
+            self.bus.reached(workspace.into(), lsn);
+        }
+        self.events.clear();
+        self.audit.clear();
+        for head in self.heads.values_mut() {
+            head.touched = false;
+        }
+    }
+
+    fn rolled_back(&mut self) {
+        self.events.clear();
+        self.audit.clear();
+        self.undo.clear();
+        self.heads.clear();
+        self.memo.clear();
+    }
+}

@@ -1,0 +1,125 @@
+//! Canonical JSON (RFC 8785), the form in which everything that is hashed is stored. Numbers with a fraction or
+//! an exponent are rare here and go through the reference crate, which is also the oracle of the tests.
+
+use serde::Serialize;
+use serde_json::{Map, Number, Value};
+
+use crate::Result;
+use crate::error::Error;
+
+/// The largest integer that every JSON reader keeps exactly: 2^53 - 1 (RFC 8785, section 3.2.2.3).
+const EXACT_MAX: u64 = (1 << 53) - 1;
+
+/// The canonical text of a value. Refuses integers that a reader with IEEE 754 doubles would change.
+pub fn to_string(value: &impl Serialize) -> Result<String> {
+    let value = serde_json::to_value(value).map_err(Error::internal)?;
+    let mut out = String::with_capacity(256);
+    write_value(&mut out, &value)?;
+    Ok(out)
+}
+
+fn write_value(out: &mut String, value: &Value) -> Result<()> {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Number(number) => write_number(out, number)?,
+        Value::String(text) => write_string(out, text)?,
+        Value::Array(items) => {
+            out.push('[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    out.push(',');
+                }
+                write_value(out, item)?;
+            }
+            out.push(']');
+        }
+        Value::Object(members) => write_object(out, members)?,
+    }
+    Ok(())
+}
+
+/// Members are ordered by UTF-16 code units; for ASCII names, that is the order the map already has.
+fn write_object(out: &mut String, members: &Map<String, Value>) -> Result<()> {
+    let mut ordered: Vec<(&String, &Value)> = members.iter().collect();
+    if !ordered.iter().all(|(name, _)| name.is_ascii()) {
+        ordered.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+    }
+    out.push('{');
+    for (place, (name, value)) in ordered.into_iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        write_string(out, name)?;
+        out.push(':');
+        write_value(out, value)?;
+    }
+    out.push('}');
+    Ok(())
+}
+
+fn write_string(out: &mut String, text: &str) -> Result<()> {
+    let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    if text.bytes().all(plain) {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&serde_json::to_string(text).map_err(Error::internal)?);
+    }
+    Ok(())
+}
+
+fn write_number(out: &mut String, number: &Number) -> Result<()> {
+    if number.is_f64() {
+        out.push_str(&serde_json_canonicalizer::to_string(number).map_err(Error::internal)?);
+        return Ok(());
+    }
+    let magnitude = number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64()).unwrap_or(u64::MAX);
+    if magnitude > EXACT_MAX {
+        return Err(Error::malformed(format!(
+            "the integer {number} is beyond 2^53 and would change in other readers: send it as a string"
+        )));
+    }
+    out.push_str(&number.to_string());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (-(1i64 << 53) + 1..1i64 << 53).prop_map(Value::from),
+            any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_reference(value in any_json()) {
+            prop_assert_eq!(to_string(&value).unwrap(), serde_json_canonicalizer::to_string(&value).unwrap());
+        }
+    }
+
+    #[test]
+    fn refuses_integers_that_readers_would_change() {
+        assert!(to_string(&json!({"n": 9_007_199_254_740_993_u64})).is_err());
+        assert!(to_string(&json!({"n": 9_007_199_254_740_991_u64})).is_ok());
+    }
+}

@@ -1,0 +1,163 @@
+//! The hash chain. `content_hash = SHA-256(payload bytes)`, `prev_hash` is the content hash of the event before
+//! it in the same workspace, and the payload begins with a `$chain` member that repeats every column, so that
+//! the bytes bind the row and one remembered head pins the whole history.
+
+use sha2::{Digest, Sha256};
+
+use super::canonical;
+use super::event::{Attribution, Event, Place, type_name};
+use crate::Result;
+use crate::error::Error;
+use crate::id::WorkspaceId;
+use crate::time::Time;
+
+/// What the first event of every chain links to is the SHA-256 of this text.
+pub const GENESIS: &str = "svc.event-log.genesis/1";
+
+/// SHA-256 of `bytes`.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// The hash that the first event links to.
+pub fn genesis() -> [u8; 32] {
+    sha256(GENESIS.as_bytes())
+}
+
+/// A hash as the wire has it: `sha256:<hex>`.
+pub fn hash_text(hash: &[u8; 32]) -> String {
+    let mut text = String::with_capacity(71);
+    push_hash(&mut text, hash);
+    text
+}
+
+/// Reads a hash as [`hash_text`] writes it.
+pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    let bytes = hex::decode(text.strip_prefix("sha256:")?).ok()?;
+    bytes.try_into().ok()
+}
+
+/// The columns of an event's row that its payload repeats.
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'a> {
+    pub workspace_id: WorkspaceId,
+    pub lsn: i64,
+    pub kind: &'a str,
+    pub at: Time,
+    pub place: Place,
+    pub prev_hash: [u8; 32],
+}
+
+impl Link<'_> {
+    /// The beginning of the payload, up to and without the `,` before `"$type"`. Members are in canonical order.
+    pub fn prefix(&self) -> String {
+        let mut out = String::with_capacity(PREFIX_BYTES);
+        self.push_prefix(&mut out);
+        out
+    }
+
+    /// Appends [`Link::prefix`].
+    pub(crate) fn push_prefix(&self, out: &mut String) {
+        out.push_str("{\"$chain\":{\"at\":");
+        push_number(out, self.at.micros());
+        out.push_str(",\"channel_id\":");
+        push_id(out, self.place.channel_id.map(Into::into));
+        out.push_str(",\"kind\":\"");
+        out.push_str(self.kind);
+        out.push_str("\",\"lsn\":");
+        push_number(out, self.lsn);
+        out.push_str(",\"member_id\":");
+        push_id(out, self.place.member_id.map(Into::into));
+        out.push_str(",\"prev_hash\":\"");
+        push_hash(out, &self.prev_hash);
+        out.push_str("\",\"thread_id\":");
+        push_id(out, self.place.thread_id.map(Into::into));
+        out.push_str(",\"workspace_id\":");
+        push_id(out, Some(self.workspace_id.into()));
+        out.push('}');
+    }
+
+    /// The whole payload: the link, the type, who did it, and the event's own fields.
+    pub fn payload<E: Event>(&self, attribution: &Attribution, event: &E) -> Result<String> {
+        let mut fields = serde_json::to_value(event).map_err(Error::internal)?;
+        let members =
+            fields.as_object_mut().ok_or_else(|| Error::internal(format!("{} is not an object", E::KIND)))?;
+        members.insert("$type".to_owned(), type_name(E::KIND).into());
+        members.insert("attribution".to_owned(), serde_json::to_value(attribution).map_err(Error::internal)?);
+        let rest = canonical::to_string(&fields)?;
+        let mut payload = self.prefix();
+        payload.push(',');
+        payload.push_str(rest.strip_prefix('{').unwrap_or(&rest));
+        Ok(payload)
+    }
+}
+
+/// Room for any prefix.
+const PREFIX_BYTES: usize = 448;
+
+fn push_hash(out: &mut String, hash: &[u8; 32]) {
+    out.push_str("sha256:");
+    for byte in hash {
+        let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+        out.push(digit(byte >> 4));
+        out.push(digit(byte & 0xF));
+    }
+}
+
+fn push_number(out: &mut String, number: i64) {
+    use std::fmt::Write as _;
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{number}");
+}
+
+fn push_id(out: &mut String, id: Option<uuid::Uuid>) {
+    match id {
+        None => out.push_str("null"),
+        Some(id) => {
+            let mut buffer = [0; uuid::fmt::Hyphenated::LENGTH];
+            out.push('"');
+            out.push_str(id.hyphenated().encode_lower(&mut buffer));
+            out.push('"');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::Serialize;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::id::{ChannelId, ThreadId};
+
+    #[derive(Serialize, JsonSchema)]
+    struct Probe {
+        zeta: i64,
+        alpha: &'static str,
+    }
+    impl Event for Probe {
+        const KIND: &'static str = "Probe";
+    }
+
+    #[test]
+    fn a_payload_is_canonical_and_repeats_the_columns() {
+        let thread = uuid::Uuid::from_u128(7);
+        let place = Place::thread(ChannelId::from(uuid::Uuid::from_u128(5)), ThreadId::from(thread));
+        let link = Link {
+            workspace_id: WorkspaceId::from(uuid::Uuid::from_u128(1)),
+            lsn: 3,
+            kind: Probe::KIND,
+            at: Time::from_micros(12),
+            place,
+            prev_hash: genesis(),
+        };
+        let payload = link.payload(&Attribution::default(), &Probe { zeta: 1, alpha: "a" }).unwrap();
+        let parsed: Value = serde_json::from_str(&payload).unwrap();
+        assert_eq!(serde_json_canonicalizer::to_string(&parsed).unwrap(), payload);
+        assert!(payload.starts_with(&link.prefix()));
+        assert_eq!(parsed["$chain"]["thread_id"], json!(thread));
+        assert_eq!(parsed["$type"], json!("svc.event.Probe/1"));
+        assert_eq!(parse_hash(&hash_text(&genesis())), Some(genesis()));
+    }
+}

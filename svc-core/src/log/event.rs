@@ -1,0 +1,133 @@
+//! Events: what a feature says happened. A feature declares one type per kind beside the code that emits it; the
+//! doc comment and the schema of that type are the contract. Payloads are flat objects; the log adds `$chain`,
+//! `$type` and `attribution`.
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::id::{ChannelId, GrantId, MemberId, ThreadId};
+
+/// A kind of event: its payload and its name on the wire.
+pub trait Event: Serialize + JsonSchema {
+    /// The kind, in PascalCase. It never changes once it has been written to a log.
+    const KIND: &'static str;
+}
+
+/// Where an event happened and whom it is about: the columns that filters and visibility use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The channel, for all that happens in one. Decides who may see the event.
+    pub channel_id: Option<ChannelId>,
+    /// The thread, for all that happens in one.
+    pub thread_id: Option<ThreadId>,
+    /// The member the event is about: the holder of a claim, the author of a message, the member added.
+    pub member_id: Option<MemberId>,
+}
+
+impl Place {
+    /// In the workspace itself.
+    pub const WORKSPACE: Place = Place { channel_id: None, thread_id: None, member_id: None };
+
+    /// In a channel.
+    pub fn channel(channel_id: ChannelId) -> Self {
+        Self { channel_id: Some(channel_id), ..Self::WORKSPACE }
+    }
+
+    /// In a thread of a channel.
+    pub fn thread(channel_id: ChannelId, thread_id: ThreadId) -> Self {
+        Self { channel_id: Some(channel_id), thread_id: Some(thread_id), member_id: None }
+    }
+
+    /// The same place, about `member_id`.
+    #[must_use]
+    pub fn about(self, member_id: MemberId) -> Self {
+        Self { member_id: Some(member_id), ..self }
+    }
+}
+
+/// Who did it: the member whose credential acted, the member it acted as, and the grant if they differ. Null for
+/// what the service does by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Attribution {
+    /// The member that held the credential.
+    pub actor_id: Option<MemberId>,
+    /// The member it acted as; the same unless delegated.
+    pub subject_id: Option<MemberId>,
+    /// The delegation grant, present only when delegated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant_id: Option<GrantId>,
+}
+
+/// What the contract says about one kind of event.
+#[derive(Clone, Debug)]
+pub struct EventKind {
+    /// The kind, in PascalCase.
+    pub kind: &'static str,
+    schema: fn() -> Value,
+}
+
+impl EventKind {
+    /// The row of event type `E`.
+    pub fn of<E: Event>() -> Self {
+        Self { kind: E::KIND, schema: schema_of::<E> }
+    }
+
+    /// The versioned type in envelopes and payloads.
+    pub fn type_name(&self) -> String {
+        type_name(self.kind)
+    }
+
+    /// The JSON Schema of the payload's own fields.
+    pub fn schema(&self) -> Value {
+        (self.schema)()
+    }
+}
+
+/// What stands around the kind in its versioned type name.
+pub(crate) const TYPE_BEGINS: &str = "svc.event.";
+pub(crate) const TYPE_ENDS: &str = "/1";
+
+/// The versioned type name of a kind.
+pub fn type_name(kind: &str) -> String {
+    format!("{TYPE_BEGINS}{kind}{TYPE_ENDS}")
+}
+
+fn schema_of<E: Event>() -> Value {
+    SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<E>()
+        .to_value()
+}
+
+/// An event as it stands in the batch, ready to be written: the bytes that were hashed and the columns that the
+/// bytes repeat.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The position in the workspace's chain, from 1, without holes.
+    pub lsn: i64,
+    /// The kind.
+    pub kind: &'static str,
+    /// Where, and about whom.
+    pub place: Place,
+    pub(crate) prev_hash: [u8; 32],
+    pub(crate) content_hash: [u8; 32],
+    pub(crate) payload: String,
+}
+
+impl Recorded {
+    /// The hash of the payload, as `sha256:<hex>`.
+    pub fn content_hash(&self) -> String {
+        super::chain::hash_text(&self.content_hash)
+    }
+
+    /// The reference of a claim to the event that made it.
+    pub fn uri(&self) -> String {
+        format!("svc:event/{}", self.lsn)
+    }
+}

@@ -1,0 +1,12 @@
+//! The event log: one hash chain per workspace, the batch that extends it, the bus that says how far it reached,
+//! and the sealing of words that may have to disappear from it. Nothing here knows what the events mean.
+
+pub(crate) mod batch;
+pub(crate) mod bus;
+pub(crate) mod canonical;
+pub mod chain;
+pub(crate) mod event;
+pub(crate) mod memo;
+pub(crate) mod replay;
+pub mod seal;
+pub mod verify;

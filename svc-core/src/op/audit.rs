@@ -1,0 +1,72 @@
+//! The audit rows that dispatch writes by itself: one `mutation` for each change that has no named row of its
+//! own, and one `authorization.decision` for each request with a delegated token.
+
+use serde_json::{Map, Value, json};
+
+use super::access::Surface;
+use super::request::Request;
+use super::row::Operation;
+
+/// What an audit row says about the request, kept while the job waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub surface: Surface,
+    operation: &'static str,
+    path: String,
+    status: u16,
+    ids: Option<Map<String, Value>>,
+}
+
+impl Origin {
+    pub fn of(row: &Operation, request: &Request) -> Self {
+        Self {
+            surface: request.surface,
+            operation: row.name,
+            path: request.path.clone(),
+            status: row.success.status(),
+            ids: (request.surface == Surface::Mcp).then(|| argument_ids(request)),
+        }
+    }
+
+    /// A change that no request asked for.
+    pub fn system(surface: Surface) -> Self {
+        Self { surface, operation: "", path: String::new(), status: 200, ids: None }
+    }
+
+    fn operation(&self) -> String {
+        match self.surface {
+            Surface::Mcp => format!("tools/call:{}", self.operation),
+            _ => self.operation.to_owned(),
+        }
+    }
+
+    /// The metadata of the generic row.
+    pub fn mutation(&self) -> Value {
+        let mut metadata = json!({
+            "surface": self.surface.name(),
+            "operation": self.operation(),
+            "path": self.path,
+            "status": self.status,
+        });
+        if let (Some(ids), Some(members)) = (&self.ids, metadata.as_object_mut()) {
+            members.insert("ids".to_owned(), Value::Object(ids.clone()));
+        }
+        metadata
+    }
+
+    /// The metadata of a decision about a delegated request. `refused` names the problem.
+    pub fn decision(&self, refused: Option<&'static str>) -> Value {
+        json!({
+            "surface": self.surface.name(),
+            "operation": self.operation(),
+            "decision": if refused.is_some() { "refused" } else { "allowed" },
+            "problem": refused,
+        })
+    }
+}
+
+/// The tool's arguments whose names end in `_id`; nothing else of them is recorded.
+fn argument_ids(request: &Request) -> Map<String, Value> {
+    let arguments: Map<String, Value> = serde_json::from_slice(&request.body).unwrap_or_default();
+    arguments.into_iter().filter(|(name, value)| name.ends_with("_id") && value.is_string()).collect()
+}

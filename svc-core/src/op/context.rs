@@ -1,0 +1,206 @@
+//! What a function may do while it runs. [`Read`] can look; [`Write`] can also change, emit and audit. A function
+//! must be pure apart from its context: it may run again, and nothing it does counts until the commit.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::access::Caller;
+use crate::entropy::Entropy;
+use crate::error::Error;
+use crate::id::{Id, WorkspaceId};
+use crate::log::batch::Batch;
+use crate::log::event::{Event, Place, Recorded};
+use crate::log::memo::MemoKey;
+use crate::log::seal::Sealer;
+use crate::store::{Conn, Engine, FromRow, ToParam};
+use crate::time::Time;
+use crate::{Result, limits};
+
+/// What does not change while the service runs.
+pub struct Ambient {
+    /// Ids and secrets come from here.
+    pub entropy: Entropy,
+    /// Seals and opens message words.
+    pub sealer: Sealer,
+    /// Limits that have a variable.
+    pub settings: Settings,
+}
+
+/// Limits that an operator can set and functions ask for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Lease of a claim whose caller names none.
+    pub lease_default: Duration,
+    /// Time for the acknowledgement of a claim; none means no reminder.
+    pub ack_timeout: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease_default: Duration::from_secs(limits::LEASE_DEFAULT_SECS.unsigned_abs()),
+            ack_timeout: Some(Duration::from_secs(limits::ACK_TIMEOUT_SECS.unsigned_abs())),
+        }
+    }
+}
+
+/// A transaction that looks.
+pub struct Read<'a> {
+    conn: &'a Conn,
+    caller: &'a Caller,
+    now: Time,
+    ambient: &'a Ambient,
+    batch: Option<&'a RefCell<Batch>>,
+}
+
+impl<'a> Read<'a> {
+    pub(crate) fn new(conn: &'a Conn, caller: &'a Caller, now: Time, ambient: &'a Ambient) -> Self {
+        Self { conn, caller, now, ambient, batch: None }
+    }
+
+    /// The acting identity.
+    pub fn caller(&self) -> &Caller {
+        self.caller
+    }
+
+    /// The present moment, the same throughout the transaction.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Which engine runs the statements; for the few that are written twice.
+    pub fn engine(&self) -> Engine {
+        self.conn.engine()
+    }
+
+    /// Seals and opens message words.
+    pub fn sealer(&self) -> &Sealer {
+        &self.ambient.sealer
+    }
+
+    /// Limits that an operator can set.
+    pub fn settings(&self) -> &Settings {
+        &self.ambient.settings
+    }
+
+    /// Every row of a statement.
+    pub fn query<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
+        self.conn.query(sql, params)?.iter_mut().map(T::from_row).collect()
+    }
+
+    /// The only row of a statement, if there is one; two are a defect.
+    pub fn one<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
+        let mut rows = self.conn.query(sql, params)?;
+        match rows.as_mut_slice() {
+            [] => Ok(None),
+            [row] => T::from_row(row).map(Some),
+            more => {
+                Err(Error::internal(format!("{} rows where at most one was expected: {sql}", more.len())))
+            }
+        }
+    }
+
+    /// What `load` answers, remembered by the writer until the workspace's epoch changes (see
+    /// [`Write::forget`]). Only for what every change of which calls `forget`. Readers always load.
+    pub fn remembered<T: Clone + Send + 'static>(
+        &self,
+        workspace: WorkspaceId,
+        key: &impl MemoKey,
+        load: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let Some(batch) = self.batch else { return load() };
+        if let Some(found) = batch.borrow().memo.get(workspace, key) {
+            return Ok(found);
+        }
+        let loaded = load()?;
+        batch.borrow_mut().memo.put(workspace, key, loaded.clone());
+        Ok(loaded)
+    }
+}
+
+/// A transaction that may change things.
+pub struct Write<'a> {
+    read: Read<'a>,
+    batch: &'a RefCell<Batch>,
+}
+
+impl<'a> Deref for Write<'a> {
+    type Target = Read<'a>;
+    fn deref(&self) -> &Read<'a> {
+        &self.read
+    }
+}
+
+impl<'a> Write<'a> {
+    pub(crate) fn new(
+        conn: &'a Conn,
+        caller: &'a Caller,
+        now: Time,
+        ambient: &'a Ambient,
+        batch: &'a RefCell<Batch>,
+    ) -> Self {
+        Self { read: Read { conn, caller, now, ambient, batch: Some(batch) }, batch }
+    }
+
+    /// A change that must touch exactly `rows` rows. It may be sent later, together with others of the batch,
+    /// but before anything that reads.
+    pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.read.conn.defer(Some(rows), sql, params)
+    }
+
+    /// A change that may touch any number of rows and whose number nobody asks for. Sent like
+    /// [`Write::execute`].
+    pub fn execute_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.read.conn.defer(None, sql, params)
+    }
+
+    /// A change whose number of touched rows decides what happens next.
+    pub fn change(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
+        self.read.conn.execute(sql, params)
+    }
+
+    /// A fresh id.
+    pub fn new_id<T: Id>(&self) -> Result<T> {
+        self.ambient.entropy.id(self.now)
+    }
+
+    /// Randomness for secrets.
+    pub fn entropy(&self) -> &Entropy {
+        &self.ambient.entropy
+    }
+
+    /// Appends an event to the caller's workspace. Its position and hash are fixed at once.
+    pub fn emit<E: Event>(&mut self, place: Place, event: &E) -> Result<Recorded> {
+        self.emit_in(self.caller.workspace_id, place, event)
+    }
+
+    /// Appends an event to another workspace than the caller's: one that is being created.
+    pub fn emit_in<E: Event>(&mut self, workspace: WorkspaceId, place: Place, event: &E) -> Result<Recorded> {
+        let attribution = self.caller.attribution();
+        self.batch.borrow_mut().emit(self.conn, workspace, self.now, place, &attribution, event)
+    }
+
+    /// Writes a named audit row of the caller's workspace; it replaces the generic one.
+    pub fn audit(&mut self, action: &'static str, metadata: Value) -> Result<()> {
+        self.audit_in(self.caller.workspace_id, action, metadata)
+    }
+
+    /// Writes a named audit row of another workspace, or of the instance.
+    pub fn audit_in(&mut self, workspace: WorkspaceId, action: &'static str, metadata: Value) -> Result<()> {
+        let attribution = self.caller.attribution();
+        self.batch.borrow_mut().audit(self.conn, workspace, self.now, action, &attribution, metadata)
+    }
+
+    /// Makes every writer forget what it remembers of the caller's workspace.
+    pub fn forget(&mut self) -> Result<()> {
+        self.batch.borrow_mut().forget(self.conn, self.caller.workspace_id)
+    }
+
+    /// The events that this job emitted so far, from position `from` of the job.
+    pub(crate) fn emitted(&self, from: usize) -> Vec<Recorded> {
+        self.batch.borrow().emitted(from)
+    }
+}

@@ -1,0 +1,514 @@
+//! The one way in. In order: rate limit, bind, queue, and then inside the transaction of the function:
+//! authenticate, capability, the decoding error if there was one, member not frozen, guards, function,
+//! projectors, audit; commit, publish, answer. A request ends in exactly one of a commit with its audit row, a
+//! refusal, or a read.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use secrecy::ExposeSecret;
+
+use super::access::{Caller, Surface, secret_hash, unauthenticated};
+use super::audit::Origin;
+use super::context::{Ambient, Read, Write};
+use super::request::Request;
+use super::row::{Answer, Job, Operation, ReadJob, WriteJob};
+use super::table::{Hooks, Table};
+use super::wait::Parked;
+use crate::capability::Needs;
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::batch::Batch;
+use crate::log::bus::Bus;
+use crate::log::chain::sha256;
+use crate::rate::RateLimits;
+use crate::store::executor::{Executor, ReadTask, WriteTask, lock};
+use crate::store::{Conn, FromRow};
+use crate::time::{Clock, Time};
+
+/// What a shell sends back.
+pub struct Reply {
+    /// The status of the success.
+    pub status: u16,
+    /// How far the log of the caller's workspace reached, for callers that have one.
+    pub lsn: Option<i64>,
+    answer: Answer,
+}
+
+impl Reply {
+    pub(super) fn of(status: u16, lsn: Option<i64>, answer: Answer) -> Self {
+        Self { status, lsn, answer }
+    }
+
+    /// The body, encoded now: on the caller's side, not on the core thread.
+    pub fn body(&self) -> Result<Vec<u8>> {
+        self.answer.encode()
+    }
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reply({}, lsn {:?})", self.status, self.lsn)
+    }
+}
+
+/// Where a reply goes. Called on a core thread: it must only hand the reply on.
+pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
+
+/// Stands for a request that is under way; dropping it gives up a wait. Reads and changes run to their end.
+#[must_use = "dropping the ticket gives up the wait"]
+#[derive(Default)]
+pub struct Ticket(pub(super) Option<Arc<Parked>>);
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(parked) = self.0.take() {
+            parked.give_up();
+        }
+    }
+}
+
+/// How eagerly a request is run: handed to a core thread, or on the caller's own if that is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    Queue,
+    Inline,
+}
+
+/// Everything a request meets.
+pub struct Dispatch {
+    pub(crate) table: Table,
+    pub(crate) hooks: Hooks,
+    pub(crate) ambient: Ambient,
+    pub(crate) clock: Clock,
+    pub(crate) executor: Executor<Batch>,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) limits: RateLimits,
+    /// A token never changes its workspace, so that one fact may be remembered to choose a writer.
+    pub(crate) homes: Mutex<HashMap<[u8; 32], WorkspaceId>>,
+}
+
+/// Remembered homes at the most; more start over.
+const HOMES_MAX: usize = 100_000;
+
+/// What a request is let in on.
+#[derive(Clone, Debug)]
+pub(crate) enum Access {
+    /// A token, by the hash of its secret.
+    Token([u8; 32]),
+    /// No credential.
+    Nobody,
+    /// The service itself, or an administrator of the machine, on a workspace.
+    Instance(WorkspaceId),
+}
+
+impl Dispatch {
+    /// Takes a request up and answers through `done`, exactly once.
+    pub(crate) fn submit(self: &Arc<Self>, name: &str, request: Request, haste: Haste, done: Done) -> Ticket {
+        let Some(row) = self.table.operation(name) else {
+            done(Err(Error::not_found("operation")));
+            return Ticket::default();
+        };
+        let access = match &request.credential {
+            Some(secret) if !secret.expose_secret().is_empty() => Access::Token(secret_hash(secret)),
+            _ => Access::Nobody,
+        };
+        let home = match &access {
+            Access::Token(hash) => lock(&self.homes).get(hash).copied(),
+            _ => None,
+        };
+        // A token that has not been seen to be live counts as its peer: who makes tokens up gets nowhere.
+        let client = match (&access, home, &request.peer) {
+            (Access::Token(hash), Some(_), _) | (Access::Token(hash), None, None) => Some(*hash),
+            (_, _, Some(peer)) => Some(sha256(peer.as_bytes())),
+            _ => None,
+        };
+        if !request.follow_up
+            && let Err(error) = self.limits.admit(client.as_ref(), home)
+        {
+            done(Err(error));
+            return Ticket::default();
+        }
+        let call =
+            Call { dispatch: Arc::clone(self), access, needs: row.needs, origin: Origin::of(row, &request) };
+        let now = self.clock.now();
+        match (row.bind)(&request, &self.ambient, now) {
+            Ok(Job::Read(job)) => {
+                let haste = if row.quick && self.executor.reads_locally() { Haste::Inline } else { haste };
+                self.look(ReadCall { call, job, done }, row.long, haste);
+            }
+            Ok(Job::Wait { job, wakes, patience }) => {
+                return Ticket(Some(Parked::start(call, job, wakes, patience, done)));
+            }
+            Ok(Job::Write(job)) => self.change(call, home, row, job, haste, done),
+            Err(refusal) => {
+                let mut refusal = Some(refusal);
+                let job: ReadJob =
+                    Box::new(move |_| Err(refusal.take().unwrap_or_else(|| Error::malformed("unreadable"))));
+                self.look(ReadCall { call, job, done }, false, haste);
+            }
+        }
+        Ticket::default()
+    }
+
+    pub(super) fn look(&self, task: ReadCall, long: bool, haste: Haste) {
+        match haste {
+            Haste::Queue => self.executor.read(Box::new(task), long),
+            Haste::Inline => self.executor.read_inline(Box::new(task), long),
+        }
+    }
+
+    fn change(
+        &self,
+        call: Call,
+        home: Option<WorkspaceId>,
+        row: &Operation,
+        job: WriteJob,
+        haste: Haste,
+        done: Done,
+    ) {
+        let task =
+            WriteCall { call, home, name: row.name, status: row.success.status(), job, output: None, done };
+        if home.is_none() && matches!(task.call.access, Access::Token(_)) {
+            // The first request of a token: find its workspace, so that the writer can lock the head first.
+            let find = FindHome { task };
+            match haste {
+                Haste::Queue => self.executor.read(Box::new(find), false),
+                Haste::Inline => self.executor.read_inline(Box::new(find), false),
+            }
+        } else {
+            self.enqueue(task, haste);
+        }
+    }
+
+    fn enqueue(&self, task: WriteCall, haste: Haste) {
+        match haste {
+            Haste::Queue => self.executor.write(Box::new(task)),
+            Haste::Inline => self.executor.write_inline(Box::new(task)),
+        }
+    }
+
+    /// Runs a change as the service itself on `workspace` and waits for it.
+    pub(crate) fn as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        surface: Surface,
+        mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: WriteJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Box::new(()))
+        });
+        let call = Call {
+            dispatch: Arc::clone(self),
+            access: Access::Instance(workspace),
+            needs: Needs::Nothing,
+            origin: Origin::system(surface),
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        let done: Done = Box::new(move |outcome| {
+            // The caller waits below; it cannot have gone away.
+            let _ = tell.send(outcome.map(|_| ()));
+        });
+        let task = WriteCall { call, home: Some(workspace), name: "", status: 200, job, output: None, done };
+        self.enqueue(task, Haste::Inline);
+        told.recv().map_err(Error::internal)??;
+        lock(&made).take().ok_or_else(|| Error::internal("the change made nothing"))
+    }
+
+    /// Looks for nothing, as the service itself: `done` hears whether the database answers.
+    pub(crate) fn ping(self: &Arc<Self>, done: Done) {
+        let job: ReadJob = Box::new(|cx| Ok(Box::new(cx.query::<(i64,)>("select 1", &[])?.len())));
+        let call = Call {
+            dispatch: Arc::clone(self),
+            access: Access::Instance(WorkspaceId::INSTANCE),
+            needs: Needs::Nothing,
+            origin: Origin::system(Surface::System),
+        };
+        self.look(ReadCall { call, job, done }, false, Haste::Queue);
+    }
+
+    /// Looks as the service itself and waits for the answer.
+    pub(crate) fn look_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: ReadJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Box::new(()))
+        });
+        let call = Call {
+            dispatch: Arc::clone(self),
+            access: Access::Instance(WorkspaceId::INSTANCE),
+            needs: Needs::Nothing,
+            origin: Origin::system(Surface::System),
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        let done: Done = Box::new(move |outcome| {
+            // The caller waits below; it cannot have gone away.
+            let _ = tell.send(outcome.map(|_| ()));
+        });
+        self.look(ReadCall { call, job, done }, false, Haste::Inline);
+        told.recv().map_err(Error::internal)??;
+        lock(&made).take().ok_or_else(|| Error::internal("the look found nothing"))
+    }
+
+    fn remember_home(&self, hash: [u8; 32], workspace: WorkspaceId) {
+        let mut homes = lock(&self.homes);
+        if homes.len() >= HOMES_MAX {
+            homes.clear();
+        }
+        homes.insert(hash, workspace);
+    }
+}
+
+/// What every kind of task knows of its request.
+pub(super) struct Call {
+    pub dispatch: Arc<Dispatch>,
+    pub access: Access,
+    pub needs: Needs,
+    pub origin: Origin,
+}
+
+/// A caller as found in the transaction, with how far its workspace's log reaches there.
+pub(super) struct Entered {
+    pub caller: Caller,
+    pub lsn: Option<i64>,
+    pub now: Time,
+}
+
+const ENTER: &str = "
+    select t.id, t.workspace_id, t.member_id, t.actor_id, t.grant_id, t.capabilities, t.expires_at,
+           t.revoked_at is not null, m.frozen_at is not null, m.deactivated_at is not null,
+           coalesce(h.lsn, 0)
+    from tokens t
+    join members m on m.id = t.member_id
+    left join heads h on h.workspace_id = t.workspace_id
+    where t.secret_hash = $1";
+
+impl Call {
+    /// Authenticates and checks the capability inside a read transaction.
+    pub fn enter(&self, conn: &Conn) -> Result<Entered> {
+        let now = self.dispatch.clock.now();
+        let (caller, lsn) = match &self.access {
+            Access::Token(hash) => {
+                let mut rows = conn.query(ENTER, &[hash])?;
+                let row = rows.first_mut().ok_or_else(|| unauthenticated("the token is not known"))?;
+                (Caller::from_row(row)?, Some(row.take()?))
+            }
+            access => (stranger(access, self.needs)?, None),
+        };
+        caller.check_live(now)?;
+        if let Access::Token(hash) = &self.access {
+            self.dispatch.remember_home(*hash, caller.workspace_id);
+        }
+        caller.check_capability(self.needs)?;
+        Ok(Entered { caller, lsn, now })
+    }
+
+    /// Authenticates and checks the capability inside a writer's transaction, from its memory if that holds.
+    fn enter_writer(&self, conn: &Conn, batch: &RefCell<Batch>, home: Option<WorkspaceId>) -> Result<Caller> {
+        let caller = match &self.access {
+            Access::Token(hash) => {
+                let home = home.ok_or_else(|| unauthenticated("the token is not known"))?;
+                batch.borrow_mut().head(conn, home)?;
+                let known = batch.borrow().memo.get::<Caller>(home, hash);
+                match known {
+                    Some(caller) => caller,
+                    None => {
+                        let mut rows = conn.query(Caller::BY_SECRET, &[hash])?;
+                        let row =
+                            rows.first_mut().ok_or_else(|| unauthenticated("the token is not known"))?;
+                        let caller = Caller::from_row(row)?;
+                        batch.borrow_mut().memo.put(home, hash, caller.clone());
+                        caller
+                    }
+                }
+            }
+            access => stranger(access, self.needs)?,
+        };
+        Ok(caller)
+    }
+
+    /// Records a request with a delegated token that ended in a refusal or a read, before it is answered.
+    pub fn answer(self, entered: Option<&Caller>, outcome: Result<Reply>, done: Done) {
+        let Some(caller) = entered.filter(|caller| caller.grant_id.is_some()) else { return done(outcome) };
+        let refused = outcome.as_ref().err().map(|error| error.code().name());
+        let dispatch = Arc::clone(&self.dispatch);
+        let note = Note { call: self, caller: caller.clone(), refused, after: Some((outcome, done)) };
+        dispatch.executor.write(Box::new(note));
+    }
+}
+
+/// A caller without a token.
+fn stranger(access: &Access, needs: Needs) -> Result<Caller> {
+    match access {
+        Access::Instance(workspace) => Ok(Caller::instance(*workspace)),
+        _ if needs == Needs::Nothing => Ok(Caller::nobody()),
+        _ => Err(unauthenticated("send a token as `Authorization: Bearer`")),
+    }
+}
+
+/// A look on its way through a reader.
+pub(super) struct ReadCall {
+    pub call: Call,
+    pub job: ReadJob,
+    pub done: Done,
+}
+
+impl ReadTask for ReadCall {
+    fn run(mut self: Box<Self>, conn: Result<&Conn>) {
+        let entered = conn.and_then(|conn| self.call.enter(conn).map(|entered| (conn, entered)));
+        let (conn, entered) = match entered {
+            Ok(found) => found,
+            Err(error) => return (self.done)(Err(error)),
+        };
+        let cx = Read::new(conn, &entered.caller, entered.now, &self.call.dispatch.ambient);
+        let outcome = match (self.job)(&cx) {
+            Ok(answer) => Ok(Reply { status: 200, lsn: entered.lsn, answer }),
+            Err(error) => Err(error.seen_at(entered.lsn)),
+        };
+        self.call.answer(Some(&entered.caller), outcome, self.done);
+    }
+}
+
+/// Finds the workspace of a token that was not seen before, and then queues its change.
+struct FindHome {
+    task: WriteCall,
+}
+
+impl ReadTask for FindHome {
+    fn run(mut self: Box<Self>, conn: Result<&Conn>) {
+        match conn.and_then(|conn| self.task.call.enter(conn)) {
+            Ok(entered) => {
+                self.task.home = Some(entered.caller.workspace_id);
+                let dispatch = Arc::clone(&self.task.call.dispatch);
+                // Never inline: this runs inside a reader.
+                dispatch.enqueue(self.task, Haste::Queue);
+            }
+            Err(error) => (self.task.done)(Err(error)),
+        }
+    }
+}
+
+/// A change on its way through a writer.
+struct WriteCall {
+    call: Call,
+    home: Option<WorkspaceId>,
+    name: &'static str,
+    status: u16,
+    job: WriteJob,
+    output: Option<Output>,
+    done: Done,
+}
+
+/// What the last run of a change came to.
+struct Output {
+    caller: Caller,
+    /// How far the log of a member's workspace reaches.
+    lsn: Option<i64>,
+    answer: Option<Answer>,
+}
+
+impl WriteTask<Batch> for WriteCall {
+    fn workspace(&self) -> Option<WorkspaceId> {
+        self.home
+    }
+
+    fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
+        self.output = None;
+        let dispatch = Arc::clone(&self.call.dispatch);
+        let caller = self.call.enter_writer(conn, batch, self.home)?;
+        let now = batch.borrow_mut().now(conn, caller.workspace_id)?;
+        caller.check_live(now)?;
+        let reached = |batch: &RefCell<Batch>, caller: &Caller| -> Result<Option<i64>> {
+            let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
+            Ok(caller.is_member().then_some(lsn))
+        };
+        let lsn = reached(batch, &caller)?;
+        let output = self.output.insert(Output { caller, lsn, answer: None });
+        let caller = &output.caller;
+        caller.check_capability(self.call.needs)?;
+        let mut cx = Write::new(conn, caller, now, &dispatch.ambient, batch);
+        if let Some(row) = dispatch.table.operation(self.name) {
+            caller.check_not_frozen()?;
+            dispatch.hooks.guards.iter().try_for_each(|guard| guard(&cx, row))?;
+        }
+        let answer = (self.job)(&mut cx)?;
+        project(&dispatch.hooks, &mut cx)?;
+        self.call.record(&mut cx, batch)?;
+        output.lsn = reached(batch, caller)?;
+        output.answer = Some(answer);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { call, status, output, done, .. } = *self;
+        match (outcome, output) {
+            (Ok(()), Some(Output { answer: Some(answer), lsn, .. })) => {
+                done(Ok(Reply { status, lsn, answer }))
+            }
+            (Ok(()), _) => done(Err(Error::internal("a change was committed without an answer"))),
+            (Err(error), Some(output)) => {
+                call.answer(Some(&output.caller), Err(error.seen_at(output.lsn)), done)
+            }
+            (Err(error), None) => call.answer(None, Err(error), done),
+        }
+    }
+}
+
+/// Lets higher features hear of what was emitted, and of what their hearing emits.
+fn project(hooks: &Hooks, cx: &mut Write<'_>) -> Result<()> {
+    let mut heard = 0;
+    loop {
+        let events = cx.emitted(heard);
+        if events.is_empty() {
+            return Ok(());
+        }
+        heard += events.len();
+        hooks.projectors.iter().try_for_each(|projector| projector(cx, &events))?;
+    }
+}
+
+impl Call {
+    /// Writes the audit rows of a change that is about to be committed.
+    fn record(&self, cx: &mut Write<'_>, batch: &RefCell<Batch>) -> Result<()> {
+        if self.origin.surface != Surface::System && !batch.borrow().has_audited() {
+            cx.audit("mutation", self.origin.mutation())?;
+        }
+        if cx.caller().grant_id.is_some() {
+            cx.audit("authorization.decision", self.origin.decision(None))?;
+        }
+        Ok(())
+    }
+}
+
+/// The audit row of a delegated request that changed nothing; answers once it is durable.
+struct Note {
+    call: Call,
+    caller: Caller,
+    refused: Option<&'static str>,
+    after: Option<(Result<Reply>, Done)>,
+}
+
+impl WriteTask<Batch> for Note {
+    fn workspace(&self) -> Option<WorkspaceId> {
+        Some(self.caller.workspace_id)
+    }
+
+    fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
+        let now = batch.borrow_mut().now(conn, self.caller.workspace_id)?;
+        let mut cx = Write::new(conn, &self.caller, now, &self.call.dispatch.ambient, batch);
+        cx.audit("authorization.decision", self.call.origin.decision(self.refused))
+    }
+
+    fn finish(mut self: Box<Self>, outcome: Result<()>) {
+        let Some((answer, done)) = self.after.take() else { return };
+        done(outcome.and(answer));
+    }
+}

@@ -1,0 +1,325 @@
+//! From a request to a row's input. Text fields (path and query) are parsed by the type that is wanted, JSON
+//! fields are strict; both meet in one flat object in which no name stands twice and none is unknown. One
+//! concrete decoder serves all rows, which keeps the cost of a row small.
+
+use serde::de::value::StringDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Value};
+
+use super::request::Request;
+use crate::error::{Error, Result};
+use crate::limits::JSON_MAX_DEPTH;
+use crate::text::nearest;
+
+/// Decodes a request into a row's input.
+pub(crate) fn decode<T: DeserializeOwned>(request: &Request) -> Result<T> {
+    T::deserialize(Fields::of(request)?).map_err(|Refusal(detail)| Error::malformed(detail))
+}
+
+/// Why an input was refused, as the caller reads it.
+#[derive(Debug)]
+struct Refusal(String);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl serde::de::Error for Refusal {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self(message.to_string())
+    }
+}
+
+/// One field's value, from wherever it came.
+enum Node {
+    Json(Value),
+    Text(Vec<String>),
+}
+
+/// All fields of a request: text first, then the body's.
+struct Fields {
+    entries: std::vec::IntoIter<(String, Node)>,
+    value: Option<(String, Node)>,
+}
+
+impl Fields {
+    fn of(request: &Request) -> Result<Self> {
+        let mut entries: Vec<(String, Node)> = Vec::with_capacity(request.text.len() + 4);
+        for (name, text) in &request.text {
+            match entries.iter_mut().find(|(known, _)| known == name) {
+                Some((_, Node::Text(texts))) => texts.push(text.clone()),
+                _ => entries.push((name.clone(), Node::Text(vec![text.clone()]))),
+            }
+        }
+        let given = entries.len();
+        for (name, value) in body_object(&request.body)? {
+            if entries.iter().take(given).any(|(known, _)| *known == name) {
+                return Err(Error::malformed(format!(
+                    "the field `{name}` stands in the address and in the body"
+                )));
+            }
+            entries.push((name, Node::Json(value)));
+        }
+        Ok(Self { entries: entries.into_iter(), value: None })
+    }
+
+    fn refuse_unknown(&self, fields: &'static [&'static str]) -> Result<(), Refusal> {
+        let stranger = self.entries.as_slice().iter().find(|(name, _)| !fields.contains(&name.as_str()));
+        let Some((name, _)) = stranger else { return Ok(()) };
+        Err(Refusal(match nearest(name, fields) {
+            Some(near) => format!("unknown field `{name}`, did you mean `{near}`?"),
+            None if fields.is_empty() => format!("unknown field `{name}`: the operation takes no input"),
+            None => format!("unknown field `{name}`, expected {}", fields.join(", ")),
+        }))
+    }
+}
+
+/// The body's members. Refuses what is not one object without repeated names, and nesting beyond the limit.
+fn body_object(body: &[u8]) -> Result<Map<String, Value>> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    let unreadable =
+        |error: serde_json::Error| Error::malformed(format!("the body is not readable JSON: {error}"));
+    let members: Members = serde_json::from_slice(body).map_err(unreadable)?;
+    if members.0.values().any(|value| depth(value) > JSON_MAX_DEPTH) {
+        return Err(Error::malformed(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
+    }
+    Ok(members.0)
+}
+
+/// A JSON object; `serde_json`'s own map would silently keep the last of two members with one name.
+struct Members(Map<String, Value>);
+
+impl<'de> serde::Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("one JSON object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members, A::Error> {
+                let mut members = Map::new();
+                while let Some((name, value)) = access.next_entry::<String, Value>()? {
+                    if members.contains_key(&name) {
+                        return Err(serde::de::Error::custom(format!("the field `{name}` stands twice")));
+                    }
+                    members.insert(name, value);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+impl<'de> Deserializer<'de> for Fields {
+    type Error = Refusal;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        visitor.visit_map(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refusal> {
+        self.refuse_unknown(fields)?;
+        visitor.visit_map(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+impl<'de> MapAccess<'de> for Fields {
+    type Error = Refusal;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refusal> {
+        let Some((name, node)) = self.entries.next() else { return Ok(None) };
+        let key = seed.deserialize(StringDeserializer::new(name.clone()))?;
+        self.value = Some((name, node));
+        Ok(Some(key))
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Refusal> {
+        let Some((name, node)) = self.value.take() else {
+            return Err(Refusal("no value to read".to_owned()));
+        };
+        let read = match node {
+            Node::Json(value) => seed.deserialize(value).map_err(|error| Refusal(error.to_string())),
+            Node::Text(texts) => seed.deserialize(TextValue(texts)),
+        };
+        read.map_err(|Refusal(detail)| Refusal(format!("`{name}`: {detail}")))
+    }
+}
+
+/// A text field, which is parsed by the type that is wanted. Numbers are read as 64-bit and their width is left
+/// to the type.
+struct TextValue(Vec<String>);
+
+impl TextValue {
+    fn single(self) -> Result<String, Refusal> {
+        let mut texts = self.0.into_iter();
+        match (texts.next(), texts.next()) {
+            (Some(text), None) => Ok(text),
+            _ => Err(Refusal("given more than once".to_owned())),
+        }
+    }
+
+    fn parse<T: std::str::FromStr>(self, wanted: &str) -> Result<T, Refusal> {
+        let text = self.single()?;
+        text.parse().map_err(|_| Refusal(format!("expected {wanted}, found \"{text}\"")))
+    }
+}
+
+macro_rules! parse_numbers {
+    ($($method:ident => $visit:ident: $number:ty, $wanted:literal;)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+            visitor.$visit(self.parse::<$number>($wanted)?)
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for TextValue {
+    type Error = Refusal;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        visitor.visit_string(self.single()?)
+    }
+
+    parse_numbers! {
+        deserialize_bool => visit_bool: bool, "true or false";
+        deserialize_i8 => visit_i64: i64, "a whole number";
+        deserialize_i16 => visit_i64: i64, "a whole number";
+        deserialize_i32 => visit_i64: i64, "a whole number";
+        deserialize_i64 => visit_i64: i64, "a whole number";
+        deserialize_u8 => visit_u64: u64, "a whole number";
+        deserialize_u16 => visit_u64: u64, "a whole number";
+        deserialize_u32 => visit_u64: u64, "a whole number";
+        deserialize_u64 => visit_u64: u64, "a whole number";
+        deserialize_f32 => visit_f64: f64, "a number";
+        deserialize_f64 => visit_f64: f64, "a number";
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Refusal> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refusal> {
+        visitor.visit_enum(self.single()?.into_deserializer())
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        visitor.visit_seq(TextItems(self.0.into_iter()))
+    }
+
+    forward_to_deserialize_any! {
+        i128 u128 char str string bytes byte_buf unit unit_struct tuple tuple_struct map struct identifier
+        ignored_any
+    }
+}
+
+/// A repeated text field, as a list.
+struct TextItems(std::vec::IntoIter<String>);
+
+impl<'de> SeqAccess<'de> for TextItems {
+    type Error = Refusal;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Refusal> {
+        self.0.next().map(|text| seed.deserialize(TextValue(vec![text]))).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::id::ThreadId;
+    use crate::text::{Count, Patch};
+
+    #[derive(Debug, Deserialize)]
+    struct Probe {
+        thread_id: Option<ThreadId>,
+        limit: Option<Count<1, 10>>,
+        #[serde(default)]
+        tag: Vec<String>,
+        flag: Option<bool>,
+        #[serde(default)]
+        note: Patch<String>,
+    }
+
+    fn probe(text: &[(&str, &str)], body: &str) -> Result<Probe> {
+        let text = text.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        decode(&Request { text, body: body.to_owned().into(), ..Request::default() })
+    }
+
+    #[test]
+    fn text_is_parsed_by_type_and_json_is_strict() {
+        let id = "01990000-0000-7000-8000-000000000001";
+        let read =
+            probe(&[("thread_id", id), ("limit", "5"), ("tag", "a"), ("tag", "b"), ("flag", "true")], "")
+                .unwrap();
+        assert_eq!(read.thread_id.unwrap().to_string(), id);
+        assert_eq!((read.limit.unwrap().get(), read.flag), (5, Some(true)));
+        assert_eq!(read.tag, ["a", "b"]);
+        assert_eq!(read.note, Patch::Keep);
+        assert_eq!(probe(&[], r#"{"note":null}"#).unwrap().note, Patch::Clear);
+    }
+
+    #[test]
+    fn refusals_name_the_field_and_help() {
+        type Case = (&'static [(&'static str, &'static str)], &'static str, &'static str);
+        let cases: [Case; 9] = [
+            (&[("limit", "11")], "", "`limit`: expected 1 to 10"),
+            (&[("limit", "x")], "", "`limit`: expected a whole number"),
+            (&[("flag", "yes")], "", "true or false"),
+            (&[("limitt", "1")], "", "did you mean `limit`"),
+            (&[], r#"{"limit":"5"}"#, "`limit`: invalid type: string"),
+            (&[("limit", "1"), ("limit", "2")], "", "given more than once"),
+            (&[("limit", "1")], r#"{"limit":2}"#, "in the address and in the body"),
+            (&[], r#"{"limit":1,"limit":2}"#, "stands twice"),
+            (&[], "[1]", "one JSON object"),
+        ];
+        for (text, body, wanted) in cases {
+            let error = probe(text, body).unwrap_err();
+            assert!(error.detail().contains(wanted), "{}: wanted {wanted}", error.detail());
+        }
+        let deep = format!(r#"{{"note":{}{}}}"#, "[".repeat(80), "]".repeat(80));
+        assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));
+    }
+}

@@ -1,0 +1,29 @@
+//! The operation table: what a row is, how a request becomes a row's input, what a function may do while it
+//! runs, and the one way in. The documents and contracts in here are projections of the table and decide nothing.
+
+mod access;
+mod audit;
+mod context;
+pub mod contract;
+mod dispatch;
+mod example;
+mod input;
+pub mod manual;
+pub mod mcp;
+pub mod openapi;
+mod request;
+mod row;
+mod table;
+mod wait;
+
+pub(crate) use access::secret_hash;
+pub use access::{Caller, Surface};
+pub use context::{Ambient, Read, Settings, Write};
+pub(crate) use dispatch::Haste;
+pub use dispatch::{Dispatch, Reply, Ticket};
+pub use example::Fixture;
+pub use request::Request;
+pub use row::{
+    Effect, Method, Operation, Success, Waited, Waits, destructive, idempotent, prepared, read, wait, write,
+};
+pub use table::{Feature, Guard, Hooks, Projector, Table};

@@ -1,0 +1,234 @@
+//! The service: opens the database, starts the core threads, and takes requests. Composition root; everything it
+//! puts together is decided elsewhere.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::entropy::Entropy;
+use crate::error::{Error, Result};
+use crate::housekeeping::Housekeeper;
+use crate::limits::{READERS, WRITER_LANES};
+use crate::log::batch::Batch;
+use crate::log::bus::Bus;
+use crate::log::seal::Sealer;
+use crate::op::Haste;
+use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Settings, Table, Ticket};
+use crate::rate::{RateLimits, RateSettings};
+use crate::store::executor::{Executor, Open, lock};
+use crate::store::{Opener, StatementCounts, migrate};
+use crate::table;
+use crate::time::Clock;
+
+/// Where the rows are.
+#[derive(Clone, Debug)]
+pub enum Database {
+    /// A SQLite file; created if it is missing.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database, by its `postgres://` address.
+    Postgres(SecretString),
+}
+
+impl Database {
+    /// The database at `url`, or without one that of the folder `data_dir`.
+    pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
+        url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
+    }
+}
+
+/// How to open a service.
+pub struct Options {
+    /// Where the rows are.
+    pub database: Database,
+    /// The key-encryption key.
+    pub kek: [u8; 32],
+    /// Retired key-encryption keys that still unwrap.
+    pub retired_keks: Vec<[u8; 32]>,
+    /// Limits that functions ask for.
+    pub settings: Settings,
+    /// Rate limits.
+    pub rates: RateSettings,
+    /// Time between rounds of the claim reaper; none leaves them to [`Service::housekeep`] or another process.
+    pub reap_tick: Option<std::time::Duration>,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Where ids and secrets come from.
+    pub entropy: Entropy,
+    /// Features beside the built-in ones.
+    pub features: Vec<Feature>,
+}
+
+impl Options {
+    /// Defaults for everything but the database and the key.
+    pub fn new(database: Database, kek: [u8; 32]) -> Self {
+        Self {
+            database,
+            kek,
+            retired_keks: Vec::new(),
+            settings: Settings::default(),
+            rates: RateSettings::default(),
+            reap_tick: Some(std::time::Duration::from_secs(crate::limits::REAP_TICK_SECS.unsigned_abs())),
+            clock: Clock::System,
+            entropy: Entropy::System,
+            features: Vec::new(),
+        }
+    }
+
+    /// What a configuration asks for; refuses one without a key-encryption key.
+    pub fn configured(config: &Config) -> Result<Self> {
+        let keys = config.content_keys()?;
+        let count = |limit: Option<NonZeroU32>| limit.map_or(0, |limit| i64::from(limit.get()));
+        Ok(Self {
+            retired_keks: keys.previous.iter().map(|key| *key.expose_secret()).collect(),
+            settings: Settings { lease_default: config.lease_default, ack_timeout: config.ack_timeout },
+            rates: RateSettings {
+                per_client: count(config.rate_limit),
+                per_workspace: count(config.workspace_rate_limit),
+                window: config.rate_limit_window,
+            },
+            reap_tick: config.reap_tick,
+            ..Self::new(
+                Database::at(config.database_url.clone(), &config.data_dir),
+                *keys.current.expose_secret(),
+            )
+        })
+    }
+}
+
+/// A running service. Clones are handles to the same one; the last one to go closes it.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    dispatch: Arc<Dispatch>,
+    housekeeper: Arc<Housekeeper>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Service {
+    /// Opens the database, brings its schema up to date and starts the core threads.
+    pub fn open(options: Options) -> Result<Self> {
+        let mut features = table::features();
+        features.extend(options.features);
+        let opener = Opener::new(&options.database)?;
+        migrate::migrate(&opener.writer()?, options.clock.now())?;
+        let bus = Arc::new(Bus::default());
+        let lanes = if opener.is_sqlite() { 1 } else { WRITER_LANES };
+        let ledgers = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
+        let (open_writer, open_reader) = (opener.clone(), opener.clone());
+        let open_writer: Open = Arc::new(move || open_writer.writer());
+        let open_reader: Open = Arc::new(move || open_reader.reader());
+        let dispatch = Arc::new(Dispatch {
+            table: Table::build(features)?,
+            hooks: table::hooks(),
+            ambient: Ambient {
+                entropy: options.entropy.clone(),
+                sealer: Sealer::new(options.kek, &options.retired_keks, options.entropy),
+                settings: options.settings,
+            },
+            clock: options.clock,
+            executor: Executor::start(ledgers, READERS, &open_writer, &open_reader)?,
+            bus,
+            limits: RateLimits::new(options.rates),
+            homes: Mutex::default(),
+        });
+        let housekeeper = Arc::new(Housekeeper::new(Arc::clone(&dispatch), opener.clone())?);
+        let mut threads = vec![bus_thread(&dispatch, &opener)?];
+        threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
+        threads.push(Housekeeper::start(&housekeeper, options.reap_tick)?);
+        Ok(Self { inner: Arc::new(Inner { dispatch, housekeeper, threads: Mutex::new(threads) }) })
+    }
+
+    /// The operation table.
+    pub fn table(&self) -> &Table {
+        &self.inner.dispatch.table
+    }
+
+    /// Calls an operation and waits for the answer, on this thread if the core is idle.
+    pub fn call(&self, operation: &str, request: Request) -> Result<Reply> {
+        let (tell, told) = std::sync::mpsc::channel();
+        let done = Box::new(move |outcome| {
+            // The caller waits below; it cannot have gone away.
+            let _ = tell.send(outcome);
+        });
+        let ticket = self.inner.dispatch.submit(operation, request, Haste::Inline, done);
+        let outcome = told.recv().map_err(Error::internal)?;
+        drop(ticket);
+        outcome
+    }
+
+    /// Takes a request up; `done` is called exactly once, on a core thread, unless the ticket of a wait is
+    /// dropped. It must only hand the reply on.
+    pub fn submit(
+        &self,
+        operation: &str,
+        request: Request,
+        done: impl FnOnce(Result<Reply>) + Send + 'static,
+    ) -> Ticket {
+        self.inner.dispatch.submit(operation, request, Haste::Queue, Box::new(done))
+    }
+
+    /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
+    pub async fn ask(&self, operation: &str, request: Request) -> Result<Reply> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let _ticket = self.submit(operation, request, move |outcome| {
+            // The caller may have gone away; then nobody needs the reply.
+            let _ = tell.send(outcome);
+        });
+        told.await.map_err(Error::internal)?
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<()> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.dispatch().ping(Box::new(move |outcome| {
+            // The caller may have gone away; then nobody needs to know.
+            let _ = tell.send(outcome.map(|_| ()));
+        }));
+        told.await.map_err(Error::internal)?
+    }
+
+    /// Runs one round of what is otherwise done from time to time: ends lapsed claims, removes destroyed keys.
+    pub fn housekeep(&self) -> Result<()> {
+        self.inner.housekeeper.round()
+    }
+
+    /// How often SQLite had to compile statements.
+    pub fn statement_counts(&self) -> StatementCounts {
+        self.inner.dispatch.executor.statement_counts()
+    }
+
+    /// The settings of every writer connection that durability rests on, as the engine reports them.
+    pub fn durability(&self) -> Result<Vec<String>> {
+        self.inner.dispatch.executor.durability()
+    }
+
+    pub(crate) fn dispatch(&self) -> &Arc<Dispatch> {
+        &self.inner.dispatch
+    }
+}
+
+fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
+    let (bus, conn) = (Arc::clone(&dispatch.bus), opener.reader()?);
+    let body = move || bus.serve(&conn);
+    std::thread::Builder::new().name("svc-bus".to_owned()).spawn(body).map_err(Error::internal)
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.dispatch.bus.close();
+        self.housekeeper.close();
+        self.dispatch.executor.close();
+        for thread in lock(&self.threads).drain(..) {
+            // A thread that died has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! One connection, on either engine. It has only `&self` methods: a transaction is a state of it, not a borrow,
+//! so a function can hold a loader and a change at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::postgres::PgConn;
+use super::row::Row;
+use super::sqlite::SqliteConn;
+use super::value::{Param, ToParam};
+use crate::Result;
+use crate::error::Error;
+
+/// The database engine behind a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// SQLite, one file.
+    Sqlite,
+    /// PostgreSQL.
+    Postgres,
+}
+
+impl Engine {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+/// How long a scrub waits for transactions that began before it, on Postgres. Nobody waits for the scrub meanwhile.
+const SCRUB_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often SQLite had to compile a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatementCounts {
+    /// Compiled because it was new to the connection.
+    pub prepared: u64,
+    /// Compiled again although it was cached, as after a schema change or for new statistics.
+    pub re_prepared: u64,
+}
+
+/// A statement that inserts many rows: one row at a time on SQLite, all at once from arrays on Postgres.
+pub(crate) struct BulkInsert {
+    pub sqlite: &'static str,
+    pub postgres: &'static str,
+}
+
+/// A connection to one of the engines.
+pub enum Conn {
+    #[doc(hidden)]
+    Sqlite(SqliteConn),
+    #[doc(hidden)]
+    Postgres(PgConn),
+}
+
+impl Conn {
+    /// Which engine it is.
+    pub fn engine(&self) -> Engine {
+        match self {
+            Self::Sqlite(_) => Engine::Sqlite,
+            Self::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    /// Every row of a statement.
+    pub fn query(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Row>> {
+        let params = bound(params);
+        match self {
+            Self::Sqlite(conn) => conn.query(sql, &params),
+            Self::Postgres(conn) => conn.query(sql, &params),
+        }
+    }
+
+    /// Runs a change and says how many rows it touched.
+    pub fn execute(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
+        let params = bound(params);
+        match self {
+            Self::Sqlite(conn) => conn.execute(sql, &params),
+            Self::Postgres(conn) => conn.execute(sql, &params),
+        }
+    }
+
+    /// Runs a change, now or together with the next statements, and checks the number of rows it touched.
+    pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        let params = bound(params);
+        match self {
+            Self::Sqlite(conn) => check_rows(rows, conn.execute(sql, &params)?, sql),
+            Self::Postgres(conn) => conn.defer(rows, sql, &params),
+        }
+    }
+
+    /// Inserts rows given as lists of columns.
+    pub(crate) fn insert_many(&self, insert: &BulkInsert, rows: &[Vec<Param<'_>>]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Self::Sqlite(conn) => {
+                for row in rows {
+                    check_rows(Some(1), conn.execute(insert.sqlite, row)?, insert.sqlite)?;
+                }
+                Ok(())
+            }
+            Self::Postgres(conn) => conn.insert_many(insert.postgres, rows),
+        }
+    }
+}
+
+fn bound<'a>(params: &'a [&'a dyn ToParam]) -> Vec<Param<'a>> {
+    params.iter().map(|param| param.param()).collect()
+}
+
+/// A change that touched another number of rows than its writer knew is a defect, and must not be committed.
+pub(crate) fn check_rows(wanted: Option<u64>, touched: u64, sql: &'static str) -> Result<()> {
+    match wanted {
+        Some(wanted) if wanted != touched => {
+            Err(Error::internal(format!("{touched} rows were touched where {wanted} were expected: {sql}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A transaction is a state of the connection.
+impl Conn {
+    /// Begins a transaction that may write.
+    pub(crate) fn begin_write(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.batch("begin immediate"),
+            Self::Postgres(conn) => conn.begin("begin"),
+        }
+    }
+
+    /// Begins a transaction that sees one moment.
+    pub(crate) fn begin_read(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.execute("begin", &[]).map(|_| ()),
+            Self::Postgres(conn) => conn.begin("begin isolation level repeatable read read only"),
+        }
+    }
+
+    /// Ends a transaction that only looked.
+    pub(crate) fn end_read(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.execute("commit", &[]).map(|_| ()),
+            Self::Postgres(conn) => conn.batch("commit"),
+        }
+    }
+
+    /// Begins a task of the batch.
+    pub(crate) fn begin_job(&self) {
+        match self {
+            Self::Sqlite(conn) => conn.begin_job(),
+            Self::Postgres(conn) => conn.begin_job(),
+        }
+    }
+
+    /// Whether the task has changed anything.
+    pub(crate) fn job_wrote(&self) -> bool {
+        match self {
+            Self::Sqlite(conn) => conn.job_wrote(),
+            Self::Postgres(conn) => conn.job_wrote(),
+        }
+    }
+
+    /// Keeps what the task wrote.
+    pub(crate) fn keep_job(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.keep_job(),
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Takes back what the task wrote, where the engine can do that within a transaction.
+    pub(crate) fn undo_job(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.undo_job(),
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Waits for everything that was deferred.
+    pub(crate) fn flush(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(conn) => conn.flush(),
+        }
+    }
+
+    /// Commits. Other Postgres servers are told how far the logs reach.
+    pub(crate) fn commit(&self, reached: &BTreeMap<Uuid, i64>) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.batch("commit"),
+            Self::Postgres(conn) => conn.commit(reached),
+        }
+    }
+
+    /// Takes back the whole transaction.
+    pub(crate) fn rollback(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.rollback(),
+            Self::Postgres(conn) => conn.rollback(),
+        }
+    }
+
+    /// Whether another process may have written to the file since the last call.
+    pub(crate) fn others_wrote(&self) -> Result<bool> {
+        match self {
+            Self::Sqlite(conn) => conn.others_wrote(),
+            Self::Postgres(_) => Ok(false),
+        }
+    }
+
+    /// How often statements were compiled; counted on SQLite only.
+    pub(crate) fn statement_counts(&self) -> StatementCounts {
+        match self {
+            Self::Sqlite(conn) => conn.counts(),
+            Self::Postgres(_) => StatementCounts::default(),
+        }
+    }
+
+    /// The settings that durability rests on, as the engine reports them.
+    pub(crate) fn durability(&self) -> Result<String> {
+        match self {
+            Self::Sqlite(conn) => Ok(format!("synchronous={}", conn.pragma("synchronous")?)),
+            Self::Postgres(conn) => {
+                let mut rows = conn.query(
+                    "select current_setting('synchronous_commit') || ' fsync=' || current_setting('fsync')",
+                    &[],
+                )?;
+                let setting: String =
+                    rows.first_mut().map_or_else(|| Ok(String::new()), super::row::Row::take)?;
+                Ok(format!("synchronous_commit={setting}"))
+            }
+        }
+    }
+
+    /// Runs statements outside of any task: migrations, set-up.
+    pub(crate) fn batch(&self, sql: &str) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.batch(sql),
+            Self::Postgres(conn) => conn.batch(sql),
+        }
+    }
+
+    /// Removes destroyed bytes from the files: SQLite's log is moved into the file and cut to nothing, the table
+    /// of keys is rewritten on Postgres. False while somebody who looks at an earlier moment holds it back.
+    pub(crate) fn scrub(&self) -> Result<bool> {
+        match self {
+            Self::Sqlite(conn) => conn.truncate_log(),
+            Self::Postgres(conn) => {
+                // A rewritten table keeps the rows that an older transaction may still see.
+                if !conn.outlast(SCRUB_PATIENCE)? {
+                    return Ok(false);
+                }
+                // A plain VACUUM leaves the bytes of dead rows in the free part of their page.
+                conn.batch("vacuum full message_keys")?;
+                // Only some roles may; without it the server's own checkpoints retire the log.
+                if let Err(error) = conn.batch("checkpoint") {
+                    tracing::debug!(cause = ?error.cause(), "the role may not checkpoint");
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Moves what it can of SQLite's log into the file, without waiting.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.checkpoint(),
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+}

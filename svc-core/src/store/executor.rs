@@ -1,0 +1,493 @@
+//! The executor: core threads own the connections and callers hand tasks over. A writer lane gathers what is
+//! waiting into one transaction, so that many callers share one flush to disk; a failing task is undone alone.
+//! Readers share a queue; long reads have their own. Full queues refuse instead of growing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use uuid::Uuid;
+
+use super::conn::{Conn, Engine, StatementCounts};
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::limits::{BATCH_MAX, QUEUE_MAX};
+
+/// What a writer keeps beside its connection: the state that the tasks of a batch share.
+pub(crate) trait Ledger: Send + 'static {
+    /// A transaction has begun; `workspaces` are those its tasks have named.
+    fn begin(&mut self, conn: &Conn, workspaces: &BTreeSet<WorkspaceId>, others_wrote: bool) -> Result<()>;
+    /// A task begins.
+    fn begin_job(&mut self);
+    /// The task failed; what it added is taken back.
+    fn undo_job(&mut self);
+    /// Writes what was gathered, before the commit.
+    fn flush(&mut self, conn: &Conn) -> Result<()>;
+    /// How far the logs will reach with the commit.
+    fn reached(&self) -> BTreeMap<Uuid, i64>;
+    /// The commit has happened.
+    fn committed(&mut self);
+    /// The transaction was rolled back.
+    fn rolled_back(&mut self);
+}
+
+/// A change. It may run more than once; only the last run counts.
+pub(crate) trait WriteTask<L>: Send {
+    /// The workspace whose rules it depends on; named before the queue so that its head is locked first.
+    fn workspace(&self) -> Option<WorkspaceId>;
+    /// Does the work inside the transaction.
+    fn run(&mut self, conn: &Conn, ledger: &std::cell::RefCell<L>) -> Result<()>;
+    /// Answers, after the commit or the failure. Runs on the writer: it must only hand the answer on.
+    fn finish(self: Box<Self>, outcome: Result<()>);
+}
+
+/// A look. It answers by itself.
+pub(crate) trait ReadTask: Send {
+    /// Does the work inside a read transaction, or learns why there is none.
+    fn run(self: Box<Self>, conn: Result<&Conn>);
+}
+
+type Tasks<L> = Vec<Box<dyn WriteTask<L>>>;
+
+/// Opens a connection for a core thread.
+pub(crate) type Open = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
+
+/// All core threads of a service.
+pub(crate) struct Executor<L: Ledger> {
+    lanes: Vec<Arc<Lane<L>>>,
+    reads: Arc<ReadPool>,
+    long_reads: Arc<ReadPool>,
+    local: bool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Lane<L> {
+    queue: Mutex<Option<Sender<Box<dyn WriteTask<L>>>>>,
+    waiting: Receiver<Box<dyn WriteTask<L>>>,
+    writer: Mutex<Writer<L>>,
+}
+
+struct Writer<L> {
+    conn: Conn,
+    ledger: std::cell::RefCell<L>,
+    /// Batches to go on sharing turns for, after another process was seen writing to the file.
+    sharing: u32,
+}
+
+struct ReadPool {
+    queue: Mutex<Option<Sender<Box<dyn ReadTask>>>>,
+    waiting: Receiver<Box<dyn ReadTask>>,
+    conns: Vec<Mutex<Conn>>,
+    /// Connections for looks on the callers' own threads, so that these and the pool's stay out of each other's way.
+    spare: Vec<Mutex<Conn>>,
+}
+
+/// How long a writer stands back after a commit while another process writes to the same file; longer than the
+/// step at which a waiting process asks for the lock.
+const TURN: Duration = Duration::from_micros(1500);
+const SHARING_BATCHES: u32 = 64;
+/// Connections for looks on callers' threads at the most.
+const SPARE_MAX: usize = 8;
+
+impl<L: Ledger> Executor<L> {
+    /// Starts one writer thread per ledger and `readers` + 1 threads that read.
+    pub fn start(ledgers: Vec<L>, readers: usize, open_writer: &Open, open_reader: &Open) -> Result<Self> {
+        let mut threads = Vec::new();
+        let mut lanes = Vec::new();
+        for (number, ledger) in ledgers.into_iter().enumerate() {
+            let (queue, waiting) = bounded(QUEUE_MAX);
+            let writer = Writer { conn: open_writer()?, ledger: ledger.into(), sharing: 0 };
+            let lane = Arc::new(Lane { queue: Mutex::new(Some(queue)), waiting, writer: Mutex::new(writer) });
+            lanes.push(Arc::clone(&lane));
+            threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
+        }
+        let spare = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(SPARE_MAX);
+        let reads = ReadPool::start("svc-reader", readers, spare, open_reader, &mut threads)?;
+        let long_reads = ReadPool::start("svc-long-reader", 1, 0, open_reader, &mut threads)?;
+        let local = reads.conns.iter().all(|conn| lock(conn).engine() == Engine::Sqlite);
+        Ok(Self { lanes, reads, long_reads, local, threads: Mutex::new(threads) })
+    }
+
+    /// Queues a change.
+    pub fn write(&self, task: Box<dyn WriteTask<L>>) {
+        if let Some(lane) = self.lane(task.workspace()) {
+            lane.submit(task);
+        }
+    }
+
+    /// Runs a change on the calling thread if its writer is idle, or queues it.
+    pub fn write_inline(&self, task: Box<dyn WriteTask<L>>) {
+        let Some(lane) = self.lane(task.workspace()) else { return };
+        let idle =
+            if lane.waiting.is_empty() { lane.writer.try_lock() } else { Err(TryLockError::WouldBlock) };
+        match idle {
+            Ok(mut writer) => writer.run(vec![task]),
+            Err(_) => lane.submit(task),
+        }
+    }
+
+    /// Whether a look needs no network, so that it may run on a thread that must not wait.
+    pub fn reads_locally(&self) -> bool {
+        self.local
+    }
+
+    /// Queues a look.
+    pub fn read(&self, task: Box<dyn ReadTask>, long: bool) {
+        if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
+    }
+
+    /// Looks on the calling thread if a reader is idle, or queues the look.
+    pub fn read_inline(&self, task: Box<dyn ReadTask>, long: bool) {
+        let pool = if long { &self.long_reads } else { &self.reads };
+        match pool.spare.iter().find_map(|conn| conn.try_lock().ok()) {
+            Some(conn) => look(&conn, task),
+            None => pool.submit(task),
+        }
+    }
+
+    /// How often the writers had to compile statements.
+    pub fn statement_counts(&self) -> StatementCounts {
+        let mut total = StatementCounts::default();
+        let writers = self.lanes.iter().map(|lane| lock(&lane.writer).conn.statement_counts());
+        let readers =
+            self.reads.conns.iter().chain(&self.reads.spare).map(|conn| lock(conn).statement_counts());
+        for counts in writers.chain(readers) {
+            total.prepared += counts.prepared;
+            total.re_prepared += counts.re_prepared;
+        }
+        total
+    }
+
+    /// The settings of every writer connection that durability rests on.
+    pub fn durability(&self) -> Result<Vec<String>> {
+        self.lanes.iter().map(|lane| lock(&lane.writer).conn.durability()).collect()
+    }
+
+    /// Lets the threads finish what is queued, and ends them.
+    pub fn close(&self) {
+        for lane in &self.lanes {
+            lock(&lane.queue).take();
+        }
+        lock(&self.reads.queue).take();
+        lock(&self.long_reads.queue).take();
+        for thread in lock(&self.threads).drain(..) {
+            // A core thread catches the panics of its tasks; one that died has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+
+    fn lane(&self, workspace: Option<WorkspaceId>) -> Option<&Arc<Lane<L>>> {
+        let spread = workspace.map_or(0, |id| id.uuid().as_u128().count_ones() as usize);
+        self.lanes.get(spread.checked_rem(self.lanes.len())?)
+    }
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(body).map_err(Error::internal)
+}
+
+/// A core thread catches the panics of its tasks, so what a poisoned lock guards is still whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn overloaded() -> Error {
+    Error::new(Code::Overloaded, "the service is at its ceiling; try again shortly")
+}
+
+impl<L: Ledger> Lane<L> {
+    fn submit(&self, task: Box<dyn WriteTask<L>>) {
+        let refused = match lock(&self.queue).as_ref() {
+            Some(queue) => match queue.try_send(task) {
+                Ok(()) => return,
+                Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => task,
+            },
+            None => task,
+        };
+        refused.finish(Err(overloaded()));
+    }
+
+    fn serve(&self) {
+        while let Ok(first) = self.waiting.recv() {
+            let mut writer = lock(&self.writer);
+            let mut tasks = vec![first];
+            while tasks.len() < BATCH_MAX
+                && let Ok(next) = self.waiting.try_recv()
+            {
+                tasks.push(next);
+            }
+            writer.run(tasks);
+            let give_way = writer.sharing > 0;
+            drop(writer);
+            if give_way {
+                std::thread::park_timeout(TURN);
+            }
+        }
+    }
+}
+
+/// How one try at a batch ended.
+enum Attempt {
+    /// Committed, with each task's own outcome.
+    Committed(Vec<Result<()>>),
+    /// Rolled back because of the task at this place.
+    Culprit(usize, Error),
+    /// Rolled back, and nobody knows because of which task.
+    Unclear(Error),
+    /// It may or may not have been committed; it must not run again.
+    Unknown(Error),
+}
+
+impl<L: Ledger> Writer<L> {
+    /// Runs the tasks, together if possible, and answers each.
+    fn run(&mut self, mut tasks: Tasks<L>) {
+        let mut alone: Tasks<L> = Vec::new();
+        while !tasks.is_empty() {
+            match self.attempt(&mut tasks) {
+                Attempt::Committed(outcomes) => {
+                    for (task, outcome) in tasks.drain(..).zip(outcomes) {
+                        task.finish(outcome);
+                    }
+                }
+                Attempt::Culprit(_, error) | Attempt::Unclear(error) if tasks.len() == 1 => {
+                    fail_all(&mut tasks, error)
+                }
+                Attempt::Culprit(place, _) => alone.push(tasks.remove(place)),
+                Attempt::Unclear(_) => alone.append(&mut tasks),
+                Attempt::Unknown(error) => fail_all(&mut tasks, error),
+            }
+        }
+        for task in alone {
+            self.run(vec![task]);
+        }
+    }
+
+    fn attempt(&mut self, tasks: &mut Tasks<L>) -> Attempt {
+        let workspaces = tasks.iter().filter_map(|task| task.workspace()).collect();
+        if let Err(error) = self.begin(&workspaces) {
+            self.roll_back();
+            return Attempt::Unclear(error);
+        }
+        let mut outcomes = Vec::with_capacity(tasks.len());
+        for (place, task) in tasks.iter_mut().enumerate() {
+            match self.run_one(task.as_mut()) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => {
+                    self.roll_back();
+                    return Attempt::Culprit(place, error);
+                }
+            }
+        }
+        let flushed = self.ledger.get_mut().flush(&self.conn).and_then(|()| self.conn.flush());
+        if let Err(error) = flushed {
+            self.roll_back();
+            return Attempt::Unclear(error);
+        }
+        let reached = self.ledger.get_mut().reached();
+        match self.conn.commit(&reached) {
+            Ok(()) => {
+                self.ledger.get_mut().committed();
+                Attempt::Committed(outcomes)
+            }
+            Err(error) => {
+                self.roll_back();
+                Attempt::Unknown(error)
+            }
+        }
+    }
+
+    fn begin(&mut self, workspaces: &BTreeSet<WorkspaceId>) -> Result<()> {
+        self.conn.begin_write()?;
+        let others_wrote = self.conn.others_wrote()?;
+        self.sharing = if others_wrote { SHARING_BATCHES } else { self.sharing.saturating_sub(1) };
+        self.ledger.get_mut().begin(&self.conn, workspaces, others_wrote)
+    }
+
+    /// Runs one task. The outer error means that the whole transaction is lost.
+    fn run_one(&mut self, task: &mut dyn WriteTask<L>) -> Result<Result<()>> {
+        self.conn.begin_job();
+        self.ledger.get_mut().begin_job();
+        let ran = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.ledger)));
+        let error = match ran {
+            Ok(Ok(())) => return self.conn.keep_job().map(Ok),
+            Ok(Err(error)) => error,
+            Err(_) => Error::internal("a task panicked"),
+        };
+        let broken = matches!(error.code(), Code::Internal | Code::Unavailable);
+        if self.conn.engine() == Engine::Postgres && (broken || self.conn.job_wrote()) {
+            return Err(error);
+        }
+        self.conn.undo_job()?;
+        self.ledger.get_mut().undo_job();
+        Ok(Err(error))
+    }
+
+    fn roll_back(&mut self) {
+        self.ledger.get_mut().rolled_back();
+        if let Err(error) = self.conn.rollback() {
+            tracing::warn!(%error, cause = ?error.cause(), "a rollback failed");
+        }
+    }
+}
+
+fn fail_all<L>(tasks: &mut Tasks<L>, error: Error) {
+    let (code, detail) = (error.code(), error.detail().to_owned());
+    let mut first = Some(error);
+    for task in tasks.drain(..) {
+        task.finish(Err(first.take().unwrap_or_else(|| Error::new(code, detail.clone()))));
+    }
+}
+
+impl ReadPool {
+    fn start(
+        name: &str,
+        size: usize,
+        spare: usize,
+        open: &Open,
+        threads: &mut Vec<JoinHandle<()>>,
+    ) -> Result<Arc<Self>> {
+        let (queue, waiting) = bounded(QUEUE_MAX);
+        let connect = |count: usize| (0..count).map(|_| open().map(Mutex::new)).collect::<Result<_>>();
+        let pool = Arc::new(Self {
+            queue: Mutex::new(Some(queue)),
+            waiting,
+            conns: connect(size)?,
+            spare: connect(spare)?,
+        });
+        for number in 0..size {
+            let pool = Arc::clone(&pool);
+            threads.push(spawn(format!("{name}-{number}"), move || pool.serve(number))?);
+        }
+        Ok(pool)
+    }
+
+    fn submit(&self, task: Box<dyn ReadTask>) {
+        let refused = match lock(&self.queue).as_ref() {
+            Some(queue) => match queue.try_send(task) {
+                Ok(()) => return,
+                Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => task,
+            },
+            None => task,
+        };
+        refused.run(Err(overloaded()));
+    }
+
+    fn serve(&self, number: usize) {
+        let Some(conn) = self.conns.get(number) else { return };
+        while let Ok(task) = self.waiting.recv() {
+            look(&lock(conn), task);
+        }
+    }
+}
+
+/// Runs one look in its own read transaction.
+fn look(conn: &Conn, task: Box<dyn ReadTask>) {
+    let begun = conn.begin_read();
+    let ran = catch_unwind(AssertUnwindSafe(|| task.run(begun.map(|()| conn))));
+    if ran.is_err() {
+        tracing::error!("a reading task panicked");
+    }
+    if let Err(error) = conn.end_read() {
+        tracing::warn!(%error, cause = ?error.cause(), "a read transaction did not end");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::store::sqlite::{Role, SqliteConn};
+
+    /// Counts what was committed.
+    #[derive(Default)]
+    struct Tally {
+        job: i64,
+        batch: i64,
+    }
+
+    impl Ledger for Tally {
+        fn begin(&mut self, _: &Conn, _: &BTreeSet<WorkspaceId>, _: bool) -> Result<()> {
+            self.batch = 0;
+            Ok(())
+        }
+        fn begin_job(&mut self) {
+            self.job = self.batch;
+        }
+        fn undo_job(&mut self) {
+            self.batch = self.job;
+        }
+        fn flush(&mut self, conn: &Conn) -> Result<()> {
+            conn.execute("update tally set flushed = flushed + $1", &[&self.batch]).map(|_| ())
+        }
+        fn reached(&self) -> BTreeMap<Uuid, i64> {
+            BTreeMap::new()
+        }
+        fn committed(&mut self) {}
+        fn rolled_back(&mut self) {}
+    }
+
+    /// Writes a row, and then goes the way that its number says.
+    struct Numbered(i64, mpsc::Sender<(i64, bool)>);
+
+    impl WriteTask<Tally> for Numbered {
+        fn workspace(&self) -> Option<WorkspaceId> {
+            None
+        }
+        fn run(&mut self, conn: &Conn, tally: &RefCell<Tally>) -> Result<()> {
+            conn.execute("insert into row values ($1)", &[&self.0])?;
+            tally.borrow_mut().batch += 1;
+            match self.0 % 50 {
+                7 => panic!("a task that panics"),
+                9 => Err(Error::wrong_state("a task that fails after writing")),
+                _ => Ok(()),
+            }
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            self.1.send((self.0, outcome.is_ok())).unwrap();
+        }
+    }
+
+    struct Count(mpsc::Sender<Vec<i64>>);
+
+    impl ReadTask for Count {
+        fn run(self: Box<Self>, conn: Result<&Conn>) {
+            let mut rows =
+                conn.unwrap().query("select (select count(*) from row), flushed from tally", &[]).unwrap();
+            self.0.send(vec![rows[0].take().unwrap(), rows[0].take().unwrap()]).unwrap();
+        }
+    }
+
+    #[test]
+    fn failing_tasks_of_a_batch_are_undone_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let open = |role| -> Open {
+            let path = path.clone();
+            Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
+        };
+        let schema =
+            "create table row (n bigint); create table tally (flushed bigint); insert into tally values (0)";
+        open(Role::Writer)().unwrap().batch(schema).unwrap();
+        let executor =
+            Executor::start(vec![Tally::default()], 2, &open(Role::Writer), &open(Role::Reader)).unwrap();
+        let (tell, told) = mpsc::channel();
+        (0..300).for_each(|number| executor.write(Box::new(Numbered(number, tell.clone()))));
+        executor.write_inline(Box::new(Numbered(300, tell)));
+        let outcomes: Vec<(i64, bool)> = told.iter().collect();
+        assert_eq!(outcomes.len(), 301, "every task is answered once");
+        assert!(outcomes.iter().all(|(number, fine)| *fine != matches!(number % 50, 7 | 9)));
+        let (tell, told) = mpsc::channel();
+        executor.read(Box::new(Count(tell)), false);
+        assert_eq!(told.recv().unwrap(), [289, 289]);
+        executor.close();
+        let (tell, told) = mpsc::channel();
+        executor.write(Box::new(Numbered(1, tell)));
+        assert_eq!(told.recv().unwrap(), (1, false), "a closed executor refuses");
+    }
+}

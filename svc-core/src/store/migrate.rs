@@ -1,0 +1,130 @@
+//! Migrations: the schema's history, the same numbers and names for both engines. One that has been applied is
+//! never edited; its checksum is compared at every start.
+
+use super::conn::{Conn, Engine};
+use crate::error::{Error, Result};
+use crate::log::chain::sha256;
+use crate::time::Time;
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+macro_rules! migrations {
+    ($($version:literal $name:literal),* $(,)?) => {
+        const MIGRATIONS: &[Migration] = &[$(Migration {
+            version: $version,
+            name: $name,
+            sqlite: include_str!(concat!("../../../migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("../../../migrations/postgres/", $name, ".sql")),
+        }),*];
+    };
+}
+
+migrations! {
+    1 "0001_spine",
+}
+
+/// Brings the schema up to date, or refuses a database that another version or hand has changed.
+pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
+    conn.batch(
+        "create table if not exists schema_migrations (
+             version bigint primary key, name text not null, checksum text not null, applied_at bigint not null)",
+    )?;
+    conn.begin_write()?;
+    let applied = apply_missing(conn, now).and_then(|()| conn.flush());
+    match applied {
+        Ok(()) => conn.commit(&Default::default()),
+        Err(error) => {
+            conn.rollback()?;
+            Err(error)
+        }
+    }
+}
+
+fn apply_missing(conn: &Conn, now: Time) -> Result<()> {
+    if conn.engine() == Engine::Postgres {
+        // Servers that start together take turns.
+        conn.batch("lock table schema_migrations in exclusive mode")?;
+    }
+    let applied = applied(conn)?;
+    for (version, name, _) in &applied {
+        if !MIGRATIONS.iter().any(|known| known.version == *version) {
+            return Err(Error::internal(format!(
+                "the database has the migration {name}, which this version of svc does not know: use the newer version"
+            )));
+        }
+    }
+    for migration in MIGRATIONS {
+        let text = match conn.engine() {
+            Engine::Sqlite => migration.sqlite,
+            Engine::Postgres => migration.postgres,
+        };
+        let checksum = hex::encode(sha256(text.as_bytes()));
+        match applied.iter().find(|(version, _, _)| *version == migration.version) {
+            Some((_, _, known)) if *known == checksum => {}
+            Some(_) => {
+                return Err(Error::internal(format!(
+                    "the migration {} was edited after it had been applied",
+                    migration.name
+                )));
+            }
+            None => {
+                conn.batch(text)?;
+                conn.execute(
+                    "insert into schema_migrations (version, name, checksum, applied_at) values ($1, $2, $3, $4)",
+                    &[&migration.version, &migration.name, &checksum, &now],
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn applied(conn: &Conn) -> Result<Vec<(i64, String, String)>> {
+    let mut rows =
+        conn.query("select version, name, checksum from schema_migrations order by version", &[])?;
+    rows.iter_mut().map(|row| Ok((row.take()?, row.take()?, row.take()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sqlite::{Role, SqliteConn};
+    use super::*;
+
+    #[test]
+    fn an_edited_migration_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap());
+        migrate(&conn, Time::from_micros(1)).unwrap();
+        migrate(&conn, Time::from_micros(2)).unwrap();
+        conn.batch("update schema_migrations set checksum = 'x'").unwrap();
+        let error = migrate(&conn, Time::from_micros(3)).unwrap_err();
+        assert!(format!("{:?}", error.cause()).contains("was edited"), "{error:?}");
+    }
+
+    #[test]
+    fn both_engines_create_the_same_tables_and_columns() {
+        let shape = |text: &str| -> Vec<String> {
+            let words = text.lines().map(str::trim).filter(|line| !line.starts_with("--"));
+            words
+                .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
+                .filter(|word| word != ")")
+                .collect()
+        };
+        for migration in MIGRATIONS {
+            let closing = |shape: Vec<String>| {
+                shape.into_iter().filter(|word| !word.starts_with(')')).collect::<Vec<_>>()
+            };
+            assert_eq!(
+                closing(shape(migration.sqlite)),
+                closing(shape(migration.postgres)),
+                "{}",
+                migration.name
+            );
+        }
+    }
+}

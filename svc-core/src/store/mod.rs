@@ -1,0 +1,17 @@
+//! The store: the only place that names an engine. Statements have one text with `$1..$n`; a [`Conn`] runs them
+//! on SQLite or Postgres. Executors own the connections and decide what is committed together.
+
+mod conn;
+pub(crate) mod executor;
+pub(crate) mod migrate;
+mod opener;
+mod postgres;
+mod row;
+mod sqlite;
+mod value;
+
+pub(crate) use conn::BulkInsert;
+pub use conn::{Conn, Engine, StatementCounts};
+pub(crate) use opener::Opener;
+pub use row::{FromRow, Row};
+pub use value::{FromValue, Param, ToParam, Value};

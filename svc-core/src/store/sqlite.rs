@@ -1,0 +1,326 @@
+//! A SQLite connection: one file, write-ahead log, full durability. A statement's `$n` are rewritten to `?n`
+//! once, because in SQLite `$2` is a named parameter that is numbered by its first appearance.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus};
+use uuid::Uuid;
+
+use super::conn::StatementCounts;
+use super::row::Row;
+use super::value::{Param, Value};
+use crate::error::{Code, Error, Result};
+use crate::limits::SQLITE_BUSY;
+
+/// More than the service has statements, so that none is compiled twice.
+const STATEMENTS_CACHED: usize = 1024;
+/// How long a waiting writer sleeps before it asks for the lock again.
+const BUSY_STEP: Duration = Duration::from_millis(1);
+/// How long cutting the log waits for readers before it is left for later.
+const TRUNCATE_PATIENCE: Duration = Duration::from_millis(50);
+
+/// What a connection may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Reads and writes, and creates the file.
+    Writer,
+    /// Reads only.
+    Reader,
+    /// Reads a file that nobody may change through this connection, for verification.
+    Auditor,
+}
+
+/// A connection to a SQLite file.
+pub struct SqliteConn {
+    conn: Connection,
+    rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
+    /// In a job that has written nothing yet: the first write sets the savepoint.
+    job: Cell<JobState>,
+    data_version: Cell<i64>,
+    counts: Cell<StatementCounts>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JobState {
+    None,
+    Clean,
+    Written,
+}
+
+impl SqliteConn {
+    pub(crate) fn open(path: &Path, role: Role) -> Result<Self> {
+        let access = match role {
+            Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+            Role::Reader => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::Auditor => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        let mut conn =
+            Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
+        conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
+        conn.busy_handler(Some(wait_for_lock)).map_err(failed)?;
+        if role == Role::Writer {
+            conn.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+        }
+        conn.execute_batch(match role {
+            Role::Writer => {
+                "pragma synchronous = full; pragma wal_autocheckpoint = 0; pragma secure_delete = on;
+                 pragma foreign_keys = on; pragma mmap_size = 0; pragma temp_store = memory;
+                 pragma cache_size = -65536; pragma journal_size_limit = 67108864;"
+            }
+            Role::Reader | Role::Auditor => {
+                "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;
+                 pragma cache_size = -32768;"
+            }
+        })
+        .map_err(failed)?;
+        Ok(Self {
+            conn,
+            rewritten: RefCell::default(),
+            job: Cell::new(JobState::None),
+            data_version: Cell::new(-1),
+            counts: Cell::default(),
+        })
+    }
+
+    pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.run(sql, params, |statement| {
+            let columns = statement.column_count();
+            let mut rows = Vec::new();
+            let mut found = statement.raw_query();
+            while let Some(row) = found.next()? {
+                let mut values = Vec::with_capacity(columns);
+                for column in 0..columns {
+                    values.push(owned(row.get_ref(column)?));
+                }
+                rows.push(Row::new(values));
+            }
+            Ok(rows)
+        })
+    }
+
+    pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
+        self.run(sql, params, |statement| statement.raw_execute().map(|rows| rows as u64))
+    }
+
+    fn run<T>(
+        &self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        step: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let text = self.question_marks(sql);
+        let mut statement = self.conn.prepare_cached(&text).map_err(|error| failed_in(error, sql))?;
+        if self.job.get() == JobState::Clean && !statement.readonly() {
+            self.batch("savepoint job")?;
+            self.job.set(JobState::Written);
+        }
+        for (place, param) in params.iter().enumerate() {
+            statement.raw_bind_parameter(place + 1, bind(param)).map_err(|error| failed_in(error, sql))?;
+        }
+        let result = step(&mut statement).map_err(|error| failed_in(error, sql));
+        let again = statement.reset_status(StatementStatus::RePrepare);
+        if again > 0 {
+            let mut counts = self.counts.get();
+            counts.re_prepared += u64::from(again.unsigned_abs());
+            self.counts.set(counts);
+        }
+        result
+    }
+
+    /// The statement with `?n` for `$n`, rewritten once per text and found again by its address and length.
+    fn question_marks(&self, sql: &'static str) -> Arc<str> {
+        let key = (sql.as_ptr().addr(), sql.len());
+        if let Some(found) = self.rewritten.borrow().get(&key) {
+            return Arc::clone(found);
+        }
+        let text: Arc<str> = rewrite(sql).into();
+        let mut counts = self.counts.get();
+        counts.prepared += 1;
+        self.counts.set(counts);
+        self.rewritten.borrow_mut().insert(key, Arc::clone(&text));
+        text
+    }
+
+    pub fn counts(&self) -> StatementCounts {
+        self.counts.get()
+    }
+
+    /// Runs statements that are not part of a job.
+    pub fn batch(&self, sql: &str) -> Result<()> {
+        self.conn.execute_batch(sql).map_err(failed)
+    }
+
+    /// The value of a pragma.
+    pub fn pragma(&self, name: &str) -> Result<i64> {
+        self.conn.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)
+    }
+
+    /// Whether another connection has committed since the last call.
+    pub fn others_wrote(&self) -> Result<bool> {
+        let mut statement = self.conn.prepare_cached("pragma data_version").map_err(failed)?;
+        let version: i64 = statement.query_row([], |row| row.get(0)).map_err(failed)?;
+        Ok(self.data_version.replace(version) != version)
+    }
+
+    /// Tries to move the whole log into the file and cut it to nothing. False while a reader holds it back. Writers
+    /// are locked out while this waits for readers, so it does not wait long.
+    pub fn truncate_log(&self) -> Result<bool> {
+        self.conn.busy_timeout(TRUNCATE_PATIENCE).map_err(failed)?;
+        let blocked = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get::<_, i64>(0));
+        self.conn.busy_timeout(SQLITE_BUSY).map_err(failed)?;
+        Ok(blocked.map_err(failed)? == 0)
+    }
+
+    /// Moves what it can of the log into the file, without waiting for anybody.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).map_err(failed)
+    }
+
+    pub fn begin_job(&self) {
+        self.job.set(JobState::Clean);
+    }
+
+    pub fn job_wrote(&self) -> bool {
+        self.job.get() == JobState::Written
+    }
+
+    /// Keeps what the job wrote.
+    pub fn keep_job(&self) -> Result<()> {
+        match self.job.replace(JobState::None) {
+            JobState::Written => self.batch("release job"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes back what the job wrote.
+    pub fn undo_job(&self) -> Result<()> {
+        match self.job.replace(JobState::None) {
+            JobState::Written => self.batch("rollback to job; release job"),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn rollback(&self) -> Result<()> {
+        self.job.set(JobState::None);
+        if self.conn.is_autocommit() { Ok(()) } else { self.batch("rollback") }
+    }
+}
+
+/// Called by SQLite while another process holds the lock; `tries` counts up from 0.
+fn wait_for_lock(tries: i32) -> bool {
+    let waited = BUSY_STEP.saturating_mul(tries.unsigned_abs());
+    if waited >= SQLITE_BUSY {
+        return false;
+    }
+    std::thread::park_timeout(BUSY_STEP);
+    true
+}
+
+/// `$n` as `?n`, outside of quotes.
+fn rewrite(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len());
+    let mut quoted = false;
+    for character in sql.chars() {
+        quoted ^= character == '\'';
+        out.push(if character == '$' && !quoted { '?' } else { character });
+    }
+    out
+}
+
+fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
+    ToSqlOutput::Borrowed(match param {
+        Param::Null => ValueRef::Null,
+        Param::Int(number) => ValueRef::Integer(*number),
+        Param::Bool(truth) => ValueRef::Integer(i64::from(*truth)),
+        Param::Text(text) => ValueRef::Text(text.as_bytes()),
+        Param::Bytes(bytes) => ValueRef::Blob(bytes),
+        Param::Uuid(id) => ValueRef::Blob(id.as_bytes()),
+        // Lists are for statements written for Postgres; here they match nothing.
+        Param::Ints(_) | Param::Uuids(_) => ValueRef::Null,
+    })
+}
+
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        // No column of the schema is a fraction.
+        ValueRef::Real(number) => Value::Text(number.to_string()),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => match (<[u8; 16]>::try_from(bytes), <[u8; 32]>::try_from(bytes)) {
+            (Ok(id), _) => Value::Uuid(Uuid::from_bytes(id)),
+            (_, Ok(hash)) => Value::Hash(hash),
+            _ => Value::Bytes(bytes.to_vec()),
+        },
+    }
+}
+
+fn failed(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::new(Code::Unavailable, "another process holds the database; try again").caused_by(error)
+        }
+        Some(ErrorCode::DiskFull) => {
+            Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(error)
+        }
+        _ => Error::internal(error),
+    }
+}
+
+fn failed_in(error: rusqlite::Error, sql: &'static str) -> Error {
+    if error.sqlite_error_code() == Some(ErrorCode::Unknown) || error.sqlite_error_code().is_none() {
+        return Error::internal(format!("{error} in: {sql}"));
+    }
+    failed(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap();
+        let mut rows = conn.query("select $2, $1, $2, '$1'", &[Param::Int(10), Param::Int(20)]).unwrap();
+        let row: Vec<i64> = (0..3).map(|_| rows[0].take().unwrap()).collect();
+        assert_eq!(row, [20, 10, 20]);
+        assert_eq!(rows[0].take::<String>().unwrap(), "$1");
+    }
+
+    #[test]
+    fn a_writer_is_fully_durable_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap();
+        for (pragma, wanted) in
+            [("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 1), ("mmap_size", 0)]
+        {
+            assert_eq!(conn.pragma(pragma).unwrap(), wanted, "{pragma}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_undone_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap();
+        conn.batch("create table t (n bigint); begin immediate").unwrap();
+        conn.begin_job();
+        conn.execute("insert into t values (1)", &[]).unwrap();
+        conn.keep_job().unwrap();
+        conn.begin_job();
+        assert!(!conn.job_wrote());
+        conn.execute("insert into t values (2)", &[]).unwrap();
+        assert!(conn.job_wrote());
+        conn.undo_job().unwrap();
+        conn.batch("commit").unwrap();
+        let mut rows = conn.query("select sum(n) from t", &[]).unwrap();
+        assert_eq!(rows[0].take::<i64>().unwrap(), 1);
+    }
+}

@@ -1,0 +1,227 @@
+//! Values on their way into a statement and out of a row. The engines' types meet here and nowhere else:
+//! integers and times are 64-bit, ids are UUIDs, JSON that is hashed is canonical text.
+
+use std::fmt;
+
+use serde_json::Value as Json;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::Error;
+
+/// A borrowed value for a statement's parameter. Debug shows no texts and no bytes: the Postgres client writes every
+/// parameter to the trace, and what a user said, or a wrapped key, does not belong there.
+#[derive(Clone, Copy)]
+pub enum Param<'a> {
+    Null,
+    Int(i64),
+    Bool(bool),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Uuid(Uuid),
+    /// A list of integers for `= any($n)`; Postgres only.
+    Ints(&'a [i64]),
+    /// A list of ids for `= any($n)`; Postgres only.
+    Uuids(&'a [Uuid]),
+}
+
+impl fmt::Debug for Param<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => write!(f, "null"),
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Bool(truth) => write!(f, "{truth}"),
+            Self::Text(text) => write!(f, "text of {} bytes", text.len()),
+            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Uuid(id) => write!(f, "{id}"),
+            Self::Ints(numbers) => write!(f, "{numbers:?}"),
+            Self::Uuids(ids) => write!(f, "{ids:?}"),
+        }
+    }
+}
+
+/// An owned value from a row. Debug shows as much as that of [`Param`].
+#[derive(Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Int(i64),
+    Bool(bool),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// 32 bytes, which most byte columns hold: a hash.
+    Hash([u8; 32]),
+    /// 16 bytes.
+    Uuid(Uuid),
+}
+
+impl Value {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Int(_) => "integer",
+            Self::Bool(_) => "boolean",
+            Self::Text(_) => "text",
+            Self::Bytes(_) | Self::Hash(_) => "bytes",
+            Self::Uuid(_) => "uuid",
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.param().fmt(f)
+    }
+}
+
+/// What can be bound to a parameter.
+pub trait ToParam {
+    /// The value to bind.
+    fn param(&self) -> Param<'_>;
+}
+
+macro_rules! to_param {
+    ($($kind:ty => |$value:ident| $param:expr),* $(,)?) => {$(
+        impl ToParam for $kind {
+            fn param(&self) -> Param<'_> { let $value = self; $param }
+        }
+    )*};
+}
+
+to_param! {
+    i64 => |v| Param::Int(*v),
+    bool => |v| Param::Bool(*v),
+    str => |v| Param::Text(v),
+    String => |v| Param::Text(v),
+    [u8] => |v| Param::Bytes(v),
+    Vec<u8> => |v| Param::Bytes(v),
+    [u8; 32] => |v| Param::Bytes(v),
+    Uuid => |v| Param::Uuid(*v),
+    [i64] => |v| Param::Ints(v),
+    Vec<i64> => |v| Param::Ints(v),
+    [Uuid] => |v| Param::Uuids(v),
+    Vec<Uuid> => |v| Param::Uuids(v),
+}
+
+impl ToParam for Value {
+    fn param(&self) -> Param<'_> {
+        match self {
+            Self::Null => Param::Null,
+            Self::Int(number) => Param::Int(*number),
+            Self::Bool(truth) => Param::Bool(*truth),
+            Self::Text(text) => Param::Text(text),
+            Self::Bytes(bytes) => Param::Bytes(bytes),
+            Self::Hash(bytes) => Param::Bytes(bytes),
+            Self::Uuid(id) => Param::Uuid(*id),
+        }
+    }
+}
+
+impl<T: ToParam + ?Sized> ToParam for &T {
+    fn param(&self) -> Param<'_> {
+        (**self).param()
+    }
+}
+
+impl<T: ToParam> ToParam for Option<T> {
+    fn param(&self) -> Param<'_> {
+        self.as_ref().map_or(Param::Null, ToParam::param)
+    }
+}
+
+/// What can be read from a column.
+pub trait FromValue: Sized {
+    /// Takes the column's value, or says that it is of another kind.
+    fn from_value(value: Value) -> Result<Self>;
+}
+
+fn mismatch<T>(wanted: &str, found: &Value) -> Result<T> {
+    Err(Error::internal(format!("a column holds {} where {wanted} was expected", found.kind())))
+}
+
+impl FromValue for i64 {
+    fn from_value(value: Value) -> Result<Self> {
+        match value {
+            Value::Int(number) => Ok(number),
+            other => mismatch("an integer", &other),
+        }
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: Value) -> Result<Self> {
+        match value {
+            Value::Bool(truth) => Ok(truth),
+            Value::Int(0) => Ok(false),
+            Value::Int(1) => Ok(true),
+            other => mismatch("a boolean", &other),
+        }
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: Value) -> Result<Self> {
+        match value {
+            Value::Text(text) => Ok(text),
+            other => mismatch("text", &other),
+        }
+    }
+}
+
+impl FromValue for Vec<u8> {
+    fn from_value(value: Value) -> Result<Self> {
+        match value {
+            Value::Bytes(bytes) => Ok(bytes),
+            Value::Hash(bytes) => Ok(bytes.to_vec()),
+            Value::Uuid(id) => Ok(id.as_bytes().to_vec()),
+            other => mismatch("bytes", &other),
+        }
+    }
+}
+
+impl FromValue for [u8; 32] {
+    fn from_value(value: Value) -> Result<Self> {
+        if let Value::Hash(bytes) = value {
+            return Ok(bytes);
+        }
+        let bytes = Vec::<u8>::from_value(value)?;
+        <[u8; 32]>::try_from(bytes).map_err(|_| Error::internal("a column does not hold 32 bytes"))
+    }
+}
+
+impl FromValue for Uuid {
+    fn from_value(value: Value) -> Result<Self> {
+        match value {
+            Value::Uuid(id) => Ok(id),
+            Value::Bytes(bytes) => Uuid::from_slice(&bytes).map_err(Error::internal),
+            other => mismatch("a UUID", &other),
+        }
+    }
+}
+
+impl FromValue for Json {
+    fn from_value(value: Value) -> Result<Self> {
+        serde_json::from_str(&String::from_value(value)?).map_err(Error::internal)
+    }
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: Value) -> Result<Self> {
+        match value {
+            Value::Null => Ok(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_tells_no_words_and_no_secrets() {
+        let shown = format!("{:?} {:?}", Param::Text("hush"), Param::Bytes(&[7, 7, 7]));
+        assert_eq!(shown, "text of 4 bytes 3 bytes");
+        assert_eq!(format!("{:?}", Value::Text("hush".to_owned())), "text of 4 bytes");
+        assert_eq!(format!("{:?} {:?}", Value::Int(4), Param::Null), "4 null");
+    }
+}
