@@ -1,0 +1,37 @@
+//! `svc contract`.
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use svc_core::op::contract;
+use svc_core::{Error, Result, operation_table};
+
+use crate::output::Output;
+
+/// Print a machine-readable contract of this build, as a JSON array.
+#[derive(Args)]
+pub struct Contract {
+    /// Which one.
+    what: What,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// Every operation: name, method, path, capability, effect.
+    Operations,
+    /// Every kind of event, with the schema of its payload.
+    Events,
+    /// Every capability, and the named sets it is in.
+    Capabilities,
+}
+
+/// Runs the command. JSON either way: it is for programs.
+pub fn run(command: &Contract, output: &Output) -> Result<()> {
+    let table = operation_table()?;
+    let contract: Value = match command.what {
+        What::Operations => contract::operations(&table),
+        What::Events => contract::events(&table),
+        What::Capabilities => contract::capabilities(),
+    };
+    let text = serde_json::to_string_pretty(&contract).map_err(Error::internal)?;
+    output.show(&contract, &text)
+}

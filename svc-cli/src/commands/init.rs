@@ -1,0 +1,63 @@
+//! `svc init`.
+
+use clap::Args;
+use serde::Serialize;
+use svc_core::Result;
+use svc_core::setup::{self, Established, Variables};
+
+use super::Folder;
+use crate::output::Output;
+
+/// Set a service up.
+///
+/// Makes the data folder, keys, the database, the first workspace, its administrator, an agent, and a token for
+/// each, which is shown this once. With DATABASE_URL set the rows go to that PostgreSQL database, and its address
+/// is not stored. A second set-up of a folder or database is refused and changes nothing; one that was interrupted
+/// can be repeated.
+#[derive(Args)]
+pub struct Init {
+    #[command(flatten)]
+    folder: Folder,
+    /// What people will call the first workspace.
+    #[arg(long, default_value = "Workspace")]
+    name: String,
+    /// The handle of its administrator.
+    #[arg(long, value_name = "HANDLE", default_value = "admin")]
+    admin: String,
+}
+
+#[derive(Serialize)]
+struct Made<'a> {
+    data_dir: String,
+    #[serde(flatten)]
+    established: &'a Established,
+}
+
+/// Runs the command.
+pub fn run(command: &Init, variables: &Variables, output: &Output) -> Result<()> {
+    let data = &command.folder.data;
+    let (_, service, made) = setup::init(variables, data, &command.name, &command.admin)?;
+    drop(service);
+    let data_dir = std::path::absolute(data).unwrap_or_else(|_| data.clone()).display().to_string();
+    let text = format!(
+        "Set up in {data_dir}.\n\n\
+         workspace  {} ({})\n\
+         admin      {} ({})\n\
+         token      {}\n\
+         agent      {} ({})\n\
+         token      {}\n\n\
+         The tokens are not shown again. Keep a copy of {data_dir}/keys: without content.kek no message can be \
+         read.\n\
+         Serve with `svc-http --data {data_dir}`, or an agent alone with `SVC_TOKEN=... svc mcp-stdio --data \
+         {data_dir}`.",
+        made.workspace.name,
+        made.workspace.id,
+        made.admin.handle,
+        made.admin.id,
+        made.token.secret,
+        made.agent.handle,
+        made.agent.id,
+        made.agent_token.secret,
+    );
+    output.show(&Made { data_dir, established: &made }, &text)
+}

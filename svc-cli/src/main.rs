@@ -1,0 +1,105 @@
+//! The `svc` command: sets a service up, verifies its log, mints tokens, prints its contracts, and serves an agent
+//! over standard input and output. It parses, calls the core and prints; what to do is decided there.
+
+mod commands;
+mod output;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{contract, init, mcp_stdio, token, verify};
+use output::Output;
+
+/// The Agent Collaboration Service: administration, and MCP over standard input and output.
+#[derive(Parser)]
+#[command(name = "svc", version, after_help = output::exit_codes_help(), propagate_version = true)]
+struct Cli {
+    /// Print results as JSON on standard output, and errors as JSON on standard error.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Init(init::Init),
+    Verify(verify::Verify),
+    Token(token::Token),
+    Contract(contract::Contract),
+    McpStdio(mcp_stdio::McpStdio),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.json);
+    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let outcome = match cli.command {
+        Command::Init(command) => init::run(&command, &variables, &output),
+        Command::Verify(command) => verify::run(&command, &variables, &output),
+        Command::Token(command) => token::run(&command, &variables, &output),
+        Command::Contract(command) => contract::run(&command, &output),
+        Command::McpStdio(command) => mcp_stdio::run(&command, &variables),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output.refuse(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_argument_is_explained() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments().filter(|argument| !argument.is_global_set()) {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn lines_parse() {
+        let good = [
+            "svc init",
+            "svc init --data d --name Team --admin ada --json",
+            "svc verify --json --workspace 01990000-0000-7000-8000-000000000001 --expect-head 4:ab",
+            "svc token mint --member ada --as-instance --set svc.agent.worker",
+            "svc token mint --member ada --capabilities workspace:read,message:post --label ci",
+            "svc --json contract operations",
+            "svc mcp-stdio --data d",
+        ];
+        let bad = [
+            "svc",
+            "svc verify --workspace nobody",
+            "svc token mint",
+            "svc token mint --member a --set svc.agent.worker --capabilities workspace:read",
+            "svc token mint --member a --set nobody",
+            "svc token mint --member a --capabilities fly",
+            "svc contract everything",
+        ];
+        for line in good {
+            if let Err(error) = Cli::try_parse_from(line.split(' ')) {
+                // `ab` is no hash; everything else must be right.
+                assert!(line.contains("4:ab"), "{line}: {error}");
+            }
+        }
+        for line in bad {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What `--dev` prints: the tokens, while they can still be shown, and a configuration that MCP clients take.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use svc_core::setup::Established;
+
+/// What the first workspace is called.
+pub(crate) const WORKSPACE: &str = "Workspace";
+/// The handle of its administrator.
+pub(crate) const ADMIN: &str = "admin";
+
+/// What stands in for a token that can no longer be shown; clients take it from their environment.
+const UNKNOWN: &str = "${SVC_TOKEN}";
+
+/// Everything after the first line.
+pub(crate) fn greeting(data: &Path, address: SocketAddr, made: Option<&Established>) -> String {
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).display().to_string();
+    let tokens = match made {
+        Some(made) => format!(
+            "set up in {data}; the tokens are not shown again\n\
+             workspace {}\n\
+             token of {} (administrator): {}\n\
+             token of {} (agent): {}\n",
+            made.workspace.id,
+            made.admin.handle,
+            made.token.secret,
+            made.agent.handle,
+            made.agent_token.secret,
+        ),
+        None => format!(
+            "{data} was set up before; another token comes from `svc token mint --as-instance --data {data} --member worker`\n"
+        ),
+    };
+    let token = made.map_or(UNKNOWN, |made| &made.agent_token.secret);
+    let configuration = configuration(&command(), &data, address, token);
+    format!("{tokens}MCP client configuration, by command or by address:\n{configuration:#}\n")
+}
+
+/// Both ways to reach this service; a client needs one of them.
+fn configuration(command: &str, data: &str, address: SocketAddr, token: &str) -> Value {
+    json!({"mcpServers": {
+        "svc": {
+            "command": command,
+            "args": ["mcp-stdio", "--data", data],
+            "env": {"SVC_TOKEN": token},
+        },
+        "svc-http": {
+            "type": "http",
+            "url": format!("http://{}/mcp", reachable(address)),
+            "headers": {"Authorization": format!("Bearer {token}")},
+        },
+    }})
+}
+
+/// The `svc` beside this program, if there is one; else whichever is in the path.
+fn command() -> String {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("svc"));
+    let beside = beside.filter(|path| path.is_file());
+    beside.map_or_else(|| "svc".to_owned(), |path| path.display().to_string())
+}
+
+/// An address that a client on this machine can connect to.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_names_both_ways() {
+        let made = configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1");
+        assert_eq!(made.pointer("/mcpServers/svc/env/SVC_TOKEN").unwrap(), "svc_1");
+        assert_eq!(made.pointer("/mcpServers/svc-http/url").unwrap(), "http://127.0.0.1:80/mcp");
+        assert_eq!(made.pointer("/mcpServers/svc-http/headers/Authorization").unwrap(), "Bearer svc_1");
+    }
+
+    #[test]
+    fn a_later_start_shows_no_token() {
+        let text = greeting(Path::new("/d"), "127.0.0.1:80".parse().unwrap(), None);
+        assert!(text.contains("svc token mint") && text.contains(UNKNOWN), "{text}");
+    }
+}

@@ -1,0 +1,128 @@
+//! From what the core answers to bytes: JSON, RFC 9457 problems and the headers of the contract.
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{Either, Full};
+use hyper::body::Body as _;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
+use hyper::{HeaderMap, StatusCode};
+use std::convert::Infallible;
+use svc_core::op::Reply;
+use svc_core::{Code, Error};
+
+/// Bytes that are all there, or a stream that a protocol makes.
+pub(crate) type Body = Either<Full<Bytes>, BoxBody<Bytes, Infallible>>;
+
+/// What goes back.
+pub(crate) type Response = hyper::Response<Body>;
+
+const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
+
+/// Adds how far the log of the caller's workspace reaches.
+pub(crate) fn tell_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
+    if let Some(lsn) = lsn {
+        headers.insert(ROOM_LSN, lsn.into());
+    }
+}
+
+/// The answer of an operation.
+pub(crate) fn reply(reply: &Reply) -> Response {
+    let body = match reply.body() {
+        Ok(body) => body,
+        Err(error) => return problem(&error),
+    };
+    let mut response = json(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK), body.into());
+    tell_lsn(response.headers_mut(), reply.lsn);
+    response
+}
+
+/// A failure.
+pub(crate) fn problem(error: &Error) -> Response {
+    if error.code() == Code::Internal {
+        tracing::error!(cause = ?error.cause(), "a request failed");
+    }
+    let status = StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = serde_json::to_vec(&error.problem()).unwrap_or_default();
+    let mut response = json(status, body.into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, PROBLEM);
+    if let Some(seconds) = error.retry_after_secs() {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, BEARER);
+    }
+    tell_lsn(headers, error.room_lsn());
+    response
+}
+
+/// A JSON document that nobody keeps.
+pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
+    let mut response = hyper::Response::new(Either::Left(Full::new(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    *headers = HeaderMap::with_capacity(6);
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    response
+}
+
+/// What a path allows, to who asks for just that.
+pub(crate) fn options(allow: HeaderValue) -> Response {
+    let mut response = hyper::Response::new(Either::Left(Full::default()));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// The refusal of a method.
+pub(crate) fn wrong_method(allow: HeaderValue) -> Response {
+    let methods = allow.to_str().unwrap_or_default();
+    let mut response =
+        problem(&Error::new(Code::MethodNotAllowed, format!("the route answers to {methods}")));
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// The answer to HEAD: everything but the body, whose length stays.
+pub(crate) fn without_body(mut response: Response) -> Response {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = Either::Left(Full::default());
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_carry_their_headers() {
+        let refused = problem(&Error::new(Code::Unauthenticated, "send a token"));
+        assert_eq!(refused.status(), 401);
+        assert_eq!(refused.headers()[WWW_AUTHENTICATE], "Bearer");
+        assert_eq!(refused.headers()[CONTENT_TYPE], "application/problem+json");
+        let full = problem(&Error::new(Code::Overloaded, "full"));
+        assert_eq!((full.status().as_u16(), &full.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
+        let method = wrong_method(HeaderValue::from_static("GET, HEAD, OPTIONS"));
+        assert_eq!(
+            (method.status().as_u16(), &method.headers()[ALLOW]),
+            (405, &"GET, HEAD, OPTIONS".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn head_keeps_the_length() {
+        let response = without_body(json(StatusCode::OK, Bytes::from_static(b"{\"a\":1}")));
+        assert_eq!(response.headers()[CONTENT_LENGTH], "7");
+        assert_eq!(response.body().size_hint().exact(), Some(0));
+    }
+}

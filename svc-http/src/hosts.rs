@@ -1,0 +1,95 @@
+//! Under which names this server is reached. A page of another site can make a browser send requests here under
+//! a name of its own that resolves to this machine; what needs no credential must not be open to it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::HeaderMap;
+use hyper::Uri;
+use hyper::header::{HOST, ORIGIN};
+use svc_core::{Code, Error, Result};
+
+/// The names and addresses of this server.
+pub(crate) struct Hosts {
+    own: IpAddr,
+    allowed: Vec<String>,
+}
+
+impl Hosts {
+    pub fn new(own: SocketAddr, allowed: Vec<String>) -> Self {
+        Self { own: own.ip(), allowed }
+    }
+
+    /// Refuses a request that names another site as where it goes to or comes from.
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
+        let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let host = header(HOST).or(uri.authority().map(|authority| authority.as_str()));
+        let origin = header(ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site));
+        let stranger = host.into_iter().chain(origin).find(|site| !self.is_own(site));
+        match stranger {
+            None if host.is_some() => Ok(()),
+            _ => Err(Error::new(
+                Code::Forbidden,
+                "without a credential this server answers only under its own name; see SVC_ALLOWED_HOSTS",
+            )),
+        }
+    }
+
+    /// Whether `site`, a host with or without a port, is this server.
+    fn is_own(&self, site: &str) -> bool {
+        let site = site.to_ascii_lowercase();
+        let bare = host_of(&site);
+        if bare == "localhost" || self.allowed.iter().any(|name| *name == site || name == bare) {
+            return true;
+        }
+        // An address cannot be made to resolve to another, so every one of this machine is as good as its name.
+        let address = bare.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        address.is_ok_and(|ip| ip.is_loopback() || ip == self.own || self.own.is_unspecified())
+    }
+}
+
+/// The host without its port.
+fn host_of(site: &str) -> &str {
+    match site.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
+        _ => site,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_server_is_this_server() {
+        let hosts =
+            Hosts::new("192.0.2.7:8080".parse().unwrap(), vec!["svc.example:8080".into(), "board".into()]);
+        let ask = |host: &str, origin: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().unwrap());
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, origin.parse().unwrap());
+            }
+            hosts.check(&Uri::from_static("/"), &headers)
+        };
+        for own in [
+            "localhost",
+            "LocalHost:8080",
+            "127.0.0.1:1",
+            "[::1]:80",
+            "192.0.2.7",
+            "svc.example:8080",
+            "board:9",
+        ] {
+            assert!(ask(own, None).is_ok(), "{own}");
+        }
+        for other in
+            ["evil.example", "localhost.evil.example", "192.0.2.8", "svc.example", "", "127.0.0.1.evil"]
+        {
+            assert!(ask(other, None).is_err(), "{other}");
+        }
+        assert!(ask("localhost", Some("http://localhost:3000")).is_ok());
+        assert!(ask("localhost", Some("https://evil.example")).is_err());
+        assert!(ask("localhost", Some("null")).is_err());
+        assert!(hosts.check(&Uri::from_static("/"), &HeaderMap::new()).is_err());
+    }
+}

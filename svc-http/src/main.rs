@@ -1,0 +1,154 @@
+//! `svc-http`: reads the configuration, opens the service, serves it, and ends in order on a signal. The first line
+//! on standard output is the address; the trace goes to standard error.
+
+mod dev;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use svc_core::config::{Config, LogFormat};
+use svc_core::setup::{self, Established, Variables};
+use svc_core::{Code, Error, Result, Service, data_dir};
+use svc_http::{HttpSettings, serve};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Serve the Agent Collaboration Service over HTTP: REST, WebSocket and MCP. Settings come from the environment and
+/// from svc.env in the data folder; see svc-env(7).
+#[derive(Parser)]
+#[command(name = "svc-http", version)]
+struct Cli {
+    /// The data folder.
+    #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
+    data: PathBuf,
+    /// Address and port to serve on, before SVC_LISTEN_ADDR. Port 0 takes a free one.
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Set the data folder up if it is not yet, and print the tokens and an MCP client configuration.
+    #[arg(long)]
+    dev: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let cause = error.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
+            // There is nobody else left to tell.
+            let _ = writeln!(io::stderr(), "svc-http: {}{cause}", error.detail());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let config = Config::read(variables.iter().cloned(), &cli.data)?;
+    start_trace(&config)?;
+    let (config, service, made) = if cli.dev {
+        open_or_set_up(&variables, cli)?
+    } else {
+        let service = setup::open(&config)?;
+        (config, service, None)
+    };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::internal)?;
+    let outcome = runtime.block_on(listen_and_serve(cli, &config, service.clone(), made));
+    // What was cut off must not keep the process; the service closes in order when its last handle goes.
+    runtime.shutdown_background();
+    drop(service);
+    outcome
+}
+
+/// What `--dev` does before it serves.
+fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<Established>)> {
+    match setup::init(variables, &cli.data, dev::WORKSPACE, dev::ADMIN) {
+        Ok((config, service, made)) => Ok((config, service, Some(made))),
+        Err(error) if error.code() == Code::AlreadyInitialised => {
+            let config = Config::read(variables.iter().cloned(), &cli.data)?;
+            let service = setup::open(&config)?;
+            Ok((config, service, None))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn listen_and_serve(
+    cli: &Cli,
+    config: &Config,
+    service: Service,
+    made: Option<Established>,
+) -> Result<()> {
+    // From here on a signal asks for an orderly end.
+    let (mut interrupt, mut terminate) =
+        (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
+    let wanted = cli.listen.unwrap_or(config.listen_addr);
+    let cannot = |error: io::Error| Error::configuration(format!("{wanted} cannot be served on: {error}"));
+    let listener = TcpListener::bind(wanted).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(Error::internal)?;
+    let mut greeting = format!("listening on http://{address}\n");
+    if cli.dev {
+        greeting.push_str(&dev::greeting(&cli.data, address, made.as_ref()));
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(greeting.as_bytes()).and_then(|()| out.flush()).map_err(Error::internal)?;
+    drop(out);
+    let (ask, asked) = tokio::sync::oneshot::channel::<()>();
+    let serving = serve(service, listener, HttpSettings::from(config), async {
+        // The other half is kept until the signal has come.
+        let _ = asked.await;
+    });
+    let ending = async {
+        either(&mut interrupt, &mut terminate).await;
+        tracing::info!("ending: finishing what is under way; a second signal ends at once");
+        drop(ask);
+        either(&mut interrupt, &mut terminate).await;
+    };
+    tokio::select! {
+        served = serving => served.map_err(Error::internal),
+        () = ending => Ok(()),
+    }
+}
+
+fn listen_for(kind: SignalKind) -> Result<Signal> {
+    signal(kind).map_err(Error::internal)
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+fn start_trace(config: &Config) -> Result<()> {
+    let filter = EnvFilter::try_new(config.log_filter())
+        .map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
+    let trace = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    match config.log_format {
+        LogFormat::Text => trace.init(),
+        LogFormat::Json => trace.json().init(),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        for line in ["svc-http", "svc-http --dev", "svc-http --data d --listen 127.0.0.1:0"] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        assert!(Cli::try_parse_from(["svc-http", "--listen", "nowhere"]).is_err());
+    }
+}

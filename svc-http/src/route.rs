@@ -1,0 +1,198 @@
+//! Which route answers a method and a path. Operations bring their own paths; the few routes that are no
+//! operation stand here. Paths are matched as they come, then their variables are decoded.
+
+use hyper::Method;
+use hyper::header::HeaderValue;
+use svc_core::capability::Needs;
+use svc_core::op::{self, Effect, Table};
+use svc_core::{Error, Result};
+
+use crate::decode::{Plus, Text, unescape};
+
+/// What answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Operation(Named),
+    Health,
+    Liveness,
+    OpenApi,
+    WebSocket,
+    Mcp,
+}
+
+/// What framing has to know of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub name: &'static str,
+    /// It may be parked, and then is not in flight.
+    pub waits: bool,
+    /// It needs no credential.
+    pub open: bool,
+}
+
+/// The routes that are no operation.
+const OWN: [(Method, &str, Target); 6] = [
+    (Method::GET, "/health", Target::Health),
+    (Method::GET, "/health/ready", Target::Health),
+    (Method::GET, "/health/live", Target::Liveness),
+    (Method::GET, "/openapi.json", Target::OpenApi),
+    (Method::GET, "/ws/subscribe", Target::WebSocket),
+    (Method::POST, "/mcp", Target::Mcp),
+];
+
+/// All routes.
+pub(crate) struct Routes {
+    router: matchit::Router<Place>,
+}
+
+/// One path template.
+struct Place {
+    methods: Vec<(Method, Target)>,
+    allow: HeaderValue,
+}
+
+/// What a method and a path lead to.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A route, with the path's variables.
+    Target(Target, Text),
+    /// The path exists and allows these methods.
+    Allow(HeaderValue),
+    /// There is no such path.
+    Nothing,
+}
+
+impl Routes {
+    /// The routes of a table and our own, or the defect that two of them collide.
+    pub fn build(table: &Table) -> Result<Self> {
+        let mut places: Vec<(&'static str, Vec<(Method, Target)>)> = Vec::new();
+        let of_operations = table.operations().flat_map(|row| {
+            let named = Named {
+                name: row.name(),
+                waits: row.effect() == Effect::Wait,
+                open: row.needed() == Needs::Nothing,
+            };
+            row.paths().map(move |path| (method(row.method()), path, Target::Operation(named)))
+        });
+        for (method, path, target) in OWN.into_iter().chain(of_operations) {
+            match places.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, methods)) if methods.iter().any(|(known, _)| *known == method) => {
+                    return Err(Error::internal(format!("two routes answer {method} {path}")));
+                }
+                Some((_, methods)) => methods.push((method, target)),
+                None => places.push((path, vec![(method, target)])),
+            }
+        }
+        let mut router = matchit::Router::new();
+        for (path, methods) in places {
+            let allow = allow(&methods)?;
+            router.insert(path, Place { methods, allow }).map_err(Error::internal)?;
+        }
+        Ok(Self { router })
+    }
+
+    /// What answers `method` on `path`. HEAD is answered by whatever answers GET.
+    pub fn find(&self, method: &Method, path: &str) -> Result<Found> {
+        let Ok(found) = self.router.at(path) else { return Ok(Found::Nothing) };
+        let wanted = if method == Method::HEAD { &Method::GET } else { method };
+        let Some((_, target)) = found.value.methods.iter().find(|(method, _)| method == wanted) else {
+            return Ok(Found::Allow(found.value.allow.clone()));
+        };
+        // Room for a few fields of a query.
+        let mut text = Text::with_capacity(found.params.len() + 3);
+        for (name, value) in found.params.iter() {
+            text.push((name.to_owned(), unescape(value, Plus::IsPlus)?));
+        }
+        Ok(Found::Target(*target, text))
+    }
+}
+
+fn method(method: op::Method) -> Method {
+    match method {
+        op::Method::Get => Method::GET,
+        op::Method::Post => Method::POST,
+        op::Method::Put => Method::PUT,
+        op::Method::Patch => Method::PATCH,
+        op::Method::Delete => Method::DELETE,
+    }
+}
+
+fn allow(methods: &[(Method, Target)]) -> Result<HeaderValue> {
+    let mut names: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
+    if names.contains(&"GET") {
+        names.push("HEAD");
+    }
+    names.push("OPTIONS");
+    HeaderValue::from_str(&names.join(", ")).map_err(Error::internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use svc_core::capability::Capability;
+    use svc_core::op::{Feature, Operation, Read};
+
+    use super::*;
+
+    /// Probes.
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the schema is looked at")]
+    struct Probe {
+        /// One.
+        thread_id: Option<String>,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Nothing {}
+
+    fn row(name: &'static str) -> Operation {
+        fn run(_: &Read<'_>, _: &Probe) -> Result<Nothing> {
+            Ok(Nothing {})
+        }
+        op::read(name, run).title("Probe").needs(&[Capability::WorkspaceRead])
+    }
+
+    fn routes(rows: Vec<Operation>) -> Result<Routes> {
+        Routes::build(&Table::build(vec![Feature::new().operations("probes", rows)])?)
+    }
+
+    #[test]
+    fn methods_and_variables_are_found() {
+        let rows = vec![
+            row("get").get("/threads/{thread_id}"),
+            row("put").put("/threads/{thread_id}").alias("/t/{thread_id}"),
+            row("list").get("/threads"),
+        ];
+        let routes = routes(rows).unwrap();
+        let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path).unwrap();
+        let name = |found| match found {
+            Found::Target(Target::Operation(named), text) => (named.name, text),
+            other => panic!("{other:?}"),
+        };
+        let one = vec![("thread_id".to_owned(), "a/b+c".to_owned())];
+        assert_eq!(name(find("GET", "/threads/a%2Fb+c")), ("get", one.clone()));
+        assert_eq!(name(find("HEAD", "/threads/a%2Fb+c")), ("get", one.clone()));
+        assert_eq!(name(find("PUT", "/t/a%2fb+c")), ("put", one));
+        assert_eq!(name(find("GET", "/threads")), ("list", vec![]));
+        assert!(matches!(find("GET", "/health/live"), Found::Target(Target::Liveness, _)));
+        let Found::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
+        assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
+        let Found::Allow(allow) = find("GET", "/t/1") else { panic!() };
+        assert_eq!(allow, "PUT, OPTIONS");
+        for nowhere in
+            ["/", "*", "/threads/", "/threads/1/", "//threads", "/Threads", "/threads/1/2", "/healthy"]
+        {
+            assert!(matches!(find("GET", nowhere), Found::Nothing), "{nowhere}");
+        }
+        assert!(routes.find(&Method::GET, "/threads/%f").is_err());
+    }
+
+    #[test]
+    fn two_rows_with_one_route_are_a_defect() {
+        assert!(routes(vec![row("a").get("/x"), row("b").get("/x")]).is_err());
+        assert!(routes(vec![row("a").get("/x"), row("b").get("/health").alias("/y")]).is_err());
+        assert!(routes(vec![row("a").get("/x"), row("b").post("/x")]).is_ok());
+    }
+}

@@ -1,0 +1,205 @@
+//! Subscriptions: who may, what comes, in which order, and how they end.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::json;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::*;
+
+/// A client.
+struct Socket(WebSocketStream<TcpStream>);
+
+impl Socket {
+    async fn open(server: &Server) -> Result<Self, tungstenite::Error> {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        let (socket, _) = client_async(format!("ws://{}/ws/subscribe", server.address), stream).await?;
+        Ok(Self(socket))
+    }
+
+    /// A subscription by the administrator with `more` in the first frame, and its acknowledgement.
+    async fn subscribed(server: &Server, more: Value) -> (Self, Value) {
+        let mut hello =
+            json!({"token": server.made.token.secret, "filter": {"workspace_id": server.workspace()}});
+        for (name, value) in more.as_object().unwrap() {
+            match (name.as_str(), value) {
+                ("filter", filter) => {
+                    hello["filter"].as_object_mut().unwrap().extend(filter.as_object().unwrap().clone())
+                }
+                _ => hello[name] = value.clone(),
+            }
+        }
+        let mut socket = Self::open(server).await.unwrap();
+        socket.send(hello).await;
+        let ack = socket.next().await;
+        assert_eq!((&ack["type"], &ack["schema_version"]), (&json!("subscribe_ack"), &json!(1)));
+        (socket, ack)
+    }
+
+    async fn send(&mut self, frame: Value) {
+        self.0.send(Message::text(frame.to_string())).await.unwrap();
+    }
+
+    async fn read(&mut self) -> Message {
+        loop {
+            match timeout(Duration::from_secs(20), self.0.next()).await.unwrap().unwrap().unwrap() {
+                Message::Ping(_) | Message::Pong(_) => {}
+                message => return message,
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Value {
+        match self.read().await {
+            Message::Text(text) => serde_json::from_str(text.as_str()).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn closed(&mut self) -> (CloseCode, String) {
+        match self.read().await {
+            Message::Close(Some(frame)) => (frame.code, frame.reason.as_str().to_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_come_in_order_from_where_the_client_left_off() {
+    let server = Server::start(HttpSettings::default()).await;
+    let (mut all, ack) = Socket::subscribed(&server, json!({"after_id": 0})).await;
+    assert_eq!((&ack["after_id"], &ack["room_lsn"]), (&json!(0), &json!(5)));
+    let (mut live, ack) = Socket::subscribed(&server, json!({"filter": {"kind": "ChannelCreated"}})).await;
+    assert_eq!((&ack["after_id"], &ack["room_lsn"]), (&json!(5), &json!(5)));
+    for number in 0..40 {
+        server.add_channel(&format!("channel {number}")).await;
+    }
+    for lsn in 1..=45 {
+        let event = all.next().await;
+        assert_eq!((&event["id"], &event["lsn"]), (&json!(lsn), &json!(lsn)));
+    }
+    for lsn in 6..=45 {
+        let event = live.next().await;
+        assert_eq!((&event["id"], &event["kind"]), (&json!(lsn), &json!("ChannelCreated")));
+        assert_eq!(event["$type"], "svc.event.ChannelCreated/1");
+        assert_eq!(event["attribution"], event["payload"]["attribution"]);
+        assert_eq!(event["attribution"]["actor_id"], json!(server.made.admin.id));
+    }
+    let (mut again, second) = Socket::subscribed(&server, json!({"resume_token": ack["resume_token"]})).await;
+    assert_eq!((&second["after_id"], &second["room_lsn"]), (&json!(5), &json!(45)));
+    assert_eq!(again.next().await["id"], 6);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_nobody_up() {
+    let server = Server::start(HttpSettings::default()).await;
+    let (_idle, _) = Socket::subscribed(&server, json!({"after_id": 0})).await;
+    let (mut busy, _) = Socket::subscribed(&server, json!({})).await;
+    for number in 0..50 {
+        let lsn = server.add_channel(&format!("channel {number}")).await;
+        assert_eq!(busy.next().await["id"], lsn);
+    }
+}
+
+#[tokio::test]
+async fn a_first_frame_that_will_not_do_is_refused_with_a_reason() {
+    let server = Server::start(HttpSettings::default()).await;
+    let (token, workspace_id) = (&server.made.token.secret, server.workspace());
+    let filter = json!({"workspace_id": workspace_id});
+    let cases = [
+        (Message::text(json!({"filter": filter}).to_string()), CloseCode::Policy, "unauthenticated"),
+        (
+            Message::text(json!({"token": "svc_x", "filter": filter}).to_string()),
+            CloseCode::Policy,
+            "unauthenticated",
+        ),
+        (Message::text("{"), CloseCode::Policy, "malformed-request"),
+        (Message::binary(vec![0]), CloseCode::Policy, "malformed-request"),
+        (Message::text(json!({"token": token, "filter": {}}).to_string()), CloseCode::Policy, "workspace_id"),
+        (
+            Message::text(json!({"token": token, "filter": filter, "aftr_id": 1}).to_string()),
+            CloseCode::Policy,
+            "aftr_id",
+        ),
+        (
+            Message::text(
+                json!({"token": token, "filter": {"workspace_id": workspace_id, "thred": 1}}).to_string(),
+            ),
+            CloseCode::Policy,
+            "thred",
+        ),
+        (
+            Message::text(json!({"token": token, "filter": filter, "after_id": -1}).to_string()),
+            CloseCode::Policy,
+            "after_id",
+        ),
+        (
+            Message::text(
+                json!({"token": token, "filter": {"workspace_id": "01990000-0000-7000-8000-000000000001"}})
+                    .to_string(),
+            ),
+            CloseCode::Policy,
+            "not-found",
+        ),
+        (Message::text("x".repeat(65_537)), CloseCode::Size, "65536"),
+        (
+            Message::Frame(tungstenite::protocol::frame::Frame::message(
+                vec![0xff, 0xfe],
+                tungstenite::protocol::frame::coding::OpCode::Data(
+                    tungstenite::protocol::frame::coding::Data::Text,
+                ),
+                true,
+            )),
+            CloseCode::Invalid,
+            "UTF-8",
+        ),
+    ];
+    for (frame, code, reason) in cases {
+        let shown = format!("{frame:?}").chars().take(200).collect::<String>();
+        let mut socket = Socket::open(&server).await.unwrap();
+        socket.0.send(frame).await.unwrap();
+        let (told, why) = socket.closed().await;
+        assert!(told == code && why.contains(reason), "{shown}: {told} {why}");
+    }
+    let (mut socket, _) = Socket::subscribed(&server, json!({})).await;
+    socket.send(json!({"another": "frame"})).await;
+    assert_eq!(socket.closed().await.0, CloseCode::Policy);
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_each_time() {
+    let server = Server::start(HttpSettings::default()).await;
+    let narrow = |capability: &str| json!({"capabilities": [capability], "label": "socket"}).to_string();
+    let reader = server.ask("POST", "/tokens/attenuate", narrow("workspace:read")).await.json();
+    let mut socket = Socket::open(&server).await.unwrap();
+    let filter = json!({"workspace_id": server.workspace()});
+    socket.send(json!({"token": reader["secret"], "filter": filter})).await;
+    let (code, reason) = socket.closed().await;
+    assert!(code == CloseCode::Policy && reason.contains("event:subscribe"), "{reason}");
+
+    let subscriber = server.ask("POST", "/tokens/attenuate", narrow("event:subscribe")).await.json();
+    let (mut socket, _) = Socket::subscribed(&server, json!({"token": subscriber["secret"]})).await;
+    let path = format!("/tokens/{}", subscriber["id"].as_str().unwrap());
+    assert_eq!(server.ask("DELETE", &path, "").await.status, 200);
+    let (code, reason) = socket.closed().await;
+    assert!(code == CloseCode::Policy && reason.starts_with("unauthenticated"), "{reason}");
+}
+
+#[tokio::test]
+async fn there_is_a_ceiling_and_an_end() {
+    let mut server = Server::start(HttpSettings { ws_connections: 1, ..HttpSettings::default() }).await;
+    let plain = server.ask("GET", "/ws/subscribe", "").await;
+    assert_eq!(plain.problem("malformed-request"), 400);
+    let (mut socket, _) = Socket::subscribed(&server, json!({})).await;
+    match Socket::open(&server).await {
+        Err(tungstenite::Error::Http(refused)) => assert_eq!(refused.status(), 503),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    server.stop();
+    assert_eq!(socket.closed().await.0, CloseCode::Away);
+    timeout(Duration::from_secs(30), server.serving).await.unwrap().unwrap().unwrap();
+}

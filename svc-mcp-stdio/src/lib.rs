@@ -1,0 +1,73 @@
+//! The Model Context Protocol on top of the service: the server itself, which any transport can mount, and the
+//! transport over standard input and output. rmcp speaks the protocol; this crate says what is offered, and does
+//! what rmcp leaves out: it answers what is not a message, and takes batches.
+
+mod catalogue;
+mod lines;
+mod server;
+pub mod wire;
+
+use std::io;
+
+use rmcp::service::serve_directly;
+use secrecy::SecretString;
+use svc_core::config::{Config, LogFormat};
+use svc_core::{Code, Error, Result, Service, setup};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+
+use lines::Lines;
+pub use server::{Mcp, Principal};
+
+/// Serves one caller, the bearer of `token`, on standard input and output until the input ends and everything that
+/// came in is answered.
+pub async fn serve_stdio(service: Service, token: SecretString) -> Result<()> {
+    let (reader, writer) = rmcp::transport::stdio_pipes();
+    serve(service, token, reader, writer).await
+}
+
+/// Serves one caller on any pair of byte streams.
+pub async fn serve<R, W>(service: Service, token: SecretString, reader: R, writer: W) -> Result<()>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (end, ended) = watch::channel(false);
+    let mcp = Mcp::for_one(service, token, ended)?;
+    // Directly: both eras share the pipe, and a message before the handshake must not end the process.
+    let running = serve_directly(mcp, Lines::start(reader, writer, end), None);
+    running.waiting().await.map_err(Error::internal)?;
+    Ok(())
+}
+
+/// What a process of its own does: begins the trace on standard error, opens the service that `config` describes and
+/// serves the bearer of its token until standard input ends. Then closes the service.
+pub fn process(config: &Config) -> Result<()> {
+    let token = config.token.clone().ok_or_else(|| {
+        Error::new(
+            Code::Unauthenticated,
+            "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as",
+        )
+    })?;
+    start_trace(config)?;
+    let service = setup::open(config)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+    let outcome = runtime.block_on(serve_stdio(service, token));
+    // A read of standard input that nobody will answer must not keep the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Nothing but protocol may be written to standard output.
+fn start_trace(config: &Config) -> Result<()> {
+    let filter = EnvFilter::try_new(config.log_filter())
+        .map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
+    let trace = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    match config.log_format {
+        LogFormat::Text => trace.init(),
+        LogFormat::Json => trace.json().init(),
+    }
+    Ok(())
+}

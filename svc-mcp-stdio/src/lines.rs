@@ -1,0 +1,369 @@
+//! One message a line: the transport under rmcp for standard input and output. It answers what is not a message,
+//! takes batches apart and puts their answers together where the revision has them, and ends only when everything
+//! that came in is answered. Nothing but protocol is written.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::service::RoleServer;
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, watch};
+
+use crate::wire::{self, Kind, Message, Parcel, Refusal};
+
+/// Bytes of a line at the most.
+const LINE_MAX: usize = 4 << 20;
+/// Messages that may wait for rmcp.
+const QUEUE_MAX: usize = 64;
+/// The revision that has batches.
+const BATCHING: &str = "2025-03-26";
+
+/// The transport.
+pub(crate) struct Lines<W> {
+    incoming: mpsc::Receiver<ClientJsonRpcMessage>,
+    desk: Arc<Desk<W>>,
+}
+
+impl<W: AsyncWrite + Unpin + Send + 'static> Lines<W> {
+    /// Begins to read. `ended` turns true when the input ends.
+    pub fn start<R: AsyncRead + Unpin + Send + 'static>(
+        reader: R,
+        writer: W,
+        ended: watch::Sender<bool>,
+    ) -> Self {
+        let (queue, incoming) = mpsc::channel(QUEUE_MAX);
+        let desk = Arc::new(Desk {
+            out: tokio::sync::Mutex::new(writer),
+            ledger: Mutex::default(),
+            quiet: watch::Sender::new(true),
+            broken: watch::Sender::new(false),
+        });
+        let reading = Reading { desk: Arc::clone(&desk), queue };
+        tokio::spawn(async move {
+            reading.all(BufReader::new(reader)).await;
+            ended.send_replace(true);
+        });
+        Self { incoming, desk }
+    }
+}
+
+impl<W: AsyncWrite + Unpin + Send + 'static> Transport<RoleServer> for Lines<W> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let desk = Arc::clone(&self.desk);
+        async move { desk.send(message).await }
+    }
+
+    /// The next message. After the last one this comes back only when everything is answered.
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let desk = Arc::clone(&self.desk);
+        tokio::select! {
+            () = raised(&desk.broken) => None,
+            message = self.incoming.recv() => {
+                if message.is_none() {
+                    raised(&desk.quiet).await;
+                }
+                message
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.desk.out.lock().await.flush().await
+    }
+}
+
+/// Comes back when the flag is up.
+async fn raised(flag: &watch::Sender<bool>) {
+    // The sender is borrowed here, so it is not gone.
+    let _ = flag.subscribe().wait_for(|up| *up).await;
+}
+
+/// What reader and writer share.
+struct Desk<W> {
+    out: tokio::sync::Mutex<W>,
+    ledger: Mutex<Ledger>,
+    /// Whether nothing is left to be answered.
+    quiet: watch::Sender<bool>,
+    /// Whether nobody reads what is written.
+    broken: watch::Sender<bool>,
+}
+
+/// What is still to be answered.
+#[derive(Default)]
+struct Ledger {
+    /// Requests, with the batch they came in.
+    open: HashMap<RequestId, Option<u64>>,
+    /// Answers that are being written.
+    writing: usize,
+    batches: HashMap<u64, Batch>,
+    last_batch: u64,
+    batching: bool,
+}
+
+/// A batch whose answer is not complete.
+#[derive(Default)]
+struct Batch {
+    /// Its requests that are not answered.
+    awaited: usize,
+    answers: Vec<Value>,
+    /// Whether all of it has been handed on.
+    whole: bool,
+}
+
+impl<W: AsyncWrite + Unpin> Desk<W> {
+    /// Changes the ledger.
+    fn enter<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
+        let mut ledger: MutexGuard<'_, Ledger> = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = change(&mut ledger);
+        self.quiet.send_replace(ledger.open.is_empty() && ledger.writing == 0);
+        outcome
+    }
+
+    async fn send(&self, message: ServerJsonRpcMessage) -> io::Result<()> {
+        let id = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        let Some(id) = id.cloned() else { return self.write(&serde_json::to_value(message)?).await };
+        let batching = match &message {
+            JsonRpcMessage::Response(response) => agreed_revision(&response.result).map(|r| r == BATCHING),
+            _ => None,
+        };
+        let answer = serde_json::to_value(message)?;
+        let due = self.enter(|ledger| {
+            ledger.batching = batching.unwrap_or(ledger.batching);
+            let due = ledger.settle(&id, Some(answer));
+            ledger.writing += usize::from(due.is_some());
+            due
+        });
+        let Some(due) = due else { return Ok(()) };
+        let written = self.write(&due).await;
+        self.enter(|ledger| ledger.writing = ledger.writing.saturating_sub(1));
+        written
+    }
+
+    async fn write(&self, value: &Value) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        let mut out = self.out.lock().await;
+        let written = match out.write_all(&line).await {
+            Ok(()) => out.flush().await,
+            Err(error) => Err(error),
+        };
+        if written.is_err() {
+            self.broken.send_replace(true);
+        }
+        written
+    }
+}
+
+fn agreed_revision(result: &ServerResult) -> Option<&str> {
+    match result {
+        ServerResult::InitializeResult(result) => Some(result.protocol_version.as_str()),
+        _ => None,
+    }
+}
+
+impl Ledger {
+    /// Enters a request; false if its id is in use.
+    fn begin(&mut self, id: &RequestId, batch: Option<u64>) -> bool {
+        if self.open.contains_key(id) {
+            return false;
+        }
+        self.open.insert(id.clone(), batch);
+        if let Some(batch) = batch.and_then(|number| self.batches.get_mut(&number)) {
+            batch.awaited += 1;
+        }
+        true
+    }
+
+    /// Takes the answer to a request in, or none if it was given up; says what is to be written now.
+    fn settle(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
+        match self.open.remove(id) {
+            Some(None) => answer,
+            Some(Some(number)) => {
+                let batch = self.batches.get_mut(&number)?;
+                batch.awaited = batch.awaited.saturating_sub(1);
+                batch.answers.extend(answer);
+                self.complete(number)
+            }
+            // Given up before: nobody waits for it any more.
+            None => None,
+        }
+    }
+
+    fn open_batch(&mut self) -> u64 {
+        self.last_batch += 1;
+        self.batches.insert(self.last_batch, Batch::default());
+        self.last_batch
+    }
+
+    /// Closes a batch of which some messages were refused; says what is to be written now.
+    fn close_batch(&mut self, number: u64, refused: Vec<Value>) -> Option<Value> {
+        let batch = self.batches.get_mut(&number)?;
+        batch.answers.extend(refused);
+        batch.whole = true;
+        self.complete(number)
+    }
+
+    /// The batch's answer, if it is complete and there is one.
+    fn complete(&mut self, number: u64) -> Option<Value> {
+        self.batches.get(&number).filter(|batch| batch.whole && batch.awaited == 0)?;
+        let answers = self.batches.remove(&number)?.answers;
+        (!answers.is_empty()).then_some(Value::Array(answers))
+    }
+}
+
+/// The reader's side.
+struct Reading<W> {
+    desk: Arc<Desk<W>>,
+    queue: mpsc::Sender<ClientJsonRpcMessage>,
+}
+
+/// Why a message was not handed on.
+enum Stop {
+    Refused(Refusal),
+    /// Nobody takes messages, or nobody reads answers.
+    Over,
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Reading<W> {
+    async fn all(&self, mut reader: impl AsyncBufRead + Unpin) {
+        let mut line = Vec::new();
+        loop {
+            let done = match next_line(&mut reader, &mut line).await {
+                Line::Whole => self.line(&line).await,
+                Line::TooLong => Err(Refusal::invalid("the line is too long", Value::Null).into()),
+                Line::End => return,
+            };
+            let done = match done {
+                Err(Stop::Refused(refusal)) => self.write(Some(refusal.answer())).await,
+                done => done,
+            };
+            if done.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn line(&self, line: &[u8]) -> Result<(), Stop> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        match wire::read(line)? {
+            Parcel::One(message) => self.admit(message, None).await,
+            Parcel::Batch(items) if self.desk.enter(|ledger| ledger.batching) => self.batch(items).await,
+            Parcel::Batch(_) => Err(Refusal::invalid("this revision has no batches", Value::Null).into()),
+        }
+    }
+
+    /// Hands the messages of a batch on. Its answer goes out when the last of them is answered.
+    async fn batch(&self, items: Vec<Result<Message, Refusal>>) -> Result<(), Stop> {
+        let number = self.desk.enter(Ledger::open_batch);
+        let mut refused = Vec::new();
+        for item in items {
+            let admitted = match item {
+                Ok(message) if message.method() == "initialize" => {
+                    Err(Refusal::invalid("initialize must not be in a batch", message.id()).into())
+                }
+                Ok(message) => self.admit(message, Some(number)).await,
+                Err(refusal) => Err(refusal.into()),
+            };
+            match admitted {
+                Err(Stop::Refused(refusal)) => refused.push(refusal.answer()),
+                admitted => admitted?,
+            }
+        }
+        let due = self.desk.enter(|ledger| ledger.close_batch(number, refused));
+        self.write(due).await
+    }
+
+    /// Hands a message on to rmcp. Answers to us are dropped: this server asks nothing.
+    async fn admit(&self, message: Message, batch: Option<u64>) -> Result<(), Stop> {
+        match message.kind {
+            Kind::Response => Ok(()),
+            Kind::Notification => {
+                if message.method() == "notifications/cancelled" {
+                    let id = message.value.pointer("/params/requestId").cloned().unwrap_or_default();
+                    if let Ok(id) = serde_json::from_value(id) {
+                        let due = self.desk.enter(|ledger| ledger.settle(&id, None));
+                        self.write(due).await?;
+                    }
+                }
+                match serde_json::from_value(message.value) {
+                    Ok(message) => self.queue.send(message).await.map_err(|_| Stop::Over),
+                    // Nothing can be answered to a notification.
+                    Err(_) => Ok(()),
+                }
+            }
+            Kind::Request => {
+                let id = message.id();
+                let unreadable = |_| Refusal::invalid("the request cannot be read", id.clone());
+                let number: RequestId = serde_json::from_value(id.clone()).map_err(unreadable)?;
+                let request = serde_json::from_value(message.value).map_err(unreadable)?;
+                if !self.desk.enter(|ledger| ledger.begin(&number, batch)) {
+                    return Err(Refusal::invalid("the id is that of a request under way", id).into());
+                }
+                self.queue.send(request).await.map_err(|_| Stop::Over)
+            }
+        }
+    }
+
+    async fn write(&self, due: Option<Value>) -> Result<(), Stop> {
+        match due {
+            Some(value) => self.desk.write(&value).await.map_err(|_| Stop::Over),
+            None => Ok(()),
+        }
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// Reads up to the end of a line, or of the input. Never keeps more than [`LINE_MAX`] bytes.
+async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Line {
+    line.clear();
+    let mut too_long = false;
+    loop {
+        let available = match reader.fill_buf().await {
+            Ok([]) | Err(_) if line.is_empty() && !too_long => return Line::End,
+            Ok([]) | Err(_) => break,
+            Ok(available) => available,
+        };
+        let (part, found) = match available.split_inclusive(|byte| *byte == b'\n').next() {
+            Some(part) => (part, part.ends_with(b"\n")),
+            None => (available, false),
+        };
+        too_long |= line.len().saturating_add(part.len()) > LINE_MAX;
+        if too_long {
+            line.clear();
+        } else {
+            line.extend_from_slice(part);
+        }
+        let taken = part.len();
+        reader.consume(taken);
+        if found {
+            break;
+        }
+    }
+    if too_long { Line::TooLong } else { Line::Whole }
+}

@@ -1,0 +1,34 @@
+//! `svc-mcp-stdio`: `svc mcp-stdio` as a program of its own, for set-ups that need nothing else.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use svc_core::config::Config;
+use svc_core::data_dir;
+
+/// Serve one agent over standard input and output with the Model Context Protocol, as the member of the token in
+/// SVC_TOKEN or in the file SVC_TOKEN_FILE. Several such processes and a server may share one data folder. The trace
+/// goes to standard error.
+#[derive(Parser)]
+#[command(name = "svc-mcp-stdio", version)]
+struct Cli {
+    /// The data folder.
+    #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
+    data: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let config = Config::read(std::env::vars_os(), &cli.data);
+    match config.and_then(|config| svc_mcp_stdio::process(&config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let cause = error.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
+            // There is nobody else left to tell.
+            let _ = writeln!(io::stderr(), "svc-mcp-stdio: {}{cause}", error.detail());
+            ExitCode::FAILURE
+        }
+    }
+}

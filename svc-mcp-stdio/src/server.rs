@@ -1,0 +1,419 @@
+//! The protocol's server over the service: what the caller may see becomes the list of tools, a tool call becomes
+//! an operation, an outcome becomes a result. It decides nothing: who may do what is asked of the core each time.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ContentBlock, CustomRequest, CustomResult, DiscoverResult,
+    ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, InitializeResultMethod,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use svc_core::capability::Capabilities;
+use svc_core::op::mcp::{self, Told};
+use svc_core::op::{Request, Surface};
+use svc_core::{Code, Error, Result, Service};
+use tokio::sync::watch;
+
+use crate::catalogue::Catalogue;
+
+/// The path that audit rows give for a tool call.
+const PATH: &str = "/mcp";
+/// How long a client may keep what hardly ever changes.
+const FRESH_MS: u64 = 3_600_000;
+/// The operation that tells a credential what it can do.
+const WHOAMI: &str = "whoami";
+/// The methods that are served; parameters of the wrong form are told apart from methods that are not there.
+const METHODS: &[&str] = &["server/discover", "tools/list", "tools/call"];
+/// Those that revision 2026-07-28 has no more.
+const LEGACY_METHODS: &[&str] = &["initialize", "ping"];
+
+const INSTRUCTIONS: &str = "\
+This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
+1. `whoami` says who you are; `list_channels` and `list_threads` show what there is.\n\
+2. `claim_next_thread` gives you the next task that you can do, and with it a lease; no thread means there is \
+nothing to do, and `wait_for_ready` waits for some. Call `acknowledge_claim` when you begin.\n\
+3. `get_thread_context` is the brief: read it before you work. `post_message` tells the others what you do.\n\
+4. While you work, `renew_claim` before the lease ends; a lapsed claim goes to somebody else, and its lease id is \
+refused from then on.\n\
+5. `set_thread_result` records what came of it, then `transition_thread` moves the thread on. If you cannot finish, \
+`release_claim`.\n\
+A refusal has a `type` whose last part is a stable code, and a `detail` that says what to do.";
+
+/// Who a request comes from, for a server that has many callers: put into the extensions of the HTTP request.
+#[derive(Clone, Debug)]
+pub struct Principal {
+    token: SecretString,
+    capabilities: Option<Capabilities>,
+    refusal: Arc<OnceLock<Error>>,
+    room_lsn: Arc<AtomicI64>,
+}
+
+impl Principal {
+    /// The bearer of `token`, which nobody has checked.
+    pub fn new(token: SecretString) -> Self {
+        Self {
+            token,
+            capabilities: None,
+            refusal: Arc::default(),
+            room_lsn: Arc::new(AtomicI64::new(UNKNOWN)),
+        }
+    }
+
+    /// The bearer of `token`, after the core has accepted it.
+    pub async fn checked(service: &Service, token: SecretString) -> Result<Self> {
+        let (capabilities, lsn) = capabilities(service, &token).await?;
+        let principal = Self { capabilities: Some(capabilities), ..Self::new(token) };
+        principal.saw(lsn);
+        Ok(principal)
+    }
+
+    /// How far the log of the bearer's workspace reached when the core last answered.
+    pub fn room_lsn(&self) -> Option<i64> {
+        Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN)
+    }
+
+    fn saw(&self, lsn: Option<i64>) {
+        self.room_lsn.store(lsn.unwrap_or(UNKNOWN), Ordering::Relaxed);
+    }
+
+    /// Why the core has refused the credential as such, if it has.
+    pub fn refusal(&self) -> Option<&Error> {
+        self.refusal.get()
+    }
+}
+
+/// Stands for a log whose end was not told.
+const UNKNOWN: i64 = -1;
+
+/// What the bearer of `token` can do, or why it is nobody; and how far the log of its workspace reaches.
+async fn capabilities(service: &Service, token: &SecretString) -> Result<(Capabilities, Option<i64>)> {
+    let reply = service.ask(WHOAMI, request(token, b"{}".to_vec())).await?;
+    let answer: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
+    let held = answer.get("capabilities").cloned().unwrap_or_default();
+    Ok((serde_json::from_value(held).map_err(Error::internal)?, reply.lsn))
+}
+
+fn request(token: &SecretString, arguments: Vec<u8>) -> Request {
+    let request = Request::json(Surface::Mcp, Some(token.clone()), arguments);
+    Request { path: PATH.to_owned(), ..request }
+}
+
+/// The server. Clones serve the same service.
+#[derive(Clone)]
+pub struct Mcp {
+    service: Service,
+    catalogue: Arc<Catalogue>,
+    caller: CallerIs,
+}
+
+#[derive(Clone)]
+enum CallerIs {
+    /// The bearer of this token, until the input ends.
+    Always(SecretString, watch::Receiver<bool>),
+    /// Whoever the request's [`Principal`] is.
+    InTheRequest,
+}
+
+impl Mcp {
+    /// A server for requests that carry a [`Principal`].
+    pub fn for_many(service: Service) -> Result<Self> {
+        Self::new(service, CallerIs::InTheRequest)
+    }
+
+    /// A server for one caller. Waits are over when `ended` turns true.
+    pub(crate) fn for_one(
+        service: Service,
+        token: SecretString,
+        ended: watch::Receiver<bool>,
+    ) -> Result<Self> {
+        Self::new(service, CallerIs::Always(token, ended))
+    }
+
+    fn new(service: Service, caller: CallerIs) -> Result<Self> {
+        let catalogue = Arc::new(Catalogue::of(service.table())?);
+        Ok(Self { service, catalogue, caller })
+    }
+
+    /// Whether a call of `tool` may be parked.
+    pub fn waits(&self, tool: &str) -> bool {
+        self.catalogue.entry(tool).is_some_and(|entry| entry.waits)
+    }
+
+    fn principal(&self, cx: &RequestContext<RoleServer>) -> Result<Principal> {
+        match &self.caller {
+            CallerIs::Always(token, _) => Ok(Principal::new(token.clone())),
+            CallerIs::InTheRequest => {
+                let parts = cx.extensions.get::<http::request::Parts>();
+                let principal = parts.and_then(|parts| parts.extensions.get::<Principal>());
+                principal.cloned().ok_or_else(|| Error::internal("the request has no principal"))
+            }
+        }
+    }
+
+    async fn held(&self, principal: &Principal) -> Result<Capabilities> {
+        match principal.capabilities {
+            Some(held) => Ok(held),
+            None => {
+                let (held, lsn) = capabilities(&self.service, &principal.token).await?;
+                principal.saw(lsn);
+                Ok(held)
+            }
+        }
+    }
+
+    /// Comes back when nobody is left to wait for an answer.
+    async fn ended(&self) {
+        match &self.caller {
+            CallerIs::Always(_, ended) => {
+                // The other half goes away only when the input has ended.
+                let _ = ended.clone().wait_for(|ended| *ended).await;
+            }
+            CallerIs::InTheRequest => std::future::pending().await,
+        }
+    }
+
+    async fn call(&self, request: CallToolRequestParams, cx: &RequestContext<RoleServer>) -> Outcome {
+        let principal = self.principal(cx)?;
+        let outcome = self.run(&principal, request, cx).await;
+        if let Err(Failure::Refused(error)) = &outcome
+            && error.code() == Code::Unauthenticated
+        {
+            // A second refusal of the same request says nothing new.
+            let _ = principal.refusal.set(Error::new(error.code(), error.detail().to_owned()));
+        }
+        outcome
+    }
+
+    async fn run(
+        &self,
+        principal: &Principal,
+        call: CallToolRequestParams,
+        cx: &RequestContext<RoleServer>,
+    ) -> Outcome {
+        let Some(entry) = self.catalogue.entry(&call.name) else {
+            self.held(principal).await?;
+            return Err(Failure::NoSuchTool(call.name.into_owned()));
+        };
+        let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
+        tokio::select! {
+            outcome = self.service.ask(&call.name, request(&principal.token, arguments)) => {
+                principal.saw(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
+                Ok(outcome?.body()?)
+            }
+            () = cx.ct.cancelled() => Err(Failure::Cancelled),
+            () = self.ended(), if entry.waits => Ok(TIMED_OUT.to_vec()),
+        }
+    }
+}
+
+/// What a wait answers when the input ends: the client's time is over.
+const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
+
+/// The encoded answer of an operation.
+type Outcome = std::result::Result<Vec<u8>, Failure>;
+
+/// Why a tool call has no answer.
+enum Failure {
+    Refused(Error),
+    NoSuchTool(String),
+    Cancelled,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+fn told(outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
+    match outcome {
+        Ok(body) => answered(body, false),
+        Err(Failure::Refused(error)) => match mcp::told(&error) {
+            Told::Error(code) => Err(refused(ErrorCode(code), &error)),
+            Told::Result => answered(serde_json::to_vec(&error.problem()).unwrap_or_default(), true),
+        },
+        Err(Failure::NoSuchTool(name)) => {
+            let message = format!("there is no tool called \"{name}\"; see tools/list");
+            let problem = json!(Error::malformed(message.clone()).problem());
+            Err(ErrorData::invalid_params(message, Some(problem)))
+        }
+        Err(Failure::Cancelled) => Err(ErrorData::internal_error("the request was cancelled", None)),
+    }
+}
+
+/// A result: the JSON as structured content and, for clients that read text alone, as text.
+fn answered(body: Vec<u8>, is_error: bool) -> std::result::Result<CallToolResult, ErrorData> {
+    let garbled = |_| ErrorData::internal_error("the answer could not be encoded", None);
+    let structured: Value = serde_json::from_slice(&body).map_err(garbled)?;
+    let mut result = CallToolResult::default();
+    result.content = vec![ContentBlock::text(String::from_utf8_lossy(&body))];
+    result.structured_content = Some(structured);
+    result.is_error = Some(is_error);
+    Ok(result)
+}
+
+fn refused(code: ErrorCode, error: &Error) -> ErrorData {
+    ErrorData::new(code, error.detail().to_owned(), Some(json!(error.problem())))
+}
+
+/// The error of what has no result in which a problem could stand.
+fn failed(error: &Error) -> ErrorData {
+    match mcp::told(error) {
+        Told::Error(code) => refused(ErrorCode(code), error),
+        Told::Result => refused(ErrorCode::INTERNAL_ERROR, error),
+    }
+}
+
+/// Whether the request is of revision 2026-07-28 or later, which each such request says of itself.
+fn is_modern(cx: &RequestContext<RoleServer>) -> bool {
+    cx.meta.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+fn server_info() -> Implementation {
+    Implementation::new("svc", env!("CARGO_PKG_VERSION")).with_title("Agent Collaboration Service")
+}
+
+/// The metadata of a result: since 2026-07-28 there is no handshake that would name the server.
+fn meta(cx: &RequestContext<RoleServer>) -> Option<MetaObject> {
+    is_modern(cx).then(|| {
+        let mut meta = MetaObject::new();
+        meta.0.insert("io.modelcontextprotocol/serverInfo".to_owned(), json!(server_info()));
+        meta
+    })
+}
+
+fn tools_only() -> ServerCapabilities {
+    ServerCapabilities::builder().enable_tools().build()
+}
+
+impl ServerHandler for Mcp {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(tools_only())
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+            .with_server_info(server_info())
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.catalogue.entry(name).map(|entry| entry.tool.clone())
+    }
+
+    /// The newest first.
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Owned(ProtocolVersion::KNOWN_VERSIONS.iter().rev().cloned().collect())
+    }
+
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> std::result::Result<InitializeResult, ErrorData> {
+        if is_modern(&cx) {
+            return Err(ErrorData::method_not_found::<InitializeResultMethod>());
+        }
+        let answer = self.negotiate_initialize(&request)?;
+        request.protocol_version = answer.protocol_version.clone();
+        cx.peer.set_peer_info(request);
+        Ok(answer)
+    }
+
+    async fn discover(
+        &self,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<DiscoverResult, ErrorData> {
+        let mut result = DiscoverResult::new(self.supported_protocol_versions().into_owned(), tools_only())
+            .with_server_info(server_info());
+        result.instructions = Some(INSTRUCTIONS.to_owned());
+        result.ttl_ms = FRESH_MS;
+        result.cache_scope = CacheScope::Public;
+        Ok(result)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        cx: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListToolsResult, ErrorData> {
+        let principal = self.principal(&cx).map_err(|error| failed(&error))?;
+        let held = self.held(&principal).await.map_err(|error| failed(&error))?;
+        let cursor = request.and_then(|request| request.cursor);
+        let Some(page) = self.catalogue.page(held, cursor.as_deref()) else {
+            return Err(ErrorData::invalid_params("the cursor is not one of this list", None));
+        };
+        let mut result = ListToolsResult::with_all_items(page.tools);
+        result.next_cursor = page.next_cursor;
+        if is_modern(&cx) {
+            result.ttl_ms = Some(FRESH_MS);
+            result.cache_scope = Some(CacheScope::Private);
+            result.meta = meta(&cx);
+        }
+        Ok(result)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> std::result::Result<CallToolResponse, ErrorData> {
+        let mut result = told(self.call(request, &cx).await)?;
+        result.meta = meta(&cx);
+        Ok(result.into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        cx: RequestContext<RoleServer>,
+    ) -> std::result::Result<CustomResult, ErrorData> {
+        let method = request.method.as_str();
+        if METHODS.contains(&method) || (LEGACY_METHODS.contains(&method) && !is_modern(&cx)) {
+            let message = format!("the params of {method} are not of the form that it takes");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let message = format!("there is no method {method}");
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+    }
+
+    // What is not declared among the capabilities is not there, rather than empty.
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListResourcesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+    }
+}
