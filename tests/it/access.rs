@@ -1,0 +1,181 @@
+//! Who is let in: every operation, on every path and over MCP, against every kind of caller that must be refused,
+//! with the status that the contract says; and no refusal leaves anything behind.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use svc_core::Engine;
+use svc_core::capability::{Capability, Needs};
+use svc_core::op::{Feature, Operation};
+use svc_tests::client::Answer;
+use svc_tests::database::engines;
+use svc_tests::{Setup, World};
+
+/// Operations that name nothing which another workspace could hide. All others answer its admin with 404.
+const NAMES_NOTHING: &[(&str, &str)] = &[];
+
+/// Operations whose channel, thread or message is only a filter or a wish, so that a private one is no refusal.
+const ONLY_FILTERS: &[(&str, &str)] = &[
+    ("list_events", "filters: what the caller may not see is left out of a page"),
+    ("wait_for_event", "filters: what the caller may not see does not wake it"),
+];
+
+/// A way to call an operation.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Rest(&'static str),
+    Mcp,
+}
+
+impl Way {
+    fn call(self, world: &World, token: Option<&str>, row: &Operation, input: &Value) -> Answer {
+        match self {
+            Self::Rest(path) => world.rest().call_at(token, row, path, input),
+            Self::Mcp => world.mcp().call(token, row, input),
+        }
+    }
+
+    fn of(row: &Operation) -> Vec<Way> {
+        let mcp = (!row.is_rest_only()).then_some(Way::Mcp);
+        row.paths().map(Way::Rest).chain(mcp).collect()
+    }
+}
+
+/// A world with the tokens that the matrix needs.
+struct Matrix {
+    world: World,
+    /// By what it lacks: a token that has everything else.
+    lacking: BTreeMap<String, String>,
+}
+
+impl Matrix {
+    fn open(engine: Engine, features: fn() -> Vec<Feature>) -> Self {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let mut lacking = BTreeMap::new();
+        for row in world.service.table().operations() {
+            if let Needs::OneOf(any) = row.needed() {
+                lacking.entry(row.needed().expression()).or_insert_with(|| {
+                    let others = Capability::ALL.iter().filter(|capability| !any.contains(capability));
+                    world.new_token(others.map(|capability| capability.name()).collect())
+                });
+            }
+        }
+        Self { world, lacking }
+    }
+
+    /// Everything that is recorded, by number.
+    fn recorded(&self) -> (i64, i64) {
+        let count = |table: &str| self.world.database.number(&format!("select count(*) from {table}"));
+        (count("events"), count("audit"))
+    }
+
+    /// Checks one row against everybody.
+    fn check(&self, row: &Operation) {
+        let input = row.example_input(&self.world.fixture).unwrap();
+        let before = self.recorded();
+        for way in Way::of(row) {
+            self.check_credentials(row, way, &input);
+            self.check_outsider(row, way, &input);
+            self.check_bystander(row, way, &input);
+            self.check_frozen(row, way, &input);
+        }
+        assert_eq!(self.recorded(), before, "{row:?}: a refusal or a read left something behind");
+    }
+
+    fn expect(&self, who: &str, row: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
+        let found = (answer.status, answer.code());
+        assert_eq!(found, wanted, "{who} calls {row:?} by {way:?}: {:#}", answer.body);
+        let turned_away = matches!(answer.status, 401 | 403);
+        assert_eq!(answer.lsn().is_none(), turned_away, "{who} calls {row:?} by {way:?}: Svc-Room-LSN");
+    }
+
+    fn check_credentials(&self, row: &Operation, way: Way, input: &Value) {
+        if row.needed() == Needs::Nothing {
+            return;
+        }
+        let people = &self.world.people;
+        let refused = (401, "unauthenticated");
+        let strangers = [
+            ("nobody", None),
+            ("an unknown token", Some("svc_unknown")),
+            ("a revoked token", Some(&*people.revoked)),
+        ];
+        for (who, token) in strangers {
+            self.expect(who, row, way, &way.call(&self.world, token, row, input), refused);
+        }
+        if let Some(token) = self.lacking.get(&row.needed().expression()) {
+            let answer = way.call(&self.world, Some(token), row, input);
+            self.expect("a token without the capability", row, way, &answer, (403, "missing-capability"));
+        }
+    }
+
+    fn check_outsider(&self, row: &Operation, way: Way, input: &Value) {
+        let names_an_object = input.as_object().unwrap().keys().any(|name| name.ends_with("_id"));
+        if !names_an_object || NAMES_NOTHING.iter().any(|(name, _)| *name == row.name()) {
+            return;
+        }
+        let answer = way.call(&self.world, Some(&self.world.people.outsider), row, input);
+        self.expect("another workspace's admin", row, way, &answer, (404, "not-found"));
+    }
+
+    fn check_bystander(&self, row: &Operation, way: Way, input: &Value) {
+        let (fixture, people) = (&self.world.fixture, &self.world.people);
+        let private = [
+            ("channel_id", fixture.private_channel_id.to_string()),
+            ("thread_id", people.private_thread_id.clone()),
+            ("message_id", people.private_message_id.clone()),
+        ];
+        let mut input = input.clone();
+        let mut hidden = false;
+        for (name, id) in private {
+            if let Some(value) = input.get_mut(name) {
+                *value = id.into();
+                hidden = true;
+            }
+        }
+        if !hidden || ONLY_FILTERS.iter().any(|(name, _)| *name == row.name()) {
+            return;
+        }
+        let answer = way.call(&self.world, Some(&people.bystander), row, &input);
+        self.expect("a member outside of the private channel", row, way, &answer, (404, "not-found"));
+    }
+
+    fn check_frozen(&self, row: &Operation, way: Way, input: &Value) {
+        if row.needed() == Needs::Nothing {
+            return;
+        }
+        let answer = way.call(&self.world, Some(&self.world.people.frozen), row, input);
+        if row.effect().changes_nothing() {
+            assert!(answer.is_success(), "a frozen member reads {row:?} by {way:?}: {:#}", answer.body);
+        } else {
+            self.expect("a frozen member", row, way, &answer, (403, "member-frozen"));
+        }
+    }
+}
+
+/// Checks the rows of a table that `wanted` chooses.
+pub fn everybody_else_is_refused(
+    engine: Engine,
+    features: fn() -> Vec<Feature>,
+    wanted: fn(&Operation) -> bool,
+) {
+    let matrix = Matrix::open(engine, features);
+    let mut rows = matrix.world.service.table().operations().filter(|row| wanted(row)).peekable();
+    assert!(rows.peek().is_some());
+    rows.for_each(|row| matrix.check(row));
+}
+
+#[test]
+fn every_operation_refuses_those_it_must() {
+    for engine in engines() {
+        everybody_else_is_refused(engine, Vec::new, |_| true);
+    }
+}
+
+#[test]
+fn exceptions_name_operations_that_exist() {
+    let world = World::open(Engine::Sqlite);
+    for (name, reason) in NAMES_NOTHING.iter().chain(ONLY_FILTERS) {
+        assert!(world.has(name) && reason.len() > 10, "{name}");
+    }
+}

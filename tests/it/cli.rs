@@ -1,0 +1,289 @@
+//! The built `svc` program: what it prints, leaves behind and exits with.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use svc_core::data_dir::DataDir;
+use svc_core::entropy::Entropy;
+use svc_core::{Database, Engine};
+use svc_tests::database::{TestDatabase, engines};
+use tempfile::TempDir;
+
+/// A folder to set up, and the database that its rows go to.
+struct Place {
+    root: TempDir,
+    database: Option<TestDatabase>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Place {
+    fn on(engine: Engine) -> Self {
+        let database = (engine == Engine::Postgres).then(TestDatabase::postgres);
+        Self { root: tempfile::tempdir().unwrap(), database }
+    }
+
+    fn set_up(engine: Engine) -> (Self, Value) {
+        let place = Self::on(engine);
+        let ended = place.run(&["init", "--json"], &[]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let made = ended.json();
+        (place, made)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    fn url(&self) -> Option<String> {
+        match self.database.as_ref()?.address() {
+            Database::Postgres(url) => Some(url.expose_secret().to_owned()),
+            Database::Sqlite(_) => None,
+        }
+    }
+
+    /// Runs `svc` on the folder, with `vars` set and nothing else of ours.
+    fn run(&self, words: &[&str], vars: &[(&str, &str)]) -> Ended {
+        self.run_on(&self.data(), words, vars, "")
+    }
+
+    fn run_on(&self, data: &Path, words: &[&str], vars: &[(&str, &str)], input: &str) -> Ended {
+        let mut command = Command::new(program());
+        command.args(words).env_clear().envs(vars.iter().copied());
+        if words.first() != Some(&"contract") {
+            command.arg("--data").arg(data);
+        }
+        if let Some(url) = self.url() {
+            command.env("DATABASE_URL", url);
+        }
+        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = pipes.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        Ended {
+            code: output.status.code().unwrap(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// The program, which is built along with the tests.
+fn program() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().and_then(Path::parent).unwrap().join("svc");
+    assert!(program.exists(), "{} is not built: cargo build --workspace --bins", program.display());
+    program
+}
+
+fn on_both_engines(test: impl Fn(Engine)) {
+    engines().into_iter().for_each(test);
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// Every file below `path`, with its mode.
+fn files(path: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let mode = path.metadata().unwrap().permissions().mode() & 0o777;
+            found.push((path, mode));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_set_up_tells_everything_once_and_leaves_private_files() {
+    on_both_engines(|engine| {
+        let (place, made) = Place::set_up(engine);
+        assert_eq!(made["data_dir"], json!(place.data()));
+        assert_eq!(
+            (&made["workspace"]["name"], &made["admin"]["handle"]),
+            (&json!("Workspace"), &json!("admin"))
+        );
+        assert_eq!(made["agent"]["handle"], "worker");
+        for token in ["token", "agent_token"] {
+            assert!(text(&made[token]["secret"]).starts_with("svc_") && made[token]["id"].is_string());
+        }
+        let files = files(&place.data());
+        assert!(files.iter().all(|(_, mode)| *mode == 0o600), "{files:?}");
+        assert_eq!(place.data().join("svc.db").exists(), engine == Engine::Sqlite);
+        for (file, _) in files.iter().filter(|(file, _)| !file.ends_with("svc.db")) {
+            let content = fs::read_to_string(file).unwrap();
+            assert!(!content.contains("postgres://") && !content.contains("svc_"), "{}", file.display());
+        }
+    });
+}
+
+#[test]
+fn a_second_set_up_is_refused_and_changes_nothing() {
+    on_both_engines(|engine| {
+        let (place, _) = Place::set_up(engine);
+        let heads = place.run(&["verify", "--json"], &[]).json();
+        let before = files(&place.data());
+        let again = place.run(&["init", "--json"], &[]);
+        assert_eq!((again.code, again.out.as_str()), (5, ""));
+        let problem: Value = serde_json::from_str(&again.err).unwrap();
+        assert_eq!(problem["type"], "/problems/already-initialised");
+        assert_eq!(files(&place.data()), before);
+        if engine == Engine::Postgres {
+            let other = place.root.path().join("other");
+            assert_eq!(place.run_on(&other, &["init"], &[], "").code, 5);
+            assert!(!other.exists());
+        }
+        assert_eq!(place.run(&["verify", "--json"], &[]).json(), heads);
+    });
+}
+
+#[test]
+fn an_interrupted_set_up_is_not_used_and_can_be_repeated() {
+    on_both_engines(|engine| {
+        let place = Place::on(engine);
+        drop(DataDir::create(&place.data(), &Entropy::System).unwrap());
+        if engine == Engine::Sqlite {
+            assert_eq!(place.run(&["token", "mint", "--member", "admin", "--as-instance"], &[]).code, 5);
+        }
+        assert_eq!(place.run(&["init"], &[]).code, 0);
+        assert_eq!(place.run(&["token", "mint", "--member", "admin", "--as-instance"], &[]).code, 0);
+    });
+}
+
+#[test]
+fn what_cannot_be_set_up_leaves_no_trace() {
+    let place = Place::on(Engine::Sqlite);
+    let refused: [(&[&str], &[(&str, &str)]); 4] = [
+        (&["init", "--admin", "not a handle"], &[]),
+        (&["init", "--name", ""], &[]),
+        (&["init"], &[("SVC_LISTEN_ADR", "x")]),
+        (&["init"], &[("SVC_CONTENT_KEK", "short")]),
+    ];
+    for (words, vars) in refused {
+        let ended = place.run(words, vars);
+        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
+        assert!(!place.data().exists(), "{words:?}");
+    }
+    let unreachable = [("DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")];
+    assert_eq!(place.run(&["init"], &unreachable).code, 1);
+    assert!(!place.data().exists());
+}
+
+#[test]
+fn a_log_is_verified_without_keys_against_a_remembered_head() {
+    on_both_engines(|engine| {
+        let (place, made) = Place::set_up(engine);
+        fs::remove_dir_all(place.data().join("keys")).unwrap();
+        let found = place.run(&["verify", "--json"], &[]);
+        assert_eq!(found.code, 0, "{found:?}");
+        assert_eq!(found.json()["valid"], true);
+        let workspace = text(&made["workspace"]["id"]);
+        let logs = found.json()["logs"].as_array().unwrap().clone();
+        let log = logs.iter().find(|log| log["workspace_id"] == workspace).unwrap();
+        let (lsn, hash) = (log["head"]["lsn"].as_i64().unwrap(), text(&log["head"]["hash"]));
+        let check = |head: String| {
+            place.run(&["verify", "--json", "--workspace", workspace, "--expect-head", &head], &[])
+        };
+        assert_eq!(check(format!("{lsn}:{hash}")).code, 0);
+        let other = check(format!("{}:{hash}", lsn + 1));
+        assert_eq!((other.code, &other.json()["valid"]), (3, &json!(false)));
+        assert_eq!(check("1:no-hash".to_owned()).code, 2);
+    });
+    let nothing = Place::on(Engine::Sqlite);
+    assert_eq!(nothing.run(&["verify"], &[]).code, 4);
+    assert!(!nothing.data().exists());
+}
+
+#[test]
+fn tokens_are_minted_as_the_caller_or_as_the_instance() {
+    on_both_engines(|engine| {
+        let (place, made) = Place::set_up(engine);
+        let admin = [("SVC_TOKEN", text(&made["token"]["secret"]))];
+        let mint = ["token", "mint", "--json", "--member", "worker"];
+        let refused: [(&[(&str, &str)], i32); 3] = [
+            (&[], 6),
+            (&[("SVC_TOKEN", "svc_unknown")], 6),
+            (&[("SVC_TOKEN", text(&made["agent_token"]["secret"]))], 6),
+        ];
+        for (vars, code) in refused {
+            assert_eq!(place.run(&mint, vars).code, code, "{vars:?}");
+        }
+        let minted = place
+            .run(&[mint.as_slice(), &["--capabilities", "token:admin", "--label", "ci"]].concat(), &admin);
+        assert_eq!(minted.code, 0, "{minted:?}");
+        assert_eq!(minted.json()["capabilities"], json!(["token:admin"]));
+        let secret = minted.json();
+        let too_much = [mint.as_slice(), &["--capabilities", "operator:global"]].concat();
+        assert_eq!(place.run(&too_much, &[("SVC_TOKEN", text(&secret["secret"]))]).code, 6);
+        let set = place.run(&[mint.as_slice(), &["--set", "svc.agent.worker"]].concat(), &admin);
+        assert_eq!(set.json()["capabilities"].as_array().unwrap().len(), 7);
+        let by_instance = place.run(&[mint.as_slice(), &["--as-instance"]].concat(), &[]);
+        assert!(text(&by_instance.json()["secret"]).starts_with("svc_"), "{by_instance:?}");
+        assert_eq!(place.run(&["token", "mint", "--member", "nobody"], &admin).code, 4);
+    });
+}
+
+#[test]
+fn contracts_are_arrays() {
+    let place = Place::on(Engine::Sqlite);
+    for (what, key) in [("operations", "name"), ("events", "kind"), ("capabilities", "name")] {
+        let plain = place.run(&["contract", what], &[]).json();
+        assert_eq!(place.run(&["contract", what, "--json"], &[]).json(), plain);
+        let names: Vec<&str> = plain.as_array().unwrap().iter().map(|row| text(&row[key])).collect();
+        assert!(
+            names.len() > 10
+                && names.contains(&match what {
+                    "operations" => "claim_next_thread",
+                    "events" => "MessagePosted",
+                    _ => "workspace:read",
+                }),
+            "{names:?}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_is_served_over_standard_input_and_output() {
+    on_both_engines(|engine| {
+        let (place, made) = Place::set_up(engine);
+        let token = [("SVC_TOKEN", text(&made["agent_token"]["secret"]))];
+        let ping = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n";
+        let served = place.run_on(&place.data(), &["mcp-stdio"], &token, ping);
+        assert_eq!((served.code, &served.json()["id"]), (0, &json!(7)), "{served:?}");
+        assert_eq!(place.run(&["mcp-stdio"], &[]).code, 6);
+    });
+    let nothing = Place::on(Engine::Sqlite);
+    assert_eq!(nothing.run(&["mcp-stdio"], &[("SVC_TOKEN", "svc_x")]).code, 4);
+}
+
+#[test]
+fn a_misspelt_command_line_or_variable_is_named() {
+    let place = Place::on(Engine::Sqlite);
+    assert_eq!(place.run(&["verfy"], &[]).code, 2);
+    let ended = place.run(&["verify"], &[("SVC_TOKN", "x")]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("did you mean SVC_TOKEN?"), "{}", ended.err);
+}

@@ -1,0 +1,246 @@
+//! The house rules that no compiler knows: layers, sizes, and that what is said once is said in its place.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use svc_core::capability::Capability;
+
+use crate::source::Source;
+
+/// The layers of the core, from the top. A module uses what is above it.
+const LAYERS: &[&[&str]] = &[
+    &["id", "time", "text", "page", "error", "limits", "capability", "entropy", "config", "data_dir", "rate"],
+    &["store"],
+    &["log"],
+    &["op"],
+    &["identity"],
+    &["conversation"],
+    &["coordination"],
+    &["gates"],
+    &["integrity"],
+    &["outreach"],
+];
+
+/// Puts the parts together, and so knows them all.
+const COMPOSITION: &[&str] = &["lib.rs", "service.rs", "table.rs", "housekeeping.rs", "setup.rs"];
+
+/// What looks down nevertheless: file, what it uses, why it may.
+const LOOKS_DOWN: &[(&str, &str, &str)] = &[
+    ("capability.rs", "store", "its values say themselves how they are stored"),
+    ("id.rs", "store", "its values say themselves how they are stored"),
+    ("page.rs", "store", "its values say themselves how they are stored"),
+    ("text.rs", "store", "its values say themselves how they are stored"),
+    ("time.rs", "store", "its values say themselves how they are stored"),
+    ("store/migrate.rs", "log::chain", "one SHA-256 for the whole crate"),
+    ("store/opener.rs", "log::bus", "Postgres notifications end at the bus"),
+    ("store/postgres.rs", "log::bus", "Postgres notifications end at the bus"),
+    ("log/verify.rs", "service::Database", "the public name of where the rows are"),
+    ("store/opener.rs", "service::Database", "the public name of where the rows are"),
+];
+
+/// Where SQL may stand in the core beside the store, the log and the features.
+const ASKS_THE_DATABASE: &[(&str, &str)] = &[
+    ("svc-core/src/op/access.rs", "finds the caller inside the transaction"),
+    ("svc-core/src/op/dispatch.rs", "finds the caller inside the transaction"),
+    ("svc-core/src/housekeeping.rs", "takes the lease row of periodic work"),
+];
+
+/// Where a capability may be spelled out although it is not the list of them.
+const SPELLS_CAPABILITIES: &[(&str, &str)] =
+    &[("svc-core/src/identity/tokens.rs", "examples are JSON as a caller writes it")];
+
+/// Where route strings may stand: the routes that are no operation.
+const ROUTES: &[&str] = &["svc-http/src/route.rs", "svc-http/src/routes.rs"];
+
+const LINES_MAX: usize = 800;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every Rust file of the project, with its path from the root.
+fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    for part in ["svc-core", "svc-http", "svc-mcp-stdio", "svc-cli", "tests"] {
+        walk(&root().join(part), &mut found);
+    }
+    assert!(found.len() > 50, "the sources are not where this test looks");
+    found.sort();
+    let path = |file: &PathBuf| file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+    found.iter().map(|file| Source::read(path(file), &std::fs::read_to_string(file).unwrap())).collect()
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("target") {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Fails with every finding at once.
+#[track_caller]
+fn none(findings: Vec<String>) {
+    let mut report = String::new();
+    findings.iter().for_each(|finding| writeln!(report, "  {finding}").unwrap());
+    assert!(findings.is_empty(), "{} finding(s):\n{report}", findings.len());
+}
+
+/// Whether a file is a test of the whole, or of one crate from outside.
+fn is_test(path: &str) -> bool {
+    path.split('/').rev().skip(1).any(|folder| folder == "tests")
+}
+
+fn rank(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+#[test]
+fn modules_use_only_layers_above_them() {
+    let mut findings = Vec::new();
+    let mut used = BTreeSet::new();
+    for source in sources() {
+        let Some(file) = source.path.strip_prefix("svc-core/src/") else { continue };
+        if COMPOSITION.contains(&file) {
+            continue;
+        }
+        let module = file.split('/').next().unwrap().trim_end_matches(".rs");
+        let Some(own) = rank(module) else {
+            findings.push(format!("{file}: the module {module} is in no layer"));
+            continue;
+        };
+        for path in source.crate_paths() {
+            let target = path.split("::").next().unwrap();
+            // The names that lib.rs gives to everybody: errors and results.
+            if matches!(target, "Result" | "Error") || rank(target).is_some_and(|other| other <= own) {
+                continue;
+            }
+            let known = LOOKS_DOWN.iter().position(|(from, to, _)| *from == file && path.starts_with(to));
+            match known {
+                Some(at) => drop(used.insert(at)),
+                None => findings.push(format!("{file} uses crate::{path}, which is not above it")),
+            }
+        }
+    }
+    let unused = LOOKS_DOWN.iter().enumerate().filter(|(at, _)| !used.contains(at));
+    findings.extend(
+        unused.map(|(_, (file, path, _))| format!("{file} no longer uses {path}: remove the exception")),
+    );
+    none(findings);
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    let mut findings = Vec::new();
+    for source in sources() {
+        let lines = source.text.lines().count();
+        if lines > LINES_MAX {
+            findings.push(format!("{} has {lines} lines, more than {LINES_MAX}", source.path));
+        }
+        if !source.text.starts_with("//! ") {
+            findings.push(format!("{} does not begin with what it is (//!)", source.path));
+        }
+    }
+    none(findings);
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    let mut findings = Vec::new();
+    for source in sources() {
+        for word in ["todo!", "unimplemented!", "dbg!"] {
+            findings
+                .extend(source.lines_with_code(word).map(|line| format!("{}:{line}: {word}", source.path)));
+        }
+    }
+    none(findings);
+}
+
+fn is_sql(literal: &str) -> bool {
+    let words = literal.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.starts_with("insert into ")
+        || words.starts_with("delete from ")
+        || (words.starts_with("select ") && words.contains(" from "))
+        || (words.starts_with("update ") && words.contains(" set "))
+}
+
+#[test]
+fn statements_stand_in_the_store_the_log_and_the_features() {
+    let folders =
+        ["store", "log", "identity", "conversation", "coordination", "gates", "integrity", "outreach"];
+    let may = |path: &str| {
+        is_test(path)
+            || folders.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")))
+            || ASKS_THE_DATABASE.iter().any(|(file, _)| path == *file)
+    };
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| !may(&source.path)) {
+        let statements = source.literals.iter().filter(|literal| is_sql(&literal.text));
+        findings
+            .extend(statements.map(|literal| format!("{}:{}: {}", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+#[test]
+fn routes_stand_in_rows() {
+    let firsts =
+        ["/workspaces", "/channels", "/threads", "/messages", "/members", "/tokens", "/me", "/operator"];
+    let is_route = |text: &str| {
+        firsts.iter().any(|first| {
+            text.strip_prefix(first).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    let features = ["identity", "conversation", "coordination", "gates", "integrity", "outreach"];
+    let may = |path: &str| {
+        is_test(path)
+            || features.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")))
+            || ROUTES.contains(&path)
+    };
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| !may(&source.path)) {
+        let routes = source.literals.iter().filter(|literal| !literal.in_tests && is_route(&literal.text));
+        findings
+            .extend(routes.map(|literal| format!("{}:{}: \"{}\"", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+#[test]
+fn capabilities_are_spelled_in_one_place() {
+    let may = |path: &str| {
+        is_test(path)
+            || path == "svc-core/src/capability.rs"
+            || SPELLS_CAPABILITIES.iter().any(|(file, _)| path == *file)
+    };
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| !may(&source.path)) {
+        let spelled = source.literals.iter().filter(|literal| {
+            !literal.in_tests && Capability::ALL.iter().any(|capability| capability.name() == literal.text)
+        });
+        findings
+            .extend(spelled.map(|literal| format!("{}:{}: \"{}\"", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+#[test]
+fn migrations_come_in_pairs() {
+    let names = |engine: &str| -> BTreeSet<String> {
+        let folder = root().join("migrations").join(engine);
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let (sqlite, postgres) = (names("sqlite"), names("postgres"));
+    assert_eq!(sqlite, postgres);
+    for (at, name) in sqlite.iter().enumerate() {
+        assert!(
+            name.starts_with(&format!("{:04}_", at + 1)) && name.ends_with(".sql"),
+            "{name} is out of order"
+        );
+    }
+}

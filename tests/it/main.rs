@@ -1,0 +1,25 @@
+//! Integration tests, in one program so that they link once. The generated ones go over the whole operation
+//! table; the others tell what the service promises beyond it.
+
+mod access;
+mod claims;
+mod cli;
+mod contention;
+mod crash;
+mod extension;
+mod house;
+mod log;
+mod messages;
+mod outside;
+mod pages;
+mod schema;
+mod source;
+mod story;
+mod subscriptions;
+mod table;
+mod tampering;
+mod threads;
+mod tokens;
+mod transports;
+mod waits;
+mod withdrawing;

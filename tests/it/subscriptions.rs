@@ -1,0 +1,94 @@
+//! WebSocket subscriptions: the log as it grows, without gap or repetition, for those who may see it.
+
+use serde_json::{Value, json};
+use svc_tests::client::ws::{Heard, Ws, first_frame};
+use svc_tests::{in_parallel, on_both_engines, text};
+
+#[test]
+fn backfill_meets_live_without_a_seam() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let (writers, each) = (8, 25);
+        let last = world.lsn() + i64::try_from(writers * each).unwrap();
+        let seen = in_parallel(writers + 4, |number| {
+            if number < writers {
+                for n in 0..each {
+                    let body = format!("{number} says {n}");
+                    world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": body}));
+                }
+                return Vec::new();
+            }
+            let mut ws =
+                Ws::subscribe(world.address(), &first_frame(&world.people.admin, workspace, Some(0)));
+            let ack = ws.frame();
+            assert_eq!((&ack["type"], &ack["after_id"]), (&json!("subscribe_ack"), &json!(0)), "{ack:#}");
+            let mut seen = Vec::new();
+            while seen.last() != Some(&last) {
+                let frame = ws.frame();
+                assert_eq!(frame["$type"], format!("svc.event.{}/1", text(&frame["kind"])));
+                assert_eq!(frame["id"], frame["lsn"]);
+                assert_eq!(frame["attribution"], frame["payload"]["attribution"]);
+                seen.push(frame["lsn"].as_i64().unwrap());
+            }
+            seen
+        });
+        for seen in &seen[writers..] {
+            assert_eq!(*seen, (1..=last).collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn a_subscription_shows_what_its_bearer_may_see_and_goes_on_where_it_stopped() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let private = json!({"thread_id": world.people.private_thread_id, "body": "between us"});
+        let public = |body: &str| json!({"thread_id": world.fixture.thread_id, "body": body});
+        let mut ws = Ws::subscribe(world.address(), &first_frame(&world.people.bystander, workspace, None));
+        let ack = ws.frame();
+        assert_eq!(ack["after_id"], world.lsn(), "from now on");
+        world.admin("post_message", private);
+        world.admin("post_message", public("one"));
+        let frame = ws.frame();
+        assert_eq!(frame["lsn"], world.lsn(), "what happens in the private channel is passed over");
+        drop(ws);
+
+        world.admin("post_message", public("two"));
+        let filter = json!({"workspace_id": workspace, "kind": "MessagePosted"});
+        let resume =
+            json!({"token": world.people.bystander, "filter": filter, "resume_token": ack["resume_token"]});
+        let mut ws = Ws::subscribe(world.address(), &resume);
+        ws.frame();
+        let again = [ws.frame(), ws.frame()].map(|frame| frame["lsn"].clone());
+        assert_eq!(again, [json!(world.lsn() - 1), json!(world.lsn())]);
+    });
+}
+
+#[test]
+fn who_may_not_subscribe_is_closed_out() {
+    on_both_engines(|world| {
+        let workspace = json!(world.fixture.workspace_id);
+        let firsts = [
+            json!({"filter": {"workspace_id": workspace}}),
+            json!({"token": "svc_unknown", "filter": {"workspace_id": workspace}}),
+            json!({"token": world.people.revoked, "filter": {"workspace_id": workspace}}),
+            json!({"token": world.people.reader, "filter": {"workspace_id": workspace}}),
+            json!({"token": world.people.outsider, "filter": {"workspace_id": workspace}}),
+            json!({"token": world.people.agent, "filter": {}}),
+            json!({"token": world.people.agent, "filter": {"workspace_id": workspace, "colour": "red"}}),
+            Value::Null,
+        ];
+        for first in firsts {
+            assert_eq!(Ws::subscribe(world.address(), &first).hear(), Heard::Closed(1008), "{first}");
+        }
+        // A token that ends while it listens hears nothing more.
+        let capabilities = json!({"capabilities": ["event:subscribe", "workspace:read"]});
+        let token = world.call(&world.people.agent, "attenuate_token", capabilities).output();
+        let mut ws =
+            Ws::subscribe(world.address(), &first_frame(&text(&token["secret"]), text(&workspace), None));
+        ws.frame();
+        world.admin("revoke_token", json!({"token_id": token["id"]}));
+        world.admin("post_message", json!({"thread_id": world.fixture.thread_id, "body": "not for you"}));
+        assert_eq!(ws.hear(), Heard::Closed(1008));
+    });
+}

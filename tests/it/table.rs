@@ -1,0 +1,197 @@
+//! What must be true of every row of the operation table, and the API as it was agreed: a list for people, and
+//! one snapshot per tool.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use svc_core::Engine;
+use svc_core::op::{Operation, Table, contract, mcp, openapi};
+use svc_tests::{World, golden};
+
+use crate::schema::violations;
+
+/// Operations whose path variable may be left out where there is no path.
+const OPTIONAL_VARIABLES: &[(&str, &str)] = &[("rotate_token", "over MCP it rotates the calling token")];
+
+/// Runs `check` over the rows of the built-in table.
+fn each_row(check: impl Fn(&Operation, &Value)) {
+    let world = World::open(Engine::Sqlite);
+    world.service.table().operations().for_each(|row| check(row, &row.input_schema()));
+}
+
+fn properties(schema: &Value) -> Map<String, Value> {
+    schema["properties"].as_object().cloned().unwrap_or_default()
+}
+
+fn required(schema: &Value) -> BTreeSet<String> {
+    let names = schema["required"].as_array().into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn variables(path: &str) -> BTreeSet<String> {
+    let braced = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    braced.map(str::to_owned).collect()
+}
+
+#[test]
+fn names_are_sorted_and_unique_and_rows_complete() {
+    let world = World::open(Engine::Sqlite);
+    let names: Vec<&str> = world.service.table().operations().map(Operation::name).collect();
+    assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+    assert!(names.len() > 40, "only {} operations", names.len());
+    for row in world.service.table().operations() {
+        assert!(row.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{row:?}");
+        assert!(!row.title_text().is_empty() && !row.title_text().ends_with('.'), "{row:?}");
+        assert!(!row.area().is_empty(), "{row:?}");
+        assert!(!row.effect().changes_nothing() || row.success().status() == 200, "{row:?}");
+    }
+}
+
+#[test]
+fn a_route_is_one_row() {
+    let world = World::open(Engine::Sqlite);
+    let mut places = BTreeSet::new();
+    for row in world.service.table().operations() {
+        for path in row.paths() {
+            let place: Vec<&str> =
+                path.split('/').map(|s| if s.starts_with('{') { "{}" } else { s }).collect();
+            assert!(places.insert((row.method(), place.join("/"))), "{row:?} is in another row's place");
+            assert!(path.starts_with('/') && !path.ends_with('/'), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn every_path_variable_is_a_required_field() {
+    each_row(|row, schema| {
+        for path in row.paths() {
+            let missing: Vec<String> = variables(path).difference(&required(schema)).cloned().collect();
+            let may_lack = OPTIONAL_VARIABLES.iter().any(|(name, _)| *name == row.name());
+            assert!(missing.is_empty() || may_lack, "{row:?}: {missing:?} must be required");
+        }
+        let named: Vec<_> = row.paths().map(variables).collect();
+        assert!(named.iter().all(|names| *names == named[0]), "{row:?}: an alias names other variables");
+    });
+}
+
+#[test]
+fn every_field_that_may_be_absent_says_so() {
+    each_row(|row, schema| {
+        let required = required(schema);
+        for (name, field) in properties(schema) {
+            let nullable = field["type"].as_array().is_some_and(|kinds| kinds.contains(&"null".into()))
+                || ["anyOf", "oneOf"].iter().any(|key| field[*key].to_string().contains("\"null\""));
+            assert!(!(nullable && required.contains(&name)), "{row:?}: {name} may be null and is required");
+        }
+    });
+}
+
+#[test]
+fn inputs_are_flat_closed_and_explained() {
+    each_row(|row, schema| {
+        for key in ["anyOf", "oneOf", "allOf", "$ref", "$defs"] {
+            assert!(schema.get(key).is_none(), "{row:?}: {key} at the top of its input");
+        }
+        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{row:?}");
+        assert!(!schema.to_string().contains("\"$ref\""), "{row:?}: a reference in its input");
+        let words = schema["description"].as_str().unwrap_or_default();
+        assert!(words.len() > 20 && words.ends_with(['.', '`', ')']), "{row:?}: description \"{words}\"");
+        for (name, field) in properties(schema) {
+            let words = field["description"].as_str().unwrap_or_default();
+            assert!(words.len() > 5, "{row:?}: {name} is not explained");
+        }
+    });
+}
+
+#[test]
+fn outputs_are_objects_whose_fields_are_explained() {
+    each_row(|row, _| {
+        let schema = row.output_schema();
+        assert_eq!(schema["type"], "object", "{row:?}: a tool's output is an object");
+        for (name, field) in properties(&schema) {
+            let explained = field["description"].is_string() || field["$ref"].is_string();
+            assert!(explained, "{row:?}: the output's {name} is not explained");
+        }
+    });
+}
+
+#[test]
+fn examples_name_only_fields_and_every_path_variable() {
+    let world = World::open(Engine::Sqlite);
+    for row in world.service.table().operations() {
+        let Some(example) = row.example_input(&world.fixture) else { continue };
+        let given: BTreeSet<String> = example.as_object().unwrap().keys().cloned().collect();
+        let schema = row.input_schema();
+        assert!(required(&schema).is_subset(&given), "{row:?}: the example lacks a field");
+        let known: BTreeSet<String> = properties(&schema).keys().cloned().collect();
+        assert!(given.is_subset(&known), "{row:?}: the example has an unknown field");
+        let violations = violations(&schema, &example);
+        assert!(violations.is_empty(), "{row:?}: the example is not what its schema says: {violations:#?}");
+    }
+}
+
+/// The list for people: one line per operation.
+fn listed(table: &Table) -> String {
+    let mut lines = String::from("# name | method | path | aliases | capability | effect | surface | area\n");
+    for row in contract::operations(table).as_array().unwrap() {
+        let aliases: Vec<&str> =
+            row["aliases"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let cells = ["name", "method", "path", "", "capability", "effect", "surface", "area"].map(|key| {
+            if key.is_empty() { aliases.join(" ") } else { row[key].as_str().unwrap().to_owned() }
+        });
+        lines.push_str(&(cells.join(" | ").replace("|  |", "| - |") + "\n"));
+    }
+    lines
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap() + "\n"
+}
+
+#[test]
+fn the_operations_are_as_agreed() {
+    let world = World::open(Engine::Sqlite);
+    golden::check("operations.txt", &listed(world.service.table()));
+}
+
+#[test]
+fn the_tools_are_as_agreed() {
+    let world = World::open(Engine::Sqlite);
+    let rows: Vec<&Operation> =
+        world.service.table().operations().filter(|row| !row.is_rest_only()).collect();
+    golden::check_folder("tools", rows.iter().map(|row| format!("{}.json", row.name())));
+    for row in rows {
+        golden::check(&format!("tools/{}.json", row.name()), &pretty(&mcp::tool(row)));
+    }
+}
+
+#[test]
+fn the_events_and_capabilities_are_as_agreed() {
+    let world = World::open(Engine::Sqlite);
+    golden::check("events.json", &pretty(&contract::events(world.service.table())));
+    golden::check("capabilities.json", &pretty(&contract::capabilities()));
+}
+
+#[test]
+fn the_document_has_every_route() {
+    let world = World::open(Engine::Sqlite);
+    let table = world.service.table();
+    let document = openapi::document(table);
+    assert_eq!(document["openapi"], "3.1.0");
+    let served = world.rest().send(None, "GET", "/openapi.json", &[], None);
+    assert_eq!(served.status, 200);
+    let mut ids = BTreeSet::new();
+    for row in table.operations() {
+        for path in row.paths() {
+            let method = row.method().name().to_lowercase();
+            let operation = &document["paths"][path][&method];
+            assert!(operation.is_object(), "{row:?} is missing");
+            assert!(
+                ids.insert(operation["operationId"].as_str().unwrap().to_owned()),
+                "{row:?}: its id is taken"
+            );
+            assert_eq!(served.body["paths"][path][&method], *operation, "{row:?} is served otherwise");
+        }
+    }
+    golden::check("openapi.json", &pretty(&document));
+}

@@ -1,0 +1,109 @@
+//! Tokens: none gives more than it has, and none outlives what it came from.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_tests::{World, on_both_engines, text};
+
+fn works(world: &World, secret: &str) -> bool {
+    let answer = world.call(secret, "whoami", json!({}));
+    assert!(answer.is_success() || answer.code() == "unauthenticated", "{:#}", answer.body);
+    answer.is_success()
+}
+
+fn attenuate(world: &World, secret: &str, input: Value) -> Value {
+    world.call(secret, "attenuate_token", input).output()
+}
+
+#[test]
+fn a_derived_token_can_only_be_less() {
+    on_both_engines(|world| {
+        let refused = [
+            json!({"capabilities": ["workspace:read", "channel:admin"]}),
+            json!({"capabilities": ["workspace:read"], "expires_in_secs": 7200}),
+        ];
+        let parent = world.admin(
+            "mint_token",
+            json!({"workspace_id": world.fixture.workspace_id, "member_id": world.fixture.agent_id,
+                   "capabilities": ["workspace:read", "message:post"], "expires_in_secs": 3600}),
+        );
+        let secret = text(&parent["secret"]);
+        for input in refused {
+            world.call(&secret, "attenuate_token", input).refused(403, "forbidden");
+        }
+        // Not even who administers tokens derives one that does.
+        let admins = json!({"capabilities": ["token:admin"]});
+        world.call(&world.people.admin, "attenuate_token", admins).refused(403, "forbidden");
+        let child = attenuate(world, &secret, json!({"capabilities": ["workspace:read"]}));
+        assert_eq!((&child["parent_id"], &child["expires_at"]), (&parent["id"], &parent["expires_at"]));
+        let me = world.call(&text(&child["secret"]), "whoami", json!({})).output();
+        assert_eq!(me["capabilities"], json!(["workspace:read"]));
+        assert_eq!(me["member_id"], world.fixture.agent_id.to_string());
+
+        world.clock.advance(Duration::from_secs(3600));
+        assert!(!works(world, &secret) && !works(world, &text(&child["secret"])), "both end with the parent");
+    });
+}
+
+#[test]
+fn nobody_mints_what_it_does_not_hold() {
+    on_both_engines(|world| {
+        let limited = world.new_token(vec!["token:admin", "workspace:read"]);
+        let mint = |capabilities: Value| {
+            let input = json!({"workspace_id": world.fixture.workspace_id, "member_id": world.fixture.agent_id,
+                               "capabilities": capabilities});
+            world.call(&limited, "mint_token", input)
+        };
+        mint(json!(["operator:global"])).refused(403, "forbidden");
+        mint(json!(["no:such"])).refused(400, "malformed-request");
+        mint(json!([])).refused(400, "malformed-request");
+        mint(json!(["workspace:read"])).output();
+    });
+}
+
+#[test]
+fn a_revocation_takes_everything_derived_with_it() {
+    on_both_engines(|world| {
+        let capabilities = json!({"capabilities": ["workspace:read"]});
+        let child = attenuate(world, &world.people.agent, capabilities.clone());
+        let grandchild = attenuate(world, &text(&child["secret"]), capabilities.clone());
+        let sibling = attenuate(world, &world.people.agent, capabilities);
+        let revoke = || world.admin("revoke_token", json!({"token_id": child["id"]}));
+        let lsn = world.lsn();
+        let revoked = revoke();
+        assert_eq!(revoked["revoked_ids"].as_array().unwrap().len(), 2);
+        assert_eq!(world.kinds_after(lsn), ["TokenRevoked", "TokenRevoked"]);
+        let alive = [&child, &grandchild, &sibling].map(|token| works(world, &text(&token["secret"])));
+        assert_eq!((alive, works(world, &world.people.agent)), ([false, false, true], true));
+        revoke();
+        assert_eq!(world.kinds_after(lsn).len(), 2, "a second revocation changes nothing");
+    });
+}
+
+#[test]
+fn a_rotation_ends_the_old_secret_at_once_and_nothing_else() {
+    on_both_engines(|world| {
+        let child = attenuate(world, &world.people.agent, json!({"capabilities": ["workspace:read"]}));
+        let other = json!({"token_id": world.fixture.agent_token_id});
+        world.call(&world.people.reader, "rotate_token", other.clone()).refused(403, "forbidden");
+        let rotated = world.agent("rotate_token", other);
+        assert_eq!(rotated["id"], world.fixture.agent_token_id.to_string());
+        assert!(!works(world, &world.people.agent));
+        assert!(works(world, &text(&rotated["secret"])) && works(world, &text(&child["secret"])));
+    });
+}
+
+#[test]
+fn no_list_and_no_record_carries_a_secret() {
+    on_both_engines(|world| {
+        let (id, secret) = world.new_agent("careful");
+        let input = json!({"workspace_id": world.fixture.workspace_id, "member_id": id});
+        let listed = world.admin("list_tokens", input);
+        assert!(listed["items"][0].get("secret").is_none(), "{listed:#}");
+        let everything = format!("{:?}", world.database.dump());
+        assert!(!everything.contains(&secret) && !everything.contains(&hex::encode(&secret)));
+        let taken = json!({"workspace_id": world.fixture.workspace_id, "handle": "Careful"});
+        world.call(&world.people.admin, "create_agent", taken).refused(409, "handle-taken");
+        assert_eq!(format!("{:?}", world.database.dump()), everything, "nothing is left behind");
+    });
+}

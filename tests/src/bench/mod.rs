@@ -1,0 +1,92 @@
+//! Benchmarks: what is measured runs beside a floor, in one process and in alternation, with the same statements,
+//! settings, sealing and hashing in both. The ratio is what counts; absolute numbers are those of the machine.
+
+pub mod claims;
+pub mod floor;
+pub mod load;
+pub mod posts;
+pub mod reads;
+pub mod stage;
+pub mod verify;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+
+/// One side of a pair: operations per second and the time of each operation.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    pub per_second: f64,
+    pub latencies: Vec<Duration>,
+}
+
+/// What one benchmark found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub name: &'static str,
+    pub engine: Engine,
+    pub pairs: Vec<(Sample, Sample)>,
+    /// What `floor` is, in words.
+    pub floor_is: &'static str,
+    /// More members for the report.
+    pub extra: Value,
+}
+
+impl Finding {
+    /// The median of the pairs' ratios, and everything it was made from.
+    pub fn report(&self) -> Value {
+        let mut latencies: Vec<Duration> =
+            self.pairs.iter().flat_map(|(ours, _)| ours.latencies.clone()).collect();
+        latencies.sort_unstable();
+        let ratios: Vec<f64> =
+            self.pairs.iter().map(|(ours, floor)| ours.per_second / floor.per_second).collect();
+        let mut report = json!({
+            "name": self.name,
+            "engine": self.engine.name(),
+            "ours": round(median(self.pairs.iter().map(|(ours, _)| ours.per_second))),
+            "floor": round(median(self.pairs.iter().map(|(_, floor)| floor.per_second))),
+            "floor_is": self.floor_is,
+            "ratio": round(median(ratios.iter().copied())),
+            "ratios": ratios.iter().map(|ratio| round(*ratio)).collect::<Vec<_>>(),
+            "p50_ms": percentile(&latencies, 50),
+            "p99_ms": percentile(&latencies, 99),
+        });
+        if let (Some(report), Some(extra)) = (report.as_object_mut(), self.extra.as_object()) {
+            report.extend(extra.clone());
+        }
+        report
+    }
+}
+
+/// Runs `ours` and `floor` in alternation; the first pair warms up and does not count.
+pub fn alternate(
+    pairs: usize,
+    mut ours: impl FnMut() -> Sample,
+    mut floor: impl FnMut() -> Sample,
+) -> Vec<(Sample, Sample)> {
+    let mut measured = Vec::new();
+    for round in 0..=pairs {
+        let pair = (ours(), floor());
+        eprintln!("pair {round}: ours {:.0}/s, floor {:.0}/s", pair.0.per_second, pair.1.per_second);
+        if round > 0 {
+            measured.push(pair);
+        }
+    }
+    measured
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(at).map_or(f64::NAN, |latency| round(latency.as_secs_f64() * 1000.0))
+}
+
+fn round(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}

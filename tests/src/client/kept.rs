@@ -1,0 +1,72 @@
+//! REST over one connection that is kept, as a busy caller has it. A connection that breaks off is an answer, too:
+//! the server may have done what it was asked, or not.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// How a connection broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Before a request was sent.
+    Idle,
+    /// After a request was sent, before its answer had come.
+    CutOff,
+}
+
+/// One connection of one caller.
+pub struct Kept {
+    sender: http1::SendRequest<Full<Bytes>>,
+    host: String,
+    credential: String,
+}
+
+impl Kept {
+    /// Connects.
+    pub async fn open(address: SocketAddr, token: &str) -> Result<Self, Broken> {
+        let stream = TcpStream::connect(address).await.map_err(|_| Broken::Idle)?;
+        stream.set_nodelay(true).map_err(|_| Broken::Idle)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| Broken::Idle)?;
+        // How it ended shows in the request that was under way.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { sender, host: address.to_string(), credential: format!("Bearer {token}") })
+    }
+
+    /// Reads.
+    pub async fn get(&mut self, target: &str) -> Result<(u16, Value), Broken> {
+        self.ask(Method::GET, target, None).await
+    }
+
+    /// Posts.
+    pub async fn post(&mut self, target: &str, body: &Value) -> Result<(u16, Value), Broken> {
+        self.ask(Method::POST, target, Some(body)).await
+    }
+
+    /// Sends a request; answers the status and the body.
+    async fn ask(
+        &mut self,
+        method: Method,
+        target: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), Broken> {
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", &self.host)
+            .header("authorization", &self.credential)
+            .header("content-type", "application/json")
+            .body(Full::from(body.map_or_else(String::new, Value::to_string)))
+            .unwrap();
+        self.sender.ready().await.map_err(|_| Broken::Idle)?;
+        let response = self.sender.send_request(request).await.map_err(|_| Broken::CutOff)?;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.map_err(|_| Broken::CutOff)?.to_bytes();
+        Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+    }
+}

@@ -1,0 +1,73 @@
+//! MCP: `tools/call` and other methods as JSON-RPC over `POST /mcp`, in the newest revision. Successes and
+//! failures are told apart and come back as the same [`Answer`] that REST gives.
+
+use serde_json::{Value, json};
+use svc_core::op::Operation;
+
+use super::Answer;
+use super::rest::Rest;
+
+/// The revision that this client speaks.
+pub const REVISION: &str = "2026-07-28";
+
+/// An MCP client of one server.
+#[derive(Clone, Copy, Debug)]
+pub struct Mcp {
+    /// The connection.
+    pub http: Rest,
+}
+
+impl Mcp {
+    /// Calls a method and answers the whole JSON-RPC response.
+    pub fn request(&self, token: Option<&str>, method: &str, params: Value) -> Answer {
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        let mut headers = vec![
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", REVISION),
+            ("mcp-method", method),
+        ];
+        if !name.is_empty() {
+            headers.push(("mcp-name", &name));
+        }
+        self.http.send(token, "POST", "/mcp", &headers, Some(&message(method, params)))
+    }
+
+    /// Calls a tool.
+    pub fn call(&self, token: Option<&str>, row: &Operation, arguments: &Value) -> Answer {
+        let params = json!({"name": row.name(), "arguments": arguments});
+        let Answer { status, headers, body } = self.request(token, "tools/call", params);
+        let (told, body) = outcome(&body, status, row);
+        Answer { status: told, headers, body }
+    }
+}
+
+/// A request of the newest revision.
+pub fn message(method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": REVISION,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "svc-tests", "version": "0"},
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// The status and the body that REST would have had.
+pub fn outcome(response: &Value, http_status: u16, row: &Operation) -> (u16, Value) {
+    let problem = |problem: &Value| {
+        let status = problem["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        (status.unwrap_or(http_status), problem.clone())
+    };
+    if let Some(error) = response.get("error") {
+        return problem(&error["data"]);
+    }
+    let result = &response["result"];
+    let content = &result["structuredContent"];
+    if result["isError"] == json!(true) {
+        return problem(content);
+    }
+    if content.is_null() {
+        // Not an answer to a tool call: refused before it came so far.
+        return problem(response);
+    }
+    (row.success().status(), content.clone())
+}

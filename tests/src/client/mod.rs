@@ -1,0 +1,53 @@
+//! Ways to call the service. All answer the same [`Answer`], so that a test can be written once for every way.
+
+pub mod kept;
+pub mod mcp;
+pub mod rest;
+pub mod stdio;
+pub mod ws;
+
+use http::HeaderMap;
+use serde_json::Value;
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status; over MCP that of the problem, or of the success that the row names.
+    pub status: u16,
+    /// The headers; none in process.
+    pub headers: HeaderMap,
+    /// The body: the output, or the problem.
+    pub body: Value,
+}
+
+impl Answer {
+    /// How far the log of the caller's workspace reaches, as the header says it.
+    pub fn lsn(&self) -> Option<i64> {
+        self.headers.get("svc-room-lsn")?.to_str().ok()?.parse().ok()
+    }
+
+    /// Whether it is a success.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The output of a success.
+    #[track_caller]
+    pub fn output(self) -> Value {
+        assert!(self.is_success(), "refused with {}: {:#}", self.status, self.body);
+        self.body
+    }
+
+    /// The code of the problem: the last segment of its type.
+    pub fn code(&self) -> &str {
+        let kind = self.body["type"].as_str().unwrap_or_default();
+        kind.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Checks status and code of a refusal, and answers the problem.
+    #[track_caller]
+    pub fn refused(self, status: u16, code: &str) -> Value {
+        assert_eq!((self.status, self.code()), (status, code), "{:#}", self.body);
+        self.body
+    }
+}

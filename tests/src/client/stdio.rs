@@ -1,0 +1,69 @@
+//! MCP over a pair of pipes, as an agent's own process has it, but within this one.
+
+use std::sync::Mutex;
+
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use svc_core::Service;
+use svc_core::op::Operation;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
+use tokio::task::JoinHandle;
+
+use super::Answer;
+use super::mcp::{message, outcome};
+use crate::runtime;
+
+/// A client at the other end of a server's input and output.
+pub struct Stdio {
+    pipes: Mutex<Option<Pipes>>,
+    server: Option<JoinHandle<svc_core::Result<()>>>,
+}
+
+struct Pipes {
+    input: DuplexStream,
+    output: Lines<BufReader<DuplexStream>>,
+}
+
+/// Bytes that a pipe holds.
+const PIPE: usize = 1 << 20;
+
+impl Stdio {
+    /// Starts a server for the bearer of `token`.
+    pub fn start(service: Service, token: &str) -> Self {
+        let (input, server_input) = tokio::io::duplex(PIPE);
+        let (output, server_output) = tokio::io::duplex(PIPE);
+        let server = svc_mcp_stdio::serve(service, SecretString::from(token), server_input, server_output);
+        let pipes = Pipes { input, output: BufReader::new(output).lines() };
+        Self { pipes: Mutex::new(Some(pipes)), server: Some(runtime().spawn(server)) }
+    }
+
+    /// Calls a method and answers the whole JSON-RPC response.
+    pub fn request(&self, method: &str, params: Value) -> Value {
+        let mut pipes = self.pipes.lock().unwrap();
+        let pipes = pipes.as_mut().unwrap();
+        runtime().block_on(async {
+            pipes.input.write_all(format!("{}\n", message(method, params)).as_bytes()).await.unwrap();
+            serde_json::from_str(&pipes.output.next_line().await.unwrap().unwrap()).unwrap()
+        })
+    }
+
+    /// Calls a tool.
+    pub fn call(&self, row: &Operation, arguments: &Value) -> Answer {
+        let response = self.request("tools/call", json!({"name": row.name(), "arguments": arguments}));
+        let (status, body) = outcome(&response, 500, row);
+        Answer { status, headers: http::HeaderMap::new(), body }
+    }
+}
+
+impl Drop for Stdio {
+    fn drop(&mut self) {
+        // The input ends, and with it the server, which holds the service.
+        self.pipes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(server) = self.server.take() {
+            let ended = runtime().block_on(server);
+            if !std::thread::panicking() {
+                ended.unwrap().unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! WebSocket subscriptions.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::runtime;
+
+/// How long a frame may take that must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One subscription.
+pub struct Ws {
+    socket: WebSocketStream<TcpStream>,
+}
+
+/// What came next.
+#[derive(Debug, PartialEq)]
+pub enum Heard {
+    /// A frame.
+    Frame(Value),
+    /// The connection was closed with this code.
+    Closed(u16),
+}
+
+impl Ws {
+    /// Connects and sends the first frame.
+    pub fn subscribe(address: SocketAddr, first: &Value) -> Self {
+        runtime().block_on(async {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let (mut socket, _) = client_async(format!("ws://{address}/ws/subscribe"), stream).await.unwrap();
+            socket.send(Message::text(first.to_string())).await.unwrap();
+            Self { socket }
+        })
+    }
+
+    /// The next frame, or the end.
+    pub fn hear(&mut self) -> Heard {
+        runtime().block_on(async {
+            loop {
+                let heard =
+                    tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a frame in time");
+                match heard.expect("a frame or a close").unwrap() {
+                    Message::Text(text) => return Heard::Frame(serde_json::from_str(&text).unwrap()),
+                    Message::Close(close) => return Heard::Closed(close.unwrap().code.into()),
+                    _ => {}
+                }
+            }
+        })
+    }
+
+    /// The next frame.
+    #[track_caller]
+    pub fn frame(&mut self) -> Value {
+        match self.hear() {
+            Heard::Frame(frame) => frame,
+            Heard::Closed(code) => panic!("closed with {code}"),
+        }
+    }
+}
+
+/// The first frame for everything in a workspace after `after_id`.
+pub fn first_frame(token: &str, workspace_id: impl std::fmt::Display, after_id: Option<i64>) -> Value {
+    json!({"token": token, "filter": {"workspace_id": workspace_id.to_string()}, "after_id": after_id})
+}

@@ -1,0 +1,337 @@
+//! Databases for tests, on either engine, removed when they are dropped; what a crashed run leaves behind, a later
+//! one finds. A database also looks behind the service's back: it counts rows, and puts in what no operation can.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::pin::pin;
+
+use futures_util::StreamExt;
+use rusqlite::types::ValueRef;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use svc_core::{Database, Engine};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, NoTls};
+
+use crate::runtime;
+
+/// Where the address of a Postgres server comes from. The user must be allowed to create databases.
+pub const POSTGRES: &str = "SVC_TEST_POSTGRES";
+
+/// The engines that this run can test. Leaving one out is said aloud, and is a failure in CI.
+pub fn engines() -> Vec<Engine> {
+    if std::env::var_os(POSTGRES).is_some() {
+        return vec![Engine::Sqlite, Engine::Postgres];
+    }
+    skipped("Postgres", POSTGRES);
+    vec![Engine::Sqlite]
+}
+
+/// Says that `what` is not tested because the variable `name` is not set. In CI nothing is skipped.
+pub fn skipped(what: &str, name: &str) {
+    let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(!in_ci, "CI must test {what}: set {name}");
+    eprintln!("SKIPPED {what}: {name} is not set");
+}
+
+/// One database.
+pub struct TestDatabase {
+    place: Place,
+}
+
+enum Place {
+    Sqlite(TempDir),
+    /// The client is kept: a database with a connection is nobody's to remove.
+    Postgres {
+        name: String,
+        client: Client,
+    },
+}
+
+impl TestDatabase {
+    /// An empty database on `engine`.
+    pub fn on(engine: Engine) -> Self {
+        match engine {
+            Engine::Sqlite => Self::sqlite(),
+            Engine::Postgres => Self::postgres(),
+        }
+    }
+
+    /// An empty SQLite database in a folder of its own.
+    pub fn sqlite() -> Self {
+        Self { place: Place::Sqlite(tempfile::tempdir().unwrap()) }
+    }
+
+    /// An empty Postgres database.
+    pub fn postgres() -> Self {
+        runtime().block_on(async { create(&take_turn().await).await })
+    }
+
+    /// A Postgres database that a process with the same programs has left behind, or an empty one; others that
+    /// nobody uses are removed.
+    pub fn postgres_again() -> Self {
+        runtime().block_on(async {
+            let server = take_turn().await;
+            let unused = server.query(UNUSED, &[]).await.unwrap();
+            let unused = unused.iter().map(|row| row.get::<_, String>(0));
+            let (ours, others): (Vec<_>, Vec<_>) = unused.partition(|name| name.starts_with(&names_begin()));
+            for name in others {
+                server.batch_execute(&format!("drop database {name}")).await.unwrap();
+            }
+            if let Some(name) = ours.into_iter().next() {
+                let client = connect(&address_of(&name)).await;
+                return Self { place: Place::Postgres { name, client } };
+            }
+            create(&server).await
+        })
+    }
+
+    /// A SQLite database whose file begins with these bytes.
+    pub fn sqlite_from(bytes: &[u8]) -> Self {
+        let database = Self::sqlite();
+        std::fs::write(database.file().unwrap(), bytes).unwrap();
+        database
+    }
+
+    /// The bytes of the SQLite file. Whoever used it must be gone.
+    pub fn sqlite_bytes(&self) -> Vec<u8> {
+        self.truncate_sqlite_log();
+        std::fs::read(self.file().unwrap()).unwrap()
+    }
+
+    fn truncate_sqlite_log(&self) {
+        self.connect_sqlite().query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> Engine {
+        match self.place {
+            Place::Sqlite(_) => Engine::Sqlite,
+            Place::Postgres { .. } => Engine::Postgres,
+        }
+    }
+
+    /// The address for the service.
+    pub fn address(&self) -> Database {
+        match &self.place {
+            Place::Sqlite(_) => Database::Sqlite(self.file().unwrap()),
+            Place::Postgres { name, .. } => Database::Postgres(SecretString::from(address_of(name))),
+        }
+    }
+
+    /// The database file, on SQLite.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::Sqlite(folder) => Some(folder.path().join("svc.db")),
+            Place::Postgres { .. } => None,
+        }
+    }
+
+    /// A copy of the database file beside it.
+    pub fn copy_file(&self, name: &str) -> PathBuf {
+        let (from, to) = (self.file().unwrap(), self.file().unwrap().with_file_name(name));
+        self.truncate_sqlite_log();
+        std::fs::copy(from, &to).unwrap();
+        to
+    }
+
+    /// The address of the Postgres database.
+    pub fn url(&self) -> String {
+        address_of(self.name())
+    }
+
+    /// Reads and hashes every stored payload, and answers how many there are.
+    pub fn hash_payloads(&self, runtime: &Runtime) -> i64 {
+        let sql = "select payload from events order by workspace_id, lsn";
+        match &self.place {
+            Place::Sqlite(_) => {
+                let conn = self.connect_sqlite();
+                let mut statement = conn.prepare(sql).unwrap();
+                let mut rows = statement.query([]).unwrap();
+                let mut count = 0;
+                while let Some(row) = rows.next().unwrap() {
+                    std::hint::black_box(Sha256::digest(row.get_ref(0).unwrap().as_bytes().unwrap()));
+                    count += 1;
+                }
+                count
+            }
+            Place::Postgres { .. } => runtime.block_on(async {
+                let client = connect(&self.url()).await;
+                let mut rows = pin!(client.query_raw(sql, Vec::<i64>::new()).await.unwrap());
+                let mut count = 0;
+                while let Some(row) = rows.next().await {
+                    std::hint::black_box(Sha256::digest(row.unwrap().get::<_, &str>(0)));
+                    count += 1;
+                }
+                count
+            }),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match &self.place {
+            Place::Sqlite(_) => "svc.db",
+            Place::Postgres { name, .. } => name,
+        }
+    }
+
+    /// The rows of a statement: numbers, texts, and bytes and ids as hexadecimal digits.
+    pub fn rows(&self, sql: &str) -> Vec<Vec<Value>> {
+        match &self.place {
+            Place::Sqlite(_) => sqlite_rows(&self.connect_sqlite(), sql),
+            Place::Postgres { .. } => self.on_postgres(async |client| {
+                let rows = client.query(sql, &[]).await.unwrap_or_else(|error| panic!("{error:?}: {sql}"));
+                rows.iter().map(postgres_row).collect()
+            }),
+        }
+    }
+
+    /// Everything in the database, by table, in no order that means anything.
+    pub fn dump(&self) -> BTreeMap<String, Vec<String>> {
+        let tables = self.rows(match self.engine() {
+            Engine::Sqlite => "select name from sqlite_master where type = 'table'",
+            Engine::Postgres => {
+                "select table_name::text from information_schema.tables where table_schema = 'public'"
+            }
+        });
+        let names = tables.iter().map(|row| row[0].as_str().unwrap().to_owned());
+        let rows = |name: &str| -> Vec<String> {
+            let mut rows: Vec<String> = self
+                .rows(&format!("select * from {name}"))
+                .iter()
+                .map(|row| json!(row).to_string())
+                .collect();
+            rows.sort_unstable();
+            rows
+        };
+        names.map(|name| (name.clone(), rows(&name))).collect()
+    }
+
+    /// The only number that a statement answers.
+    pub fn number(&self, sql: &str) -> i64 {
+        self.rows(sql)[0][0].as_i64().unwrap()
+    }
+
+    /// Runs statements.
+    pub fn execute(&self, sql: &str) {
+        match &self.place {
+            Place::Sqlite(_) => self.connect_sqlite().execute_batch(sql).unwrap(),
+            Place::Postgres { .. } => {
+                self.on_postgres(async |client| client.batch_execute(sql).await.unwrap());
+            }
+        }
+    }
+
+    /// An id as a literal of this engine.
+    pub fn id(&self, id: impl Into<uuid::Uuid>) -> String {
+        let id = id.into();
+        match self.engine() {
+            Engine::Sqlite => format!("x'{}'", id.simple()),
+            Engine::Postgres => format!("'{id}'::uuid"),
+        }
+    }
+
+    fn connect_sqlite(&self) -> rusqlite::Connection {
+        let conn = rusqlite::Connection::open(self.file().unwrap()).unwrap();
+        conn.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+        conn
+    }
+
+    /// A connection of the test's own, on Postgres.
+    pub async fn connect(&self) -> Client {
+        connect(&address_of(self.name())).await
+    }
+
+    fn on_postgres<T>(&self, work: impl AsyncFnOnce(&Client) -> T) -> T {
+        let Place::Postgres { client, .. } = &self.place else { unreachable!("asked on Postgres only") };
+        runtime().block_on(work(client))
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        if let Place::Postgres { name, .. } = &self.place {
+            let drop = format!("drop database if exists {name} with (force)");
+            runtime().block_on(async {
+                take_turn().await.batch_execute(&drop).await.unwrap();
+            });
+        }
+    }
+}
+
+fn sqlite_rows(conn: &rusqlite::Connection, sql: &str) -> Vec<Vec<Value>> {
+    let mut statement = conn.prepare(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
+    let width = statement.column_count();
+    let rows =
+        statement.query_map([], |row| (0..width).map(|at| row.get_ref(at).map(sqlite_value)).collect());
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+fn sqlite_value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => json!(number),
+        ValueRef::Real(number) => json!(number),
+        ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+        ValueRef::Blob(bytes) => json!(hex::encode(bytes)),
+    }
+}
+
+fn postgres_row(row: &tokio_postgres::Row) -> Vec<Value> {
+    let value = |at: usize| match *row.columns()[at].type_() {
+        Type::INT8 => json!(row.get::<_, Option<i64>>(at)),
+        Type::INT4 => json!(row.get::<_, Option<i32>>(at)),
+        Type::BOOL => json!(row.get::<_, Option<bool>>(at).map(i32::from)),
+        Type::UUID => json!(row.get::<_, Option<uuid::Uuid>>(at).map(|id| id.simple().to_string())),
+        Type::BYTEA => json!(row.get::<_, Option<Vec<u8>>>(at).map(hex::encode)),
+        _ => json!(row.get::<_, Option<String>>(at)),
+    };
+    (0..row.len()).map(value).collect()
+}
+
+/// The server's address with another database in it.
+fn address_of(database: &str) -> String {
+    let server = std::env::var(POSTGRES).unwrap();
+    let (before, after) = server.split_once("://").unwrap();
+    let (host, rest) = after.split_once('/').unwrap_or((after, ""));
+    let options = rest.split_once('?').map_or(String::new(), |(_, options)| format!("?{options}"));
+    format!("{before}://{host}/{database}{options}")
+}
+
+/// Test databases without a connection: nobody's.
+const UNUSED: &str = r"
+    select datname::text from pg_database d
+    where datname like 'svc\_test\_%' and not exists (select 1 from pg_stat_activity a where a.datname = d.datname)";
+
+/// What the names of this program's databases begin with. Another program may prepare them otherwise.
+fn names_begin() -> String {
+    let program = std::env::current_exe().unwrap();
+    let changed = program.metadata().unwrap().modified().unwrap();
+    let digest = Sha256::digest(format!("{} {changed:?}", program.display()));
+    format!("svc_test_{}_", hex::encode(&digest[..6]))
+}
+
+/// A connection to the server, with a lock that is held until it is dropped. Whoever creates a database or looks
+/// for one has it until somebody is connected to that; whoever removes one has it until it is gone.
+async fn take_turn() -> Client {
+    let server = connect(&std::env::var(POSTGRES).unwrap()).await;
+    server.batch_execute("select pg_advisory_lock(8371442013)").await.unwrap();
+    server
+}
+
+async fn create(server: &Client) -> TestDatabase {
+    let name = format!("{}{}", names_begin(), uuid::Uuid::now_v7().simple());
+    server.batch_execute(&format!("create database {name}")).await.unwrap();
+    let client = connect(&address_of(&name)).await;
+    TestDatabase { place: Place::Postgres { name, client } }
+}
+
+async fn connect(address: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
+    // It ends when the client is dropped, and an error shows in the client's next statement.
+    tokio::spawn(async move { drop(connection.await) });
+    client
+}

@@ -1,0 +1,28 @@
+//! What tests and benchmarks stand on: databases on both engines, a [`World`] with one of everything in it, clients
+//! that call the service in process, over REST and over MCP, and the real programs at work on a [`site::Site`]. The
+//! tests themselves are in `tests/it`.
+
+pub mod bench;
+pub mod client;
+pub mod database;
+pub mod golden;
+mod pool;
+mod prepare;
+pub mod process;
+pub mod search;
+mod server;
+pub mod site;
+mod world;
+
+use std::sync::OnceLock;
+
+use tokio::runtime::{Builder, Runtime};
+
+pub use prepare::People;
+pub use world::{Setup, World, answer_of, call, in_parallel, on_both_engines, text};
+
+/// The runtime of clients and servers in this process.
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap())
+}

@@ -1,0 +1,119 @@
+//! Prepared databases, lent to worlds. To prepare one takes a set-up and dozens of operations, and to create one on
+//! Postgres takes long. So the SQLite file is prepared once and copied; a Postgres database keeps a copy of its rows
+//! in a schema of its own, from which it is made as new for the next world, of this process or of a later one.
+
+use std::ops::Deref;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use svc_core::Engine;
+
+use crate::database::TestDatabase;
+use crate::prepare::{Furniture, furnish};
+
+/// A prepared database, for as long as a world needs it.
+pub struct Lent(Option<Prepared>);
+
+struct Prepared {
+    database: TestDatabase,
+    furniture: Furniture,
+    /// Makes a Postgres database as new.
+    restore: String,
+}
+
+/// Postgres databases that no world of this process uses.
+static FREE: Mutex<Vec<Prepared>> = Mutex::new(Vec::new());
+
+impl Lent {
+    /// A prepared database on `engine`.
+    pub(crate) fn on(engine: Engine) -> Self {
+        Self(Some(match engine {
+            Engine::Sqlite => Prepared::sqlite(),
+            Engine::Postgres => Prepared::postgres(),
+        }))
+    }
+
+    pub(crate) fn furniture(&self) -> &Furniture {
+        &self.0.as_ref().unwrap().furniture
+    }
+}
+
+impl Deref for Lent {
+    type Target = TestDatabase;
+    fn deref(&self) -> &TestDatabase {
+        &self.0.as_ref().unwrap().database
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let prepared = self.0.take().unwrap();
+        // Who knows what a failed test has left running.
+        if prepared.database.engine() == Engine::Postgres && !std::thread::panicking() {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(prepared);
+        }
+    }
+}
+
+/// The prepared SQLite file, and what there is in every prepared database, on either engine.
+fn original() -> &'static (Vec<u8>, Furniture) {
+    static FILE: OnceLock<(Vec<u8>, Furniture)> = OnceLock::new();
+    FILE.get_or_init(|| {
+        let database = TestDatabase::sqlite();
+        let furniture = furnish(&database);
+        (database.sqlite_bytes(), furniture)
+    })
+}
+
+impl Prepared {
+    fn sqlite() -> Self {
+        let (bytes, furniture) = original();
+        let database = TestDatabase::sqlite_from(bytes);
+        Self { database, furniture: furniture.clone(), restore: String::new() }
+    }
+
+    fn postgres() -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(prepared) = free {
+            prepared.database.execute(&prepared.restore);
+            return prepared;
+        }
+        let (database, furniture) = (TestDatabase::postgres_again(), original().1.clone());
+        let is_prepared = database.number("select count(*) from pg_tables where schemaname = 'kept'") > 0;
+        if !is_prepared {
+            let made = furnish(&database);
+            assert_eq!(format!("{made:?}"), format!("{furniture:?}"), "preparing depends on the engine");
+            keep_rows(&database);
+        }
+        let restore = restore_rows(&database);
+        if is_prepared {
+            database.execute(&restore);
+        }
+        Self { database, furniture, restore }
+    }
+}
+
+/// The tables; one comes after those that it refers to.
+fn tables(database: &TestDatabase) -> Vec<String> {
+    let rows = database.rows(
+        "select relname::text from pg_class
+         where relkind = 'r' and relnamespace = 'public'::regnamespace order by oid",
+    );
+    rows.iter().map(|row| row[0].as_str().unwrap().to_owned()).collect()
+}
+
+/// Copies every row aside: all of them or, when interrupted, none.
+fn keep_rows(database: &TestDatabase) {
+    let tables = tables(database);
+    let keep = tables.iter().map(|name| format!("create table kept.{name} as table public.{name};"));
+    database.execute(&format!("begin; create schema kept; {} commit;", keep.collect::<String>()));
+}
+
+/// The statements that put the rows back.
+fn restore_rows(database: &TestDatabase) -> String {
+    let tables = tables(database);
+    // Deleting a few rows is many times faster than TRUNCATE, which makes new files.
+    let remove: String = tables.iter().rev().map(|name| format!("delete from {name};")).collect();
+    let put_back: String =
+        tables.iter().map(|name| format!("insert into {name} select * from kept.{name};")).collect();
+    format!("set lock_timeout = '10s'; begin; {remove} {put_back} commit;")
+}

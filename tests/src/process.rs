@@ -1,0 +1,180 @@
+//! The real programs, started as processes of their own: heard line by line, ended at the latest when the test is.
+//! They stand where cargo puts them, beside the test programs; who runs tests builds them first.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What takes longer than this is not going to happen.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where the program `name` is.
+pub fn program(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let profile = here.ancestors().nth(2).unwrap();
+    let path = profile.join(name);
+    assert!(
+        path.is_file(),
+        "there is no {}: build the programs first, with `cargo build --workspace --bins` or by using tests/run",
+        path.display()
+    );
+    path
+}
+
+/// How a program ended, and what it had to say.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The exit code; none after a signal.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub out: String,
+    /// What it told its user.
+    pub err: String,
+}
+
+/// Runs a program to its end.
+pub fn run(command: &mut Command) -> Outcome {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{error}: {command:?}"));
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Outcome { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// A program that runs. It is killed when this is dropped.
+pub struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    /// The lines that it prints.
+    pub out: Lines,
+    /// The lines of its trace.
+    pub err: Lines,
+}
+
+impl Running {
+    /// Starts a program.
+    pub fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{error}: {command:?}"));
+        let out = Lines::of(child.stdout.take().unwrap());
+        let err = Lines::of(child.stderr.take().unwrap());
+        Self { input: child.stdin.take(), child, out, err }
+    }
+
+    /// Writes a line to the program.
+    pub fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        writeln!(input, "{line}").and_then(|()| input.flush()).unwrap_or_else(|error| {
+            panic!("{error}; the program said: {}", self.err.text());
+        });
+    }
+
+    /// The next line that the program prints.
+    pub fn next_line(&mut self) -> String {
+        self.out.next().unwrap_or_else(|| panic!("the program ended; it said: {}", self.err.text()))
+    }
+
+    /// Ends the program as a crash would: it gets no chance to do anything more.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines of one of a program's streams, which are taken in as they come so that the program is never held up.
+pub struct Lines {
+    shared: Arc<Shared>,
+    taken: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    heard: Mutex<Heard>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Heard {
+    lines: Vec<String>,
+    ended: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Heard)) {
+        change(&mut self.lock());
+        self.more.notify_all();
+    }
+}
+
+impl Lines {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        let shared = Arc::new(Shared::default());
+        let listener = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(stream);
+            let mut line = Vec::new();
+            while reader.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+                let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+                listener.change(|heard| heard.lines.push(text));
+                line.clear();
+            }
+            listener.change(|heard| heard.ended = true);
+        });
+        Self { shared, taken: 0 }
+    }
+
+    /// Everything up to now.
+    pub fn text(&self) -> String {
+        self.shared.lock().lines.join("\n")
+    }
+
+    /// Waits until the program has closed the stream, and answers all of it.
+    pub fn whole(&self) -> String {
+        let heard = self.wait(|heard| heard.ended);
+        heard.lines.join("\n")
+    }
+
+    fn wait(&self, enough: impl Fn(&Heard) -> bool) -> MutexGuard<'_, Heard> {
+        let heard = self.shared.lock();
+        let waited = self.shared.more.wait_timeout_while(heard, PATIENCE, |heard| !enough(heard));
+        let (heard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(!waited.timed_out(), "nothing came; before, there was: {}", heard.lines.join("\n"));
+        heard
+    }
+}
+
+/// The lines in order, each once; nothing after the program has closed the stream.
+impl Iterator for Lines {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let taken = self.taken;
+        let heard = self.wait(|heard| heard.ended || heard.lines.len() > taken);
+        let line = heard.lines.get(taken).cloned();
+        drop(heard);
+        self.taken += usize::from(line.is_some());
+        line
+    }
+}
+
+/// Asks until the answer is yes. For what tells nobody when it happens.
+#[track_caller]
+pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "{what}: has not happened");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}

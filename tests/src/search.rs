@@ -1,0 +1,90 @@
+//! Looks for bytes in files: what is sealed, or destroyed, must be in none.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Something to look for.
+pub struct Needle {
+    /// What it is.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Needle {
+    /// A needle; long enough not to turn up by chance.
+    pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        let (name, bytes) = (name.into(), bytes.into());
+        assert!(bytes.len() >= 8, "{name} could be found by chance");
+        Self { name, bytes }
+    }
+
+    /// Secret bytes cut into pieces, because a database may keep the two ends of a row in different places.
+    pub fn pieces(name: &str, bytes: &[u8]) -> Vec<Self> {
+        let pieces = bytes.chunks_exact(16).enumerate();
+        pieces.map(|(number, piece)| Self::new(format!("{name}, piece {number}"), piece)).collect()
+    }
+
+    /// Secret bytes in the forms in which a text might have them.
+    pub fn spellings(name: &str, bytes: &[u8]) -> Vec<Self> {
+        use base64::Engine as _;
+        let hex = hex::encode(bytes);
+        let list = bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+        let base64 = base64::engine::general_purpose::STANDARD_NO_PAD.encode(bytes);
+        vec![
+            Self::new(format!("{name} in hex"), hex.to_uppercase()),
+            Self::new(format!("{name} in hex"), hex),
+            Self::new(format!("{name} as a list"), list),
+            Self::new(format!("{name} in base64"), base64),
+        ]
+    }
+}
+
+/// Which of `needles` are in `hay`, by name.
+pub fn found_in(hay: &[u8], needles: &[Needle]) -> Vec<String> {
+    let mut begins = [false; 256];
+    for needle in needles {
+        begins[usize::from(needle.bytes[0])] = true;
+    }
+    let mut found = vec![false; needles.len()];
+    let mut place = 0;
+    while place < hay.len() {
+        if begins[usize::from(hay[place])] {
+            for (needle, found) in needles.iter().zip(&mut found) {
+                *found |= hay[place..].starts_with(&needle.bytes);
+            }
+        }
+        place += 1;
+    }
+    needles.iter().zip(found).filter(|(_, found)| *found).map(|(needle, _)| needle.name.clone()).collect()
+}
+
+/// Which of `needles` are in the files in or below `folder`, with the file. Files that go away meanwhile are left
+/// out.
+pub fn found_below(folder: &Path, needles: &[Needle]) -> Vec<(String, PathBuf)> {
+    let mut hits = Vec::new();
+    for path in files_below(folder) {
+        match std::fs::read(&path) {
+            Ok(hay) => hits.extend(found_in(&hay, needles).into_iter().map(|name| (name, path.clone()))),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{}", path.display()),
+        }
+    }
+    hits
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(error) => panic!("{error}: {}", folder.display()),
+    };
+    let mut files = Vec::new();
+    for entry in entries.flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files.extend(files_below(&entry.path())),
+            Ok(kind) if kind.is_file() => files.push(entry.path()),
+            _ => {}
+        }
+    }
+    files
+}

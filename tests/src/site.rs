@@ -1,0 +1,230 @@
+//! A site: a data folder and a database as `svc init` leaves them, and the real programs at work on them.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use svc_core::{Database, Engine, Options, RateSettings, Service};
+use tempfile::TempDir;
+
+use crate::client::Answer;
+use crate::client::rest::Rest;
+use crate::database::TestDatabase;
+use crate::process::{Outcome, Running, program, run};
+use crate::world::{answer_of, call, text};
+
+/// Who is there after a set-up.
+#[derive(Clone, Debug)]
+pub struct Founders {
+    /// The first workspace.
+    pub workspace_id: String,
+    /// Its administrator.
+    pub admin_id: String,
+    /// The secret of the administrator's token.
+    pub admin: String,
+    /// The first agent.
+    pub agent_id: String,
+    /// The secret of the agent's token.
+    pub agent: String,
+}
+
+impl Founders {
+    fn read(told: &Value) -> Self {
+        Self {
+            workspace_id: text(&told["workspace"]["id"]),
+            admin_id: text(&told["admin"]["id"]),
+            admin: text(&told["token"]["secret"]),
+            agent_id: text(&told["agent"]["id"]),
+            agent: text(&told["agent_token"]["secret"]),
+        }
+    }
+}
+
+/// A data folder with its database.
+pub struct Site {
+    /// The database.
+    pub database: TestDatabase,
+    /// Who is there.
+    pub founders: Founders,
+    folder: Folder,
+}
+
+/// The data folder: on SQLite it is the one that the database is in.
+enum Folder {
+    OfDatabase(PathBuf),
+    Own(TempDir),
+}
+
+impl Folder {
+    fn of(database: &TestDatabase) -> Self {
+        match database.file() {
+            Some(file) => Self::OfDatabase(file.parent().unwrap().to_owned()),
+            None => Self::Own(tempfile::tempdir().unwrap()),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::OfDatabase(path) => path,
+            Self::Own(folder) => folder.path(),
+        }
+    }
+}
+
+impl Site {
+    /// Runs `svc init` on an empty database.
+    pub fn found(engine: Engine) -> Self {
+        let database = TestDatabase::on(engine);
+        let folder = Folder::of(&database);
+        let outcome = run(&mut ours("svc", &["init", "--json"], folder.path(), &database));
+        assert_eq!(outcome.code, Some(0), "svc init: {outcome:?}");
+        let told: Value =
+            serde_json::from_str(&outcome.out).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+        Self { database, founders: Founders::read(&told), folder }
+    }
+
+    /// The data folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The engine beneath.
+    pub fn engine(&self) -> Engine {
+        self.database.engine()
+    }
+
+    /// The key-encryption key.
+    pub fn kek(&self) -> [u8; 32] {
+        let digits = std::fs::read_to_string(self.path().join("keys/content.kek")).unwrap();
+        hex::decode(digits.trim()).unwrap().try_into().unwrap()
+    }
+
+    /// Runs `svc` with these words to its end.
+    pub fn svc(&self, words: &[&str]) -> Outcome {
+        run(&mut self.command("svc", words))
+    }
+
+    fn command(&self, name: &str, words: &[&str]) -> Command {
+        ours(name, words, self.path(), &self.database)
+    }
+
+    /// Starts a server, with more variables than the tests' own.
+    pub fn serve(&self, variables: &[(&str, &str)]) -> Server {
+        let mut command = self.command("svc-http", &["--listen", "127.0.0.1:0"]);
+        let mut running = Running::start(command.envs(variables.iter().copied()));
+        let line = running.next_line();
+        let address = address_in(&line).unwrap_or_else(|| panic!("no address in the first line: {line}"));
+        Server { running, rest: Rest { address } }
+    }
+
+    /// Starts `svc mcp-stdio` for the bearer of `token`.
+    pub fn mcp_stdio(&self, token: &str) -> Running {
+        Running::start(self.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", token))
+    }
+
+    /// Starts a client that is not ours, for the bearer of `token`; it starts `svc mcp-stdio` in turn.
+    pub fn outside_agent(&self, python: &str, token: &str) -> Running {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/mcp_agent.py");
+        let mut command = command(python, &[script], &self.database);
+        Running::start(command.arg(program("svc")).arg("--data").arg(self.path()).env("SVC_TOKEN", token))
+    }
+
+    /// Opens the service in this process.
+    pub fn open(&self) -> Service {
+        let mut options = Options::new(self.database.address(), self.kek());
+        options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
+        Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
+    }
+}
+
+/// Calls an operation in process and wants it to succeed.
+#[track_caller]
+pub fn done(service: &Service, token: &str, operation: &str, input: Value) -> Value {
+    answer_of(call(service, Some(token), operation, &input)).output()
+}
+
+/// One of our programs on a data folder and a database.
+fn ours(name: &str, words: &[&str], folder: &Path, database: &TestDatabase) -> Command {
+    let mut command = command(program(name), words, database);
+    command.arg("--data").arg(folder);
+    command
+}
+
+/// A program in an environment without the variables of whoever runs the tests, but with those of a site.
+fn command(program: impl AsRef<OsStr>, words: &[&str], database: &TestDatabase) -> Command {
+    let mut command = Command::new(program);
+    command.args(words);
+    for (variable, _) in std::env::vars_os() {
+        let ours = variable
+            .to_str()
+            .is_some_and(|name| name.starts_with("SVC_") || name.starts_with("DATABASE_URL"));
+        if ours {
+            command.env_remove(variable);
+        }
+    }
+    command.env("SVC_RATE_LIMIT_MAX", "0").env("SVC_WORKSPACE_RATE_LIMIT_MAX", "0");
+    if let Database::Postgres(address) = database.address() {
+        command.env("DATABASE_URL", address.expose_secret());
+    }
+    command
+}
+
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let words = line.split_whitespace().map(|word| word.trim_start_matches("http://").trim_end_matches('/'));
+    words.filter_map(|word| word.parse().ok()).next()
+}
+
+/// A server that runs on a site.
+pub struct Server {
+    /// The process.
+    pub running: Running,
+    /// The way to it.
+    pub rest: Rest,
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.rest.address
+    }
+
+    /// Somebody who asks this server.
+    pub fn caller<'a>(&self, token: &'a str) -> Caller<'a> {
+        Caller { rest: self.rest, token }
+    }
+}
+
+/// Somebody who asks a server by method and path.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    rest: Rest,
+    token: &'a str,
+}
+
+impl Caller<'_> {
+    /// Sends a request and answers whatever comes back.
+    pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Answer {
+        self.rest.send(Some(self.token), method, target, &[], body)
+    }
+
+    /// Reads what must be there.
+    #[track_caller]
+    pub fn get(&self, target: &str) -> Value {
+        self.ask("GET", target, None).output()
+    }
+
+    /// Posts, and wants it to succeed.
+    #[track_caller]
+    pub fn post(&self, target: &str, body: Value) -> Value {
+        self.ask("POST", target, Some(&body)).output()
+    }
+
+    /// Puts, and wants it to succeed.
+    #[track_caller]
+    pub fn put(&self, target: &str, body: Value) -> Value {
+        self.ask("PUT", target, Some(&body)).output()
+    }
+}

@@ -1,0 +1,241 @@
+//! A world: a service on a database of its own, prepared with people and one of everything, with a clock that
+//! stands still and ids that come out the same in every world of the same seed.
+
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use svc_core::entropy::Entropy;
+use svc_core::op::{Feature, Fixture, Operation, Reply, Request, Surface};
+use svc_core::time::{Clock, Time};
+use svc_core::{Engine, Error, Options, RateSettings, Result, Service};
+
+use crate::client::Answer;
+use crate::client::mcp::Mcp;
+use crate::client::rest::Rest;
+use crate::client::stdio::Stdio;
+use crate::database::{TestDatabase, engines};
+use crate::pool::Lent;
+use crate::prepare::{Furniture, People};
+use crate::server::Server;
+
+/// When every world begins.
+const START: Time = Time::from_micros(1_795_000_000_000_000);
+/// The key-encryption key of every world.
+const KEK: [u8; 32] = [7; 32];
+
+/// How to open a world.
+pub struct Setup {
+    /// Two worlds of the same seed draw the same ids.
+    pub seed: u64,
+    /// Features beside the built-in ones.
+    pub features: fn() -> Vec<Feature>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { seed: 1, features: Vec::new }
+    }
+}
+
+/// A prepared service on a database of its own.
+pub struct World {
+    /// The service.
+    pub service: Service,
+    /// Moves only when told to.
+    pub clock: Clock,
+    /// The ids of what is there.
+    pub fixture: Fixture,
+    /// Who is there, and what is there beside the fixture.
+    pub people: People,
+    server: OnceLock<Server>,
+    /// The database, to look behind the service's back. The last to go.
+    pub database: Lent,
+}
+
+/// Runs `test` in a world on each engine that this run can test.
+pub fn on_both_engines(test: impl Fn(&World)) {
+    for engine in engines() {
+        test(&World::open(engine));
+    }
+}
+
+/// Opens a service as tests want it.
+pub(crate) fn open_service(
+    database: &TestDatabase,
+    clock: &Clock,
+    seed: u64,
+    features: Vec<Feature>,
+) -> Service {
+    let mut options = Options::new(database.address(), KEK);
+    options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
+    options.reap_tick = None;
+    options.clock = clock.clone();
+    options.entropy = Entropy::seeded(seed);
+    options.features = features;
+    Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
+}
+
+/// A clock that shows the moment at which every world begins.
+pub(crate) fn clock() -> Clock {
+    Clock::mock(START)
+}
+
+impl World {
+    /// A world like every other.
+    pub fn open(engine: Engine) -> Self {
+        Self::with(engine, Setup::default())
+    }
+
+    /// A world with a seed or features of its own.
+    pub fn with(engine: Engine, setup: Setup) -> Self {
+        let database = Lent::on(engine);
+        let clock = clock();
+        let service = open_service(&database, &clock, setup.seed, (setup.features)());
+        let Furniture { fixture, people } = database.furniture().clone();
+        Self { service, clock, fixture, people, server: OnceLock::new(), database }
+    }
+
+    /// The engine beneath.
+    pub fn engine(&self) -> Engine {
+        self.database.engine()
+    }
+
+    /// The row called `name`.
+    pub fn row(&self, name: &str) -> &Operation {
+        self.service.table().operation(name).unwrap_or_else(|| panic!("there is no operation {name}"))
+    }
+
+    /// Whether the service has the operation `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.service.table().operation(name).is_some()
+    }
+
+    /// Calls an operation in process.
+    pub fn call(&self, token: &str, operation: &str, input: Value) -> Answer {
+        answer_of(call(&self.service, Some(token), operation, &input))
+    }
+
+    /// Calls an operation as the admin and wants it to succeed.
+    #[track_caller]
+    pub fn admin(&self, operation: &str, input: Value) -> Value {
+        self.call(&self.people.admin, operation, input).output()
+    }
+
+    /// Calls an operation as the agent and wants it to succeed.
+    #[track_caller]
+    pub fn agent(&self, operation: &str, input: Value) -> Value {
+        self.call(&self.people.agent, operation, input).output()
+    }
+
+    /// Lets time pass, and everything that is due happen.
+    pub fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+        self.service.housekeep().unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()));
+    }
+
+    /// Where the world's server listens; it starts with the first question.
+    pub fn address(&self) -> SocketAddr {
+        self.server.get_or_init(|| Server::start(self.service.clone())).address()
+    }
+
+    /// REST over a real connection.
+    pub fn rest(&self) -> Rest {
+        Rest { address: self.address() }
+    }
+
+    /// MCP over a real connection.
+    pub fn mcp(&self) -> Mcp {
+        Mcp { http: self.rest() }
+    }
+
+    /// A new public channel.
+    pub fn new_channel(&self, name: &str) -> String {
+        let channel = json!({"workspace_id": self.fixture.workspace_id, "name": name});
+        text(&self.admin("create_channel", channel)["id"])
+    }
+
+    /// A new thread, of the admin, in a channel.
+    pub fn new_thread(&self, channel_id: &str, title: &str) -> String {
+        text(&self.admin("create_thread", json!({"channel_id": channel_id, "title": title}))["id"])
+    }
+
+    /// MCP over pipes, for the bearer of `token`.
+    pub fn stdio(&self, token: &str) -> Stdio {
+        Stdio::start(self.service.clone(), token)
+    }
+
+    /// A new agent: its id and the secret of its worker token.
+    pub fn new_agent(&self, handle: &str) -> (String, String) {
+        let made = self.admin(
+            "create_agent",
+            json!({"workspace_id": self.fixture.workspace_id, "handle": handle, "display_name": handle}),
+        );
+        (text(&made["member"]["id"]), text(&made["token"]["secret"]))
+    }
+
+    /// The secret of a new token of the admin with these capabilities.
+    pub fn new_token(&self, capabilities: Vec<&str>) -> String {
+        let token = self.admin(
+            "mint_token",
+            json!({"workspace_id": self.fixture.workspace_id, "member_id": self.fixture.admin_id,
+                   "label": "for a test", "capabilities": capabilities}),
+        );
+        text(&token["secret"])
+    }
+
+    /// The kinds of the events of the workspace's log after `lsn`.
+    pub fn kinds_after(&self, lsn: i64) -> Vec<String> {
+        let workspace = self.database.id(self.fixture.workspace_id);
+        let sql =
+            format!("select kind from events where workspace_id = {workspace} and lsn > {lsn} order by lsn");
+        self.database.rows(&sql).iter().map(|row| text(&row[0])).collect()
+    }
+
+    /// Where the workspace's log ends.
+    pub fn lsn(&self) -> i64 {
+        let workspace = self.database.id(self.fixture.workspace_id);
+        self.database.number(&format!("select lsn from heads where workspace_id = {workspace}"))
+    }
+}
+
+/// Does `work` for each of `0..count` on a thread of its own, and gathers what comes of it.
+pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || work(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Calls an operation in process.
+pub fn call(service: &Service, token: Option<&str>, operation: &str, input: &Value) -> Result<Reply> {
+    let credential = token.map(SecretString::from);
+    service.call(operation, Request::json(Surface::Rest, credential, input.to_string()))
+}
+
+/// A reply as every client answers it.
+pub fn answer_of(reply: Result<Reply>) -> Answer {
+    let body = |reply: &Reply| serde_json::from_slice(&reply.body().unwrap()).unwrap();
+    let problem = |error: &Error| serde_json::to_value(error.problem()).unwrap();
+    let (status, body) = match &reply {
+        Ok(reply) => (reply.status, body(reply)),
+        Err(error) => {
+            let cause = error.cause().map(|cause| cause.to_string());
+            let mut problem = problem(error);
+            if let Some(cause) = cause {
+                problem["cause"] = cause.into();
+            }
+            (error.code().status(), problem)
+        }
+    };
+    Answer { status, headers: http::HeaderMap::new(), body }
+}
+
+/// The string in a value.
+#[track_caller]
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("expected a string, found {value}")).to_owned()
+}
