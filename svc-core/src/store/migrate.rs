@@ -116,8 +116,10 @@ mod tests {
                 .collect()
         };
         for migration in MIGRATIONS {
+            // What an engine is told beside them, such as storage settings, is its own.
             let closing = |shape: Vec<String>| {
-                shape.into_iter().filter(|word| !word.starts_with(')')).collect::<Vec<_>>()
+                let own = |word: &String| word.starts_with(')') || word == "alter";
+                shape.into_iter().filter(|word| !own(word)).collect::<Vec<_>>()
             };
             assert_eq!(
                 closing(shape(migration.sqlite)),
