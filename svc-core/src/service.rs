@@ -200,6 +200,11 @@ impl Service {
         self.inner.housekeeper.round()
     }
 
+    /// How many waits are parked: nothing has happened yet, and they hold no thread and no connection.
+    pub fn parked_waits(&self) -> usize {
+        self.inner.dispatch.bus.listening()
+    }
+
     /// How often SQLite had to compile statements.
     pub fn statement_counts(&self) -> StatementCounts {
         self.inner.dispatch.executor.statement_counts()

@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
+use svc_tests::process::until;
 use svc_tests::{World, on_both_engines, text};
 
 /// Waits on a thread of its own, does `meanwhile`, and answers what the wait came to.
 fn wait_while(world: &World, token: &str, operation: &str, input: Value, meanwhile: impl FnOnce()) -> Answer {
     std::thread::scope(|scope| {
+        let before = world.service.parked_waits();
         let waiting = scope.spawn(|| world.call(token, operation, input));
-        std::thread::sleep(Duration::from_millis(50));
+        until("the wait", || world.service.parked_waits() > before || waiting.is_finished());
         assert!(!waiting.is_finished(), "{operation} had nothing to wait for");
         meanwhile();
         waiting.join().unwrap()

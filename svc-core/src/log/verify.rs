@@ -21,7 +21,7 @@ use crate::store::{Conn, FromRow, Opener, Row, ToParam};
 use crate::time::Time;
 
 /// Rows that are held at once.
-const PAGE_ROWS: i64 = 1000;
+const PAGE_ROWS: i64 = 128;
 /// Pages that are read ahead of the checking.
 const PAGES_AHEAD: usize = 2;
 
