@@ -107,3 +107,25 @@ fn no_list_and_no_record_carries_a_secret() {
         assert_eq!(format!("{:?}", world.database.dump()), everything, "nothing is left behind");
     });
 }
+
+#[test]
+fn every_request_with_a_delegated_token_is_recorded() {
+    on_both_engines(|world| {
+        let token = &world.people.reader;
+        // There is no operation that makes a grant; the column is what tells a delegated token.
+        world.database.execute("update tokens set grant_id = id");
+        world.call(token, "whoami", json!({})).output();
+        let post = json!({"thread_id": world.fixture.thread_id, "body": "no"});
+        world.call(token, "post_message", post).refused(403, "missing-capability");
+        world.database.execute("update tokens set grant_id = null");
+        let rows = world.admin("list_audit", json!({"workspace_id": world.fixture.workspace_id, "limit": 2}));
+        let told = |place: usize| {
+            let row = &rows["items"][place];
+            let metadata = &row["metadata"];
+            assert!(row["grant_id"].is_string() && row["action"] == "authorization.decision", "{row:#}");
+            (text(&metadata["operation"]), text(&metadata["decision"]), metadata["problem"].clone())
+        };
+        assert_eq!(told(0), ("post_message".into(), "refused".into(), json!("missing-capability")));
+        assert_eq!(told(1), ("whoami".into(), "allowed".into(), json!(null)));
+    });
+}
