@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use svc_core::config::{Config, LogFormat};
+use svc_core::config::Config;
 use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, serve};
+use svc_mcp_stdio::start_trace;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// Serve the Agent Collaboration Service over HTTP: REST, WebSocket and MCP. Settings come from the environment and
 /// from svc.env in the data folder; see svc-env(7).
@@ -124,17 +124,6 @@ async fn either(one: &mut Signal, other: &mut Signal) {
         _ = one.recv() => {}
         _ = other.recv() => {}
     }
-}
-
-fn start_trace(config: &Config) -> Result<()> {
-    let filter = EnvFilter::try_new(config.log_filter())
-        .map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
-    let trace = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
-    match config.log_format {
-        LogFormat::Text => trace.init(),
-        LogFormat::Json => trace.json().init(),
-    }
-    Ok(())
 }
 
 #[cfg(test)]

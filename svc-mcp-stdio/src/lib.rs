@@ -60,8 +60,9 @@ pub fn process(config: &Config) -> Result<()> {
     outcome
 }
 
-/// Nothing but protocol may be written to standard output.
-fn start_trace(config: &Config) -> Result<()> {
+/// Starts the trace of a process, on standard error: standard output belongs to the protocol, or to what a program
+/// announces.
+pub fn start_trace(config: &Config) -> Result<()> {
     let filter = EnvFilter::try_new(config.log_filter())
         .map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
     let trace = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
