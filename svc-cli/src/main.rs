@@ -10,7 +10,12 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{contract, init, mcp_stdio, token, verify};
+use mimalloc::MiMalloc;
 use output::Output;
+
+/// The allocator of `svc-http`, so that both behave alike.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The Agent Collaboration Service: administration, and MCP over standard input and output.
 #[derive(Parser)]

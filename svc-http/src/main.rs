@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use svc_core::config::Config;
 use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
@@ -17,6 +18,10 @@ use svc_http::{HttpSettings, serve};
 use svc_mcp_stdio::start_trace;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What one thread allocates another often frees here: a request is made, run and answered on different ones.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Serve the Agent Collaboration Service over HTTP: REST, WebSocket and MCP. Settings come from the environment and
 /// from svc.env in the data folder; see svc-env(7).

@@ -79,7 +79,7 @@ impl Field {
             spent += begun.elapsed();
             create(runtime, &self.stage, CYCLES, claimable);
         }
-        Sample { per_second: latencies.len() as f64 / spent.as_secs_f64(), latencies }
+        Sample { per_second: latencies.len() as f64 / spent.as_secs_f64(), latencies, cpu_us: None }
     }
 
     fn cycles(&self, runtime: &Runtime) -> Vec<Duration> {

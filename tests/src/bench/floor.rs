@@ -175,7 +175,7 @@ pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
         drop(statement);
         conn.execute_batch("commit").expect("a commit");
     }
-    Sample { per_second: number as f64 / begun.elapsed().as_secs_f64(), latencies: Vec::new() }
+    Sample { per_second: number as f64 / begun.elapsed().as_secs_f64(), ..Sample::default() }
 }
 
 fn ids(stage: &Stage) -> [Uuid; 4] {
@@ -196,7 +196,7 @@ pub fn postgres_posts(runtime: &Runtime, url: &str, stage: &Stage, span: Duratio
         for task in tasks {
             latencies.extend(task.await.expect("a connection's task"));
         }
-        Sample { per_second: latencies.len() as f64 / begun.elapsed().as_secs_f64(), latencies }
+        Sample { per_second: latencies.len() as f64 / begun.elapsed().as_secs_f64(), latencies, cpu_us: None }
     })
 }
 

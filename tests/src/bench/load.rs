@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use super::Sample;
+use super::{Sample, processor_time};
 
 /// Sends requests over `connections` connections for `span`. `request` makes the bytes of a connection's n-th
 /// request.
@@ -25,7 +25,7 @@ pub fn drive(
     let over = Arc::new(AtomicBool::new(false));
     runtime.block_on(async {
         let mut tasks = Vec::new();
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), processor_time());
         for connection in 0..connections {
             let (request, over) = (Arc::clone(&request), Arc::clone(&over));
             tasks.push(tokio::spawn(async move {
@@ -51,7 +51,12 @@ pub fn drive(
         for task in tasks {
             latencies.extend(task.await.expect("a connection's task"));
         }
-        Sample { per_second: latencies.len() as f64 / begun.elapsed().as_secs_f64(), latencies }
+        let cpu = processor_time().zip(before).map(|(after, before)| after.saturating_sub(before));
+        Sample {
+            per_second: latencies.len() as f64 / begun.elapsed().as_secs_f64(),
+            cpu_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / latencies.len() as f64),
+            latencies,
+        }
     })
 }
 

@@ -19,6 +19,9 @@ use svc_core::Engine;
 pub struct Sample {
     pub per_second: f64,
     pub latencies: Vec<Duration>,
+    /// Microseconds of processor time per operation, of server and load together, where it was measured: steadier
+    /// than the rate while others use the machine.
+    pub cpu_us: Option<f64>,
 }
 
 /// What one benchmark found.
@@ -52,6 +55,13 @@ impl Finding {
             "p50_ms": percentile(&latencies, 50),
             "p99_ms": percentile(&latencies, 99),
         });
+        let cpu = |side: fn(&(Sample, Sample)) -> Option<f64>| {
+            let measured: Option<Vec<f64>> = self.pairs.iter().map(side).collect();
+            measured.map(|measured| round(median(measured.into_iter())))
+        };
+        if let (Some(ours), Some(floor)) = (cpu(|pair| pair.0.cpu_us), cpu(|pair| pair.1.cpu_us)) {
+            report["cpu_us"] = json!({"ours": ours, "floor": floor});
+        }
         if let (Some(report), Some(extra)) = (report.as_object_mut(), self.extra.as_object()) {
             report.extend(extra.clone());
         }
@@ -74,6 +84,15 @@ pub fn alternate(
         }
     }
     measured
+}
+
+/// User and system time of all threads of this process, from proc_pid_stat(5); none where there is no such file.
+fn processor_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let after_name = stat.rsplit(')').next()?;
+    // Fields 14 and 15 of the line, in hundredths of a second.
+    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+    Some(Duration::from_millis(ticks.sum::<u64>() * 10))
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -116,6 +116,6 @@ where
         for task in tasks {
             latencies.extend(task.await.expect("a caller's task"));
         }
-        Sample { per_second: latencies.len() as f64 / begun.elapsed().as_secs_f64(), latencies }
+        Sample { per_second: latencies.len() as f64 / begun.elapsed().as_secs_f64(), latencies, cpu_us: None }
     })
 }

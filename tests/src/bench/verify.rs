@@ -52,5 +52,5 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 
 fn rate(events: i64, begun: Instant) -> Sample {
     let elapsed = begun.elapsed();
-    Sample { per_second: events as f64 / elapsed.as_secs_f64(), latencies: vec![elapsed] }
+    Sample { per_second: events as f64 / elapsed.as_secs_f64(), latencies: vec![elapsed], cpu_us: None }
 }

@@ -3,9 +3,14 @@
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{claims, posts, reads, verify};
+
+/// The allocator of `svc-http`, for both sides.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|verify [--engine sqlite|postgres] [--pairs N] [--json]";
 
@@ -46,13 +51,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    // One loop for the load, the server and the floor: no side pays for threads of its own.
+    let runtime = svc_tests::runtime();
     let (engine, pairs) = (arguments.engine, arguments.pairs);
     let finding = match arguments.name.as_str() {
-        "posts" => posts::run(engine, pairs, &runtime),
-        "reads" => reads::run(engine, pairs, &runtime),
-        "claims" => claims::run(engine, pairs, &runtime),
-        "verify" => verify::run(engine, pairs, &runtime),
+        "posts" => posts::run(engine, pairs, runtime),
+        "reads" => reads::run(engine, pairs, runtime),
+        "claims" => claims::run(engine, pairs, runtime),
+        "verify" => verify::run(engine, pairs, runtime),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");
             return ExitCode::from(2);
