@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -137,7 +137,7 @@ impl Service {
             executor: Executor::start(ledgers, READERS, &open_writer, &open_reader)?,
             bus,
             limits: RateLimits::new(options.rates),
-            homes: Mutex::default(),
+            homes: RwLock::default(),
         });
         let housekeeper = Arc::new(Housekeeper::new(Arc::clone(&dispatch), opener.clone())?);
         let mut threads = vec![bus_thread(&dispatch, &opener)?];
@@ -178,10 +178,16 @@ impl Service {
     /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
     pub async fn ask(&self, operation: &str, request: Request) -> Result<Reply> {
         let (tell, told) = tokio::sync::oneshot::channel();
-        let _ticket = self.submit(operation, request, move |outcome| {
+        let done = Box::new(move |outcome| {
             // The caller may have gone away; then nobody needs the reply.
             let _ = tell.send(outcome);
         });
+        let mut ticket = self.inner.dispatch.submit(operation, request, Haste::Gather, done);
+        if ticket.leads() {
+            // Whoever is ready now puts its look in before this goes on.
+            tokio::task::yield_now().await;
+            ticket.lead();
+        }
         told.await.map_err(Error::internal)?
     }
 

@@ -13,6 +13,12 @@ use crate::decode::{Plus, Text, unescape};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Operation(Named),
+    Own(Own),
+}
+
+/// A route that is no operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
     Health,
     Liveness,
     OpenApi,
@@ -31,13 +37,13 @@ pub(crate) struct Named {
 }
 
 /// The routes that are no operation.
-const OWN: [(Method, &str, Target); 6] = [
-    (Method::GET, "/health", Target::Health),
-    (Method::GET, "/health/ready", Target::Health),
-    (Method::GET, "/health/live", Target::Liveness),
-    (Method::GET, "/openapi.json", Target::OpenApi),
-    (Method::GET, "/ws/subscribe", Target::WebSocket),
-    (Method::POST, "/mcp", Target::Mcp),
+const OWN: [(Method, &str, Own); 6] = [
+    (Method::GET, "/health", Own::Health),
+    (Method::GET, "/health/ready", Own::Health),
+    (Method::GET, "/health/live", Own::Liveness),
+    (Method::GET, "/openapi.json", Own::OpenApi),
+    (Method::GET, "/ws/subscribe", Own::WebSocket),
+    (Method::POST, "/mcp", Own::Mcp),
 ];
 
 /// All routes.
@@ -74,7 +80,8 @@ impl Routes {
             };
             row.paths().map(move |path| (method(row.method()), path, Target::Operation(named)))
         });
-        for (method, path, target) in OWN.into_iter().chain(of_operations) {
+        let own = OWN.into_iter().map(|(method, path, own)| (method, path, Target::Own(own)));
+        for (method, path, target) in own.chain(of_operations) {
             match places.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, methods)) if methods.iter().any(|(known, _)| *known == method) => {
                     return Err(Error::internal(format!("two routes answer {method} {path}")));
@@ -176,7 +183,7 @@ mod tests {
         assert_eq!(name(find("HEAD", "/threads/a%2Fb+c")), ("get", one.clone()));
         assert_eq!(name(find("PUT", "/t/a%2fb+c")), ("put", one));
         assert_eq!(name(find("GET", "/threads")), ("list", vec![]));
-        assert!(matches!(find("GET", "/health/live"), Found::Target(Target::Liveness, _)));
+        assert!(matches!(find("GET", "/health/live"), Found::Target(Target::Own(Own::Liveness), _)));
         let Found::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
         assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
         let Found::Allow(allow) = find("GET", "/t/1") else { panic!() };

@@ -2,19 +2,20 @@
 //! accepting, finish what is under way.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Method, Request};
+use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -28,9 +29,9 @@ use tokio::time::{sleep, timeout};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::hosts::Hosts;
-use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings, Permit};
+use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings};
 use crate::openapi::Document;
-use crate::route::{Found, Named, Routes, Target};
+use crate::route::{Found, Named, Own, Routes, Target};
 use crate::{health, mcp, ws};
 
 /// How far the server is on its way to the end.
@@ -134,13 +135,15 @@ async fn connection(
     });
     let conn = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut conn = pin!(watcher.watch(conn));
-    let ended = tokio::select! {
-        ended = &mut conn => ended,
-        // Hyper begins to count when it knows the protocol, which a client can keep from it.
-        () = sleep(HEAD_TIMEOUT) => match spoken.load(Ordering::Relaxed) {
-            true => conn.await,
-            false => return,
-        },
+    let begun = poll_fn(|cx| match conn.as_mut().poll(cx) {
+        Poll::Pending if spoken.load(Ordering::Relaxed) => Poll::Ready(None),
+        polled => polled.map(Some),
+    });
+    // Hyper begins to count when it knows the protocol, which a client can keep from it.
+    let Ok(begun) = timeout(HEAD_TIMEOUT, begun).await else { return };
+    let ended = match begun {
+        Some(ended) => ended,
+        None => conn.await,
     };
     if let Err(error) = ended {
         tracing::debug!(error = %error, "a connection broke off");
@@ -175,16 +178,18 @@ impl Server {
     }
 
     async fn respond(&self, remote: IpAddr, request: Request<Incoming>) -> Result<Response> {
+        // Only operations are answered in place: the others are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path())? {
-            Found::Target(target, text) => self.lead(target, text, remote, request).await,
+            Found::Target(Target::Operation(row), text) => self.operation(row, text, remote, request).await,
+            Found::Target(Target::Own(own), _) => Box::pin(self.own(own, remote, request)).await,
             Found::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
             Found::Allow(allow) => {
-                discard(request).await;
+                Box::pin(discard(request)).await;
                 Ok(encode::wrong_method(allow))
             }
             Found::Nothing => {
                 let path = request.uri().path().to_owned();
-                discard(request).await;
+                Box::pin(discard(request)).await;
                 Err(Error::new(
                     Code::UnknownRoute,
                     format!("there is no route {path}; see GET /openapi.json"),
@@ -193,32 +198,24 @@ impl Server {
         }
     }
 
-    async fn lead(
-        &self,
-        target: Target,
-        text: Text,
-        remote: IpAddr,
-        request: Request<Incoming>,
-    ) -> Result<Response> {
+    /// Answers on a route that is no operation.
+    async fn own(&self, target: Own, remote: IpAddr, request: Request<Incoming>) -> Result<Response> {
         match target {
-            Target::Health => {
+            Own::Health => {
                 let phase = *self.phase.borrow();
-                return Ok(health::readiness(&self.service, phase).await);
+                Ok(health::readiness(&self.service, phase).await)
             }
-            Target::Liveness => return Ok(health::liveness()),
-            _ => {}
-        }
-        let permit = self.in_flight.take().ok_or_else(overloaded)?;
-        let peer = decode::peer(remote, request.headers(), self.settings.trusted_proxy_hops);
-        match target {
-            Target::Operation(row) => self.operation(row, text, peer, request, permit).await,
-            Target::OpenApi => Ok(self.document.response(self.service.table())),
-            Target::WebSocket => {
+            Own::Liveness => Ok(health::liveness()),
+            Own::OpenApi => Ok(self.document.response(self.service.table())),
+            Own::WebSocket => {
                 let place = self.sockets.take().ok_or_else(overloaded)?;
+                let peer = self.peer(remote, request.headers());
                 ws::upgrade(self, request, peer, place)
             }
-            Target::Mcp => Ok(mcp::handle(self, request, permit).await),
-            Target::Health | Target::Liveness => Ok(health::liveness()),
+            Own::Mcp => {
+                let permit = self.in_flight.take().ok_or_else(overloaded)?;
+                Ok(mcp::handle(self, request, permit).await)
+            }
         }
     }
 
@@ -226,10 +223,10 @@ impl Server {
         &self,
         row: Named,
         mut text: Text,
-        peer: IpAddr,
+        remote: IpAddr,
         request: Request<Incoming>,
-        permit: Permit,
     ) -> Result<Response> {
+        let permit = self.in_flight.take().ok_or_else(overloaded)?;
         let (head, body) = request.into_parts();
         let body = decode::body(&head.headers, body, self.settings.body_max_bytes).await?;
         decode::query(head.uri.query(), &mut text)?;
@@ -243,17 +240,22 @@ impl Server {
             body,
             surface: Surface::Rest,
             path: head.uri.path().to_owned(),
-            peer: Some(peer.to_string()),
+            peer: Some(self.peer(remote, &head.headers)),
             follow_up: false,
         };
         let reply = if row.waits {
             // A parked wait is not in flight.
             drop(permit);
-            self.unless_closing(self.service.ask(row.name, request)).await??
+            Box::pin(self.unless_closing(self.service.ask(row.name, request))).await??
         } else {
             self.service.ask(row.name, request).await?
         };
         Ok(encode::reply(&reply))
+    }
+
+    /// The address a request comes from.
+    fn peer(&self, remote: IpAddr, headers: &HeaderMap) -> IpAddr {
+        decode::peer(remote, headers, self.settings.trusted_proxy_hops)
     }
 
     /// What `work` comes to, unless the server closes before.

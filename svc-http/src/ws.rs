@@ -69,7 +69,7 @@ pub(crate) fn upgrade(
     let client = Client {
         service: server.service.clone(),
         path: request.uri().path().to_owned(),
-        peer: peer.to_string(),
+        peer,
         credential,
         phase: server.phase.subscribe(),
     };
@@ -105,7 +105,7 @@ fn handshake(headers: &HeaderMap) -> Result<HeaderValue> {
 struct Client {
     service: Service,
     path: String,
-    peer: String,
+    peer: IpAddr,
     credential: Option<SecretString>,
     phase: watch::Receiver<Phase>,
 }
@@ -332,7 +332,7 @@ impl Client {
         input.insert("timeout_secs".to_owned(), timeout_secs.into());
         op::Request {
             path: self.path.clone(),
-            peer: Some(self.peer.clone()),
+            peer: Some(self.peer),
             follow_up,
             ..op::Request::json(
                 Surface::Rest,

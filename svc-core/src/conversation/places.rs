@@ -1,6 +1,6 @@
 //! Where things happen and whether the caller may look: the loaders of channels and of threads' places that
 //! every feature uses. An object of another workspace, or in a private channel without the caller, is not found;
-//! the service itself sees its whole workspace. A warm writer answers from memory, so whoever changes a
+//! the service itself sees its whole workspace. A warm connection answers from memory, so whoever changes a
 //! channel's name, privacy, archival or members calls [`crate::op::Write::forget`]. Nothing here changes anything.
 
 use crate::Result;
@@ -26,11 +26,11 @@ pub(crate) struct ThreadPlace {
     pub archived: bool,
 }
 
-/// What a writer remembers of a channel for one member. A channel that was not found is not remembered.
+/// What a connection remembers of a channel for one member. A channel that was not found is not remembered.
 #[derive(Clone)]
 struct SeenChannel(ChannelPlace);
 
-/// What a writer remembers of a thread for one member.
+/// What a connection remembers of a thread for one member.
 #[derive(Clone)]
 struct SeenThread(ThreadPlace);
 
@@ -41,7 +41,7 @@ pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPla
         let params: [&dyn ToParam; 4] = [&id, &caller.workspace_id, &caller.is_member(), &caller.member_id];
         cx.one(VISIBLE_CHANNEL, &params)?.map(SeenChannel).ok_or_else(|| Error::not_found("channel"))
     };
-    cx.remembered(caller.workspace_id, &(id, caller.member_id), load).map(|SeenChannel(place)| place)
+    cx.remembered(&(id, caller.member_id), load).map(|SeenChannel(place)| place)
 }
 
 const VISIBLE_CHANNEL: &str = "
@@ -58,7 +58,7 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
         let params: [&dyn ToParam; 4] = [&id, &caller.workspace_id, &caller.is_member(), &caller.member_id];
         cx.one(VISIBLE_PLACE, &params)?.map(SeenThread).ok_or_else(|| Error::not_found("thread"))
     };
-    cx.remembered(caller.workspace_id, &(id, caller.member_id), load).map(|SeenThread(place)| place)
+    cx.remembered(&(id, caller.member_id), load).map(|SeenThread(place)| place)
 }
 
 const VISIBLE_PLACE: &str = "

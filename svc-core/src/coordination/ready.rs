@@ -153,9 +153,9 @@ struct Eligible(Arc<Vec<i64>>);
 
 fn eligible_sets(cx: &Read<'_>) -> Result<Arc<Vec<i64>>> {
     let (member, workspace): (MemberId, WorkspaceId) = (cx.caller().member_id, cx.caller().workspace_id);
-    let remembered = cx.remembered(workspace, &(member, workspace), || {
+    let remembered = cx.remembered(&(member, workspace), || {
         let own = members::skills_of(cx, member)?;
-        let sets = skills::sets(cx, workspace)?;
+        let sets = skills::sets(cx)?;
         Ok(Eligible(Arc::new(covered(&own, &sets))))
     });
     remembered.map(|Eligible(sets)| sets)

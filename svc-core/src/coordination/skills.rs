@@ -12,7 +12,7 @@ use serde_json::json;
 use super::threads::{self, Thread};
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
-use crate::id::{ThreadId, WorkspaceId};
+use crate::id::ThreadId;
 use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Write, idempotent};
@@ -113,7 +113,7 @@ const SET_SKILLS: &str = "update threads set skill_set = $2 where id = $1";
 /// The number of `set` in the caller's workspace, storing it if it is new.
 pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
     let workspace = cx.caller().workspace_id;
-    let known = catalogue(cx, workspace)?;
+    let known = catalogue(cx)?;
     let text = set.text();
     if let Some(id) = known.by_text.get(&text) {
         return Ok(*id);
@@ -129,9 +129,9 @@ const ADD_SET: &str = "insert into skill_sets (workspace_id, id, skills) values 
 /// A workspace's sets with their numbers, in the order of the numbers.
 pub(crate) type Sets = Arc<Vec<(i64, Vec<String>)>>;
 
-/// Every set that a thread of `workspace` requires or once required.
-pub(crate) fn sets(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Sets> {
-    catalogue(cx, workspace).map(|known| known.sets)
+/// Every set that a thread of the caller's workspace requires or once required.
+pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
+    catalogue(cx).map(|known| known.sets)
 }
 
 /// A workspace's sets, to be found by number and by text.
@@ -144,9 +144,9 @@ struct Catalogue {
 /// There is one catalogue for each workspace.
 const ONLY: [u8; 32] = [0; 32];
 
-fn catalogue(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Catalogue> {
-    cx.remembered(workspace, &ONLY, || {
-        let rows: Vec<(i64, String)> = cx.query(ALL_SETS, &[&workspace])?;
+fn catalogue(cx: &Read<'_>) -> Result<Catalogue> {
+    cx.remembered(&ONLY, || {
+        let rows: Vec<(i64, String)> = cx.query(ALL_SETS, &[&cx.caller().workspace_id])?;
         let sets = rows.iter().map(|(id, text)| (*id, SkillSet::parse(text).into_names())).collect();
         let by_text = rows.into_iter().map(|(id, text)| (text, id)).collect();
         Ok(Catalogue { sets: Arc::new(sets), by_text: Arc::new(by_text) })

@@ -10,7 +10,7 @@ use super::bus::Bus;
 use super::canonical;
 use super::chain::{Link, genesis, sha256};
 use super::event::{Attribution, Event, Place, Recorded};
-use super::memo::Memo;
+use super::memo::{Memo, Notes};
 use crate::Result;
 use crate::id::WorkspaceId;
 use crate::store::executor::Ledger;
@@ -262,6 +262,8 @@ const LOCK_HEADS: &str = "
     from heads where workspace_id = any($1) order by workspace_id for update";
 
 impl Ledger for Batch {
+    type Notes = Notes;
+
     fn begin(&mut self, conn: &Conn, workspaces: &BTreeSet<WorkspaceId>, others_wrote: bool) -> Result<()> {
         if others_wrote {
             self.memo.clear();

@@ -1,6 +1,6 @@
-//! What a writer remembers between transactions: token rows, channel access, skill sets. An entry is valid only
-//! while its workspace's epoch, which is read again inside each transaction, stays the same; whoever changes
-//! rows that an entry was loaded from raises the epoch.
+//! What a writer or a reader remembers between transactions: token rows, channel access, skill sets. An entry is
+//! valid only while its workspace's epoch, which is read again inside each transaction, stays the same; whoever
+//! changes rows that an entry was loaded from raises the epoch.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use crate::id::WorkspaceId;
+use crate::store::executor;
 
-/// Entries of one workspace at the most; a fuller memo starts over.
+/// Entries of all workspaces at the most; a fuller memo starts over.
 const ENTRIES_MAX: usize = 65_536;
 
 /// The key of an entry: what kind of thing, and which one.
@@ -44,10 +45,12 @@ struct Shelf {
     entries: HashMap<Key, Box<dyn Any + Send>>,
 }
 
-/// The remembered entries of all workspaces that one writer serves.
+/// The remembered entries of all workspaces that one connection serves.
 #[derive(Default)]
 pub(crate) struct Memo {
     shelves: HashMap<WorkspaceId, Shelf>,
+    /// Entries put since the memo was last empty.
+    put: usize,
 }
 
 impl Memo {
@@ -59,10 +62,12 @@ impl Memo {
 
     /// Remembers an entry.
     pub fn put<T: Clone + Send + 'static>(&mut self, workspace: WorkspaceId, key: &impl MemoKey, entry: T) {
-        let shelf = self.shelves.entry(workspace).or_default();
-        if shelf.entries.len() >= ENTRIES_MAX {
-            shelf.entries.clear();
+        if self.put >= ENTRIES_MAX {
+            self.shelves.values_mut().for_each(|shelf| shelf.entries.clear());
+            self.put = 0;
         }
+        self.put += 1;
+        let shelf = self.shelves.entry(workspace).or_default();
         shelf.entries.insert((TypeId::of::<T>(), key.memo_key()), Box::new(entry));
     }
 
@@ -78,6 +83,33 @@ impl Memo {
     /// Forgets everything: after a rollback, or when another process wrote to the file.
     pub fn clear(&mut self) {
         self.shelves.clear();
+        self.put = 0;
+    }
+}
+
+/// What a reader remembers: entries, and until its transaction ends which logs it has looked at.
+#[derive(Default)]
+pub(crate) struct Notes {
+    pub memo: Memo,
+    reached: HashMap<WorkspaceId, i64>,
+}
+
+impl executor::Notes for Notes {
+    fn begin(&mut self) {
+        self.reached.clear();
+    }
+}
+
+impl Notes {
+    /// How far a workspace's log reaches in this transaction, if somebody has looked.
+    pub fn reached(&self, workspace: WorkspaceId) -> Option<i64> {
+        self.reached.get(&workspace).copied()
+    }
+
+    /// Notes how far a workspace's log reaches, and keeps its entries only if they were made under `epoch`.
+    pub fn check(&mut self, workspace: WorkspaceId, lsn: i64, epoch: i64) {
+        self.memo.check(workspace, epoch);
+        self.reached.insert(workspace, lsn);
     }
 }
 

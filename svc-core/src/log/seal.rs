@@ -4,9 +4,8 @@
 //! message, field and edit, so that sealed bytes cannot be moved.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
-use aes_gcm::{Aes256Gcm, Key, Nonce};
-use secrecy::{ExposeSecret, SecretSlice};
-use zeroize::Zeroizing;
+use aes_gcm::{Aes256Gcm, Nonce};
+use zeroize::{Zeroize, Zeroizing};
 
 use super::chain::sha256;
 use crate::Result;
@@ -26,16 +25,19 @@ pub struct Sealer {
 
 struct Kek {
     id: [u8; KEK_ID_BYTES],
-    key: SecretSlice<u8>,
+    /// The expanded key; wiped when it is dropped.
+    cipher: Aes256Gcm,
 }
 
 impl Kek {
-    fn new(key: [u8; 32]) -> Self {
+    fn new(mut key: [u8; 32]) -> Self {
         let mut id = [0; KEK_ID_BYTES];
         id.iter_mut()
             .zip(sha256(&[b"svc.kek-id/1".as_slice(), &key].concat()))
             .for_each(|(to, from)| *to = from);
-        Self { id, key: SecretSlice::from(key.to_vec()) }
+        let cipher = cipher(&key);
+        key.zeroize();
+        Self { id, cipher }
     }
 }
 
@@ -60,12 +62,7 @@ impl Sealer {
     /// The key as the database keeps it: which KEK, nonce, wrapped key.
     pub fn wrap(&self, message: MessageId, key: &MessageKey) -> Result<Vec<u8>> {
         let mut wrapped = self.current.id.to_vec();
-        wrapped.extend(encrypt(
-            self.current.key.expose_secret(),
-            &wrap_aad(message),
-            key.0.as_slice(),
-            &self.entropy,
-        )?);
+        wrapped.extend(encrypt(&self.current.cipher, &wrap_aad(message), key.0.as_slice(), &self.entropy)?);
         Ok(wrapped)
     }
 
@@ -75,7 +72,7 @@ impl Sealer {
         let kek = std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id).ok_or_else(
             || Error::internal("a message key is wrapped by a key-encryption key that is not configured"),
         )?;
-        let key = Zeroizing::new(decrypt(kek.key.expose_secret(), &wrap_aad(message), sealed)?);
+        let key = Zeroizing::new(decrypt(&kek.cipher, &wrap_aad(message), sealed)?);
         let key: [u8; 32] = key.as_slice().try_into().map_err(|_| broken())?;
         Ok(MessageKey(Zeroizing::new(key)))
     }
@@ -89,7 +86,7 @@ impl Sealer {
         edit: i64,
         words: &[u8],
     ) -> Result<Vec<u8>> {
-        encrypt(key.0.as_slice(), &text_aad(message, field, edit), words, &self.entropy)
+        encrypt(&cipher(&key.0), &text_aad(message, field, edit), words, &self.entropy)
     }
 
     /// Opens what [`Sealer::seal`] made.
@@ -101,7 +98,7 @@ impl Sealer {
         edit: i64,
         sealed: &[u8],
     ) -> Result<Vec<u8>> {
-        decrypt(key.0.as_slice(), &text_aad(message, field, edit), sealed)
+        decrypt(&cipher(&key.0), &text_aad(message, field, edit), sealed)
     }
 }
 
@@ -113,22 +110,20 @@ fn text_aad(message: MessageId, field: &str, edit: i64) -> Vec<u8> {
     [b"svc.sealed/1".as_slice(), message.uuid().as_bytes(), &edit.to_be_bytes(), field.as_bytes()].concat()
 }
 
-fn encrypt(key: &[u8], aad: &[u8], plain: &[u8], entropy: &Entropy) -> Result<Vec<u8>> {
+fn encrypt(cipher: &Aes256Gcm, aad: &[u8], plain: &[u8], entropy: &Entropy) -> Result<Vec<u8>> {
     let nonce: [u8; NONCE_BYTES] = entropy.bytes()?;
-    let sealed =
-        cipher(key)?.encrypt(&Nonce::from(nonce), Payload { msg: plain, aad }).map_err(|_| broken())?;
+    let sealed = cipher.encrypt(&Nonce::from(nonce), Payload { msg: plain, aad }).map_err(|_| broken())?;
     Ok([nonce.as_slice(), &sealed].concat())
 }
 
-fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Result<Vec<u8>> {
+fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Vec<u8>> {
     let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES).ok_or_else(broken)?;
     let nonce: [u8; NONCE_BYTES] = nonce.try_into().map_err(|_| broken())?;
-    cipher(key)?.decrypt(&Nonce::from(nonce), Payload { msg: sealed, aad }).map_err(|_| broken())
+    cipher.decrypt(&Nonce::from(nonce), Payload { msg: sealed, aad }).map_err(|_| broken())
 }
 
-fn cipher(key: &[u8]) -> Result<Aes256Gcm> {
-    let key: [u8; 32] = key.try_into().map_err(|_| broken())?;
-    Ok(Aes256Gcm::new(&Key::<Aes256Gcm>::from(key)))
+fn cipher(key: &[u8; 32]) -> Aes256Gcm {
+    Aes256Gcm::new(key.into())
 }
 
 fn broken() -> Error {

@@ -9,7 +9,7 @@ use crate::error::{Code, Error};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::log::chain::sha256;
 use crate::log::event::Attribution;
-use crate::store::{FromRow, Row};
+use crate::store::{Conn, FromRow, Row};
 use crate::time::Time;
 
 /// The way a request came in; audit rows name it.
@@ -67,12 +67,11 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The statement that finds a caller by the hash of the secret. Columns as [`Caller::from_row`] takes them.
-    pub(crate) const BY_SECRET: &'static str = "
-        select t.id, t.workspace_id, t.member_id, t.actor_id, t.grant_id, t.capabilities, t.expires_at,
-               t.revoked_at is not null, m.frozen_at is not null, m.deactivated_at is not null
-        from tokens t join members m on m.id = t.member_id
-        where t.secret_hash = $1";
+    /// Finds a caller by the hash of the secret.
+    pub(crate) fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
+        let mut rows = conn.query(BY_SECRET, &[hash])?;
+        rows.first_mut().map_or_else(|| Err(unauthenticated("the token is not known")), Self::from_row)
+    }
 
     /// The service itself, or an administrator of the machine, acting on `workspace_id`.
     pub fn instance(workspace_id: WorkspaceId) -> Self {
@@ -136,6 +135,13 @@ impl Caller {
         Ok(())
     }
 }
+
+/// Columns as [`Caller::from_row`] takes them.
+const BY_SECRET: &str = "
+    select t.id, t.workspace_id, t.member_id, t.actor_id, t.grant_id, t.capabilities, t.expires_at,
+           t.revoked_at is not null, m.frozen_at is not null, m.deactivated_at is not null
+    from tokens t join members m on m.id = t.member_id
+    where t.secret_hash = $1";
 
 /// No live credential.
 pub(crate) fn unauthenticated(detail: &'static str) -> Error {

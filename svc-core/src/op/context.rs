@@ -13,8 +13,9 @@ use crate::error::Error;
 use crate::id::{Id, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::event::{Event, Place, Recorded};
-use crate::log::memo::MemoKey;
+use crate::log::memo::{Memo, MemoKey, Notes};
 use crate::log::seal::Sealer;
+use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, ToParam};
 use crate::time::Time;
 use crate::{Result, limits};
@@ -53,12 +54,32 @@ pub struct Read<'a> {
     caller: &'a Caller,
     now: Time,
     ambient: &'a Ambient,
-    batch: Option<&'a RefCell<Batch>>,
+    memory: Memory<'a>,
+}
+
+/// Where what is remembered between transactions is kept.
+enum Memory<'a> {
+    Reader(&'a RefCell<Notes>),
+    Writer(&'a RefCell<Batch>),
+}
+
+impl Memory<'_> {
+    fn with<T>(&self, run: impl FnOnce(&mut Memo) -> T) -> T {
+        match self {
+            Self::Reader(notes) => run(&mut notes.borrow_mut().memo),
+            Self::Writer(batch) => run(&mut batch.borrow_mut().memo),
+        }
+    }
 }
 
 impl<'a> Read<'a> {
-    pub(crate) fn new(conn: &'a Conn, caller: &'a Caller, now: Time, ambient: &'a Ambient) -> Self {
-        Self { conn, caller, now, ambient, batch: None }
+    pub(crate) fn new(
+        reader: &'a Reader<Notes>,
+        caller: &'a Caller,
+        now: Time,
+        ambient: &'a Ambient,
+    ) -> Self {
+        Self { conn: &reader.conn, caller, now, ambient, memory: Memory::Reader(&reader.notes) }
     }
 
     /// The acting identity.
@@ -103,20 +124,19 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// What `load` answers, remembered by the writer until the workspace's epoch changes (see
-    /// [`Write::forget`]). Only for what every change of which calls `forget`. Readers always load.
+    /// What `load` answers, remembered with the connection until the epoch of the caller's workspace changes (see
+    /// [`Write::forget`]). Only for what every change of which calls `forget`.
     pub fn remembered<T: Clone + Send + 'static>(
         &self,
-        workspace: WorkspaceId,
         key: &impl MemoKey,
         load: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let Some(batch) = self.batch else { return load() };
-        if let Some(found) = batch.borrow().memo.get(workspace, key) {
+        let workspace = self.caller.workspace_id;
+        if let Some(found) = self.memory.with(|memo| memo.get(workspace, key)) {
             return Ok(found);
         }
         let loaded = load()?;
-        batch.borrow_mut().memo.put(workspace, key, loaded.clone());
+        self.memory.with(|memo| memo.put(workspace, key, loaded.clone()));
         Ok(loaded)
     }
 }
@@ -142,7 +162,7 @@ impl<'a> Write<'a> {
         ambient: &'a Ambient,
         batch: &'a RefCell<Batch>,
     ) -> Self {
-        Self { read: Read { conn, caller, now, ambient, batch: Some(batch) }, batch }
+        Self { read: Read { conn, caller, now, ambient, memory: Memory::Writer(batch) }, batch }
     }
 
     /// A change that must touch exactly `rows` rows. It may be sent later, together with others of the batch,
@@ -194,7 +214,7 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().audit(self.conn, workspace, self.now, action, &attribution, metadata)
     }
 
-    /// Makes every writer forget what it remembers of the caller's workspace.
+    /// Makes every connection forget what it remembers of the caller's workspace.
     pub fn forget(&mut self) -> Result<()> {
         self.batch.borrow_mut().forget(self.conn, self.caller.workspace_id)
     }

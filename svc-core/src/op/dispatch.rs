@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use secrecy::ExposeSecret;
 
@@ -22,8 +22,9 @@ use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::chain::sha256;
+use crate::log::memo::Notes;
 use crate::rate::RateLimits;
-use crate::store::executor::{Executor, ReadTask, WriteTask, lock};
+use crate::store::executor::{Executor, ReadTask, Reader, WriteTask, lock};
 use crate::store::{Conn, FromRow};
 use crate::time::{Clock, Time};
 
@@ -59,20 +60,43 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
 /// Stands for a request that is under way; dropping it gives up a wait. Reads and changes run to their end.
 #[must_use = "dropping the ticket gives up the wait"]
 #[derive(Default)]
-pub struct Ticket(pub(super) Option<Arc<Parked>>);
+pub struct Ticket {
+    parked: Option<Arc<Parked>>,
+    leads: Option<Arc<Dispatch>>,
+}
+
+impl Ticket {
+    /// Whether its holder sees to the looks that were gathered, by [`Ticket::lead`].
+    pub(crate) fn leads(&self) -> bool {
+        self.leads.is_some()
+    }
+
+    /// Runs the looks that were gathered.
+    pub(crate) fn lead(&mut self) {
+        if let Some(dispatch) = self.leads.take() {
+            dispatch.executor.run_gathered();
+        }
+    }
+}
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(parked) = self.0.take() {
+        // Others rely on it, whatever became of this request.
+        self.lead();
+        if let Some(parked) = self.parked.take() {
             parked.give_up();
         }
     }
 }
 
-/// How eagerly a request is run: handed to a core thread, or on the caller's own if that is idle.
+/// How eagerly a request is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Haste {
+    /// Handed to a core thread; a quick look that needs no network runs on the caller's.
     Queue,
+    /// Like `Queue`, but quick looks of the same moment share a transaction, and one caller's ticket leads them.
+    Gather,
+    /// On the caller's thread if the core is idle.
     Inline,
 }
 
@@ -86,7 +110,7 @@ pub struct Dispatch {
     pub(crate) bus: Arc<Bus>,
     pub(crate) limits: RateLimits,
     /// A token never changes its workspace, so that one fact may be remembered to choose a writer.
-    pub(crate) homes: Mutex<HashMap<[u8; 32], WorkspaceId>>,
+    pub(crate) homes: RwLock<HashMap<[u8; 32], WorkspaceId>>,
 }
 
 /// Remembered homes at the most; more start over.
@@ -115,13 +139,15 @@ impl Dispatch {
             _ => Access::Nobody,
         };
         let home = match &access {
-            Access::Token(hash) => lock(&self.homes).get(hash).copied(),
+            Access::Token(hash) => {
+                self.homes.read().unwrap_or_else(PoisonError::into_inner).get(hash).copied()
+            }
             _ => None,
         };
         // A token that has not been seen to be live counts as its peer: who makes tokens up gets nowhere.
         let client = match (&access, home, &request.peer) {
             (Access::Token(hash), Some(_), _) | (Access::Token(hash), None, None) => Some(*hash),
-            (_, _, Some(peer)) => Some(sha256(peer.as_bytes())),
+            (_, _, Some(peer)) => Some(sha256(peer.to_string().as_bytes())),
             _ => None,
         };
         if !request.follow_up
@@ -130,18 +156,33 @@ impl Dispatch {
             done(Err(error));
             return Ticket::default();
         }
-        let call =
-            Call { dispatch: Arc::clone(self), access, needs: row.needs, origin: Origin::of(row, &request) };
+        let call = Call {
+            dispatch: Arc::clone(self),
+            access,
+            home,
+            needs: row.needs,
+            origin: Origin::of(row, &request),
+        };
         let now = self.clock.now();
         match (row.bind)(&request, &self.ambient, now) {
             Ok(Job::Read(job)) => {
-                let haste = if row.quick && self.executor.reads_locally() { Haste::Inline } else { haste };
-                self.look(ReadCall { call, job, done }, row.long, haste);
+                let look = ReadCall { call, job, done };
+                match haste {
+                    Haste::Gather if row.quick && self.executor.reads_locally() => {
+                        let leads = self.executor.gather(Box::new(look)).then(|| Arc::clone(self));
+                        return Ticket { leads, parked: None };
+                    }
+                    Haste::Queue if row.quick && self.executor.reads_locally() => {
+                        self.look(look, row.long, Haste::Inline);
+                    }
+                    haste => self.look(look, row.long, haste),
+                }
             }
             Ok(Job::Wait { job, wakes, patience }) => {
-                return Ticket(Some(Parked::start(call, job, wakes, patience, done)));
+                let parked = Parked::start(call, job, wakes, patience, done);
+                return Ticket { parked: Some(parked), leads: None };
             }
-            Ok(Job::Write(job)) => self.change(call, home, row, job, haste, done),
+            Ok(Job::Write(job)) => self.change(call, row, job, haste, done),
             Err(refusal) => {
                 let mut refusal = Some(refusal);
                 let job: ReadJob =
@@ -154,27 +195,19 @@ impl Dispatch {
 
     pub(super) fn look(&self, task: ReadCall, long: bool, haste: Haste) {
         match haste {
-            Haste::Queue => self.executor.read(Box::new(task), long),
+            Haste::Queue | Haste::Gather => self.executor.read(Box::new(task), long),
             Haste::Inline => self.executor.read_inline(Box::new(task), long),
         }
     }
 
-    fn change(
-        &self,
-        call: Call,
-        home: Option<WorkspaceId>,
-        row: &Operation,
-        job: WriteJob,
-        haste: Haste,
-        done: Done,
-    ) {
-        let task =
-            WriteCall { call, home, name: row.name, status: row.success.status(), job, output: None, done };
-        if home.is_none() && matches!(task.call.access, Access::Token(_)) {
+    fn change(&self, call: Call, row: &Operation, job: WriteJob, haste: Haste, done: Done) {
+        let homeless = call.home.is_none() && matches!(call.access, Access::Token(_));
+        let task = WriteCall { call, name: row.name, status: row.success.status(), job, output: None, done };
+        if homeless {
             // The first request of a token: find its workspace, so that the writer can lock the head first.
             let find = FindHome { task };
             match haste {
-                Haste::Queue => self.executor.read(Box::new(find), false),
+                Haste::Queue | Haste::Gather => self.executor.read(Box::new(find), false),
                 Haste::Inline => self.executor.read_inline(Box::new(find), false),
             }
         } else {
@@ -184,7 +217,7 @@ impl Dispatch {
 
     fn enqueue(&self, task: WriteCall, haste: Haste) {
         match haste {
-            Haste::Queue => self.executor.write(Box::new(task)),
+            Haste::Queue | Haste::Gather => self.executor.write(Box::new(task)),
             Haste::Inline => self.executor.write_inline(Box::new(task)),
         }
     }
@@ -196,39 +229,14 @@ impl Dispatch {
         surface: Surface,
         mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let made = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&made);
-        let job: WriteJob = Box::new(move |cx| {
-            *lock(&slot) = Some(run(cx)?);
-            Ok(Box::new(()))
-        });
-        let call = Call {
-            dispatch: Arc::clone(self),
-            access: Access::Instance(workspace),
-            needs: Needs::Nothing,
-            origin: Origin::system(surface),
-        };
-        let (tell, told) = std::sync::mpsc::channel();
-        let done: Done = Box::new(move |outcome| {
-            // The caller waits below; it cannot have gone away.
-            let _ = tell.send(outcome.map(|_| ()));
-        });
-        let task = WriteCall { call, home: Some(workspace), name: "", status: 200, job, output: None, done };
-        self.enqueue(task, Haste::Inline);
-        told.recv().map_err(Error::internal)??;
-        lock(&made).take().ok_or_else(|| Error::internal("the change made nothing"))
-    }
-
-    /// Looks for nothing, as the service itself: `done` hears whether the database answers.
-    pub(crate) fn ping(self: &Arc<Self>, done: Done) {
-        let job: ReadJob = Box::new(|cx| Ok(Box::new(cx.query::<(i64,)>("select 1", &[])?.len())));
-        let call = Call {
-            dispatch: Arc::clone(self),
-            access: Access::Instance(WorkspaceId::INSTANCE),
-            needs: Needs::Nothing,
-            origin: Origin::system(Surface::System),
-        };
-        self.look(ReadCall { call, job, done }, false, Haste::Queue);
+        wait_for(|made, done| {
+            let job: WriteJob = Box::new(move |cx| {
+                *lock(&made) = Some(run(cx)?);
+                Ok(Box::new(()))
+            });
+            let call = Call::instance(self, workspace, surface);
+            self.enqueue(WriteCall { call, name: "", status: 200, job, output: None, done }, Haste::Inline);
+        })
     }
 
     /// Looks as the service itself and waits for the answer.
@@ -236,30 +244,25 @@ impl Dispatch {
         self: &Arc<Self>,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let made = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&made);
-        let job: ReadJob = Box::new(move |cx| {
-            *lock(&slot) = Some(run(cx)?);
-            Ok(Box::new(()))
-        });
-        let call = Call {
-            dispatch: Arc::clone(self),
-            access: Access::Instance(WorkspaceId::INSTANCE),
-            needs: Needs::Nothing,
-            origin: Origin::system(Surface::System),
-        };
-        let (tell, told) = std::sync::mpsc::channel();
-        let done: Done = Box::new(move |outcome| {
-            // The caller waits below; it cannot have gone away.
-            let _ = tell.send(outcome.map(|_| ()));
-        });
-        self.look(ReadCall { call, job, done }, false, Haste::Inline);
-        told.recv().map_err(Error::internal)??;
-        lock(&made).take().ok_or_else(|| Error::internal("the look found nothing"))
+        wait_for(|made, done| {
+            let job: ReadJob = Box::new(move |cx| {
+                *lock(&made) = Some(run(cx)?);
+                Ok(Box::new(()))
+            });
+            let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
+            self.look(ReadCall { call, job, done }, false, Haste::Inline);
+        })
+    }
+
+    /// Looks for nothing, as the service itself: `done` hears whether the database answers.
+    pub(crate) fn ping(self: &Arc<Self>, done: Done) {
+        let job: ReadJob = Box::new(|cx| Ok(Box::new(cx.query::<(i64,)>("select 1", &[])?.len())));
+        let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
+        self.look(ReadCall { call, job, done }, false, Haste::Queue);
     }
 
     fn remember_home(&self, hash: [u8; 32], workspace: WorkspaceId) {
-        let mut homes = lock(&self.homes);
+        let mut homes = self.homes.write().unwrap_or_else(PoisonError::into_inner);
         if homes.len() >= HOMES_MAX {
             homes.clear();
         }
@@ -267,10 +270,25 @@ impl Dispatch {
     }
 }
 
+/// Waits for what a job, which `start` hands to the core, puts into the slot before it is done.
+fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, Done)) -> Result<T> {
+    let made = Arc::new(Mutex::new(None));
+    let (tell, told) = std::sync::mpsc::channel();
+    let done: Done = Box::new(move |outcome| {
+        // The caller waits below; it cannot have gone away.
+        let _ = tell.send(outcome.map(|_| ()));
+    });
+    start(Arc::clone(&made), done);
+    told.recv().map_err(Error::internal)??;
+    lock(&made).take().ok_or_else(|| Error::internal("the job made nothing"))
+}
+
 /// What every kind of task knows of its request.
 pub(super) struct Call {
     pub dispatch: Arc<Dispatch>,
     pub access: Access,
+    /// The workspace of the credential, once it is known.
+    pub home: Option<WorkspaceId>,
     pub needs: Needs,
     pub origin: Origin,
 }
@@ -282,49 +300,53 @@ pub(super) struct Entered {
     pub now: Time,
 }
 
-const ENTER: &str = "
-    select t.id, t.workspace_id, t.member_id, t.actor_id, t.grant_id, t.capabilities, t.expires_at,
-           t.revoked_at is not null, m.frozen_at is not null, m.deactivated_at is not null,
-           coalesce(h.lsn, 0)
-    from tokens t
-    join members m on m.id = t.member_id
-    left join heads h on h.workspace_id = t.workspace_id
-    where t.secret_hash = $1";
-
 impl Call {
+    /// A call of the service itself.
+    fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
+        Self {
+            dispatch: Arc::clone(dispatch),
+            access: Access::Instance(workspace),
+            home: Some(workspace),
+            needs: Needs::Nothing,
+            origin: Origin::system(surface),
+        }
+    }
+
     /// Authenticates and checks the capability inside a read transaction.
-    pub fn enter(&self, conn: &Conn) -> Result<Entered> {
+    pub fn enter(&mut self, reader: &Reader<Notes>) -> Result<Entered> {
         let now = self.dispatch.clock.now();
         let (caller, lsn) = match &self.access {
             Access::Token(hash) => {
-                let mut rows = conn.query(ENTER, &[hash])?;
-                let row = rows.first_mut().ok_or_else(|| unauthenticated("the token is not known"))?;
-                (Caller::from_row(row)?, Some(row.take()?))
+                let (caller, lsn) = bearer(reader, hash, self.home)?;
+                if self.home.is_none() {
+                    self.dispatch.remember_home(*hash, caller.workspace_id);
+                    self.home = Some(caller.workspace_id);
+                }
+                (caller, lsn)
             }
-            access => (stranger(access, self.needs)?, None),
+            access => {
+                let caller = stranger(access, self.needs)?;
+                let lsn = check_notes(reader, caller.workspace_id)?;
+                (caller, lsn)
+            }
         };
         caller.check_live(now)?;
-        if let Access::Token(hash) = &self.access {
-            self.dispatch.remember_home(*hash, caller.workspace_id);
-        }
         caller.check_capability(self.needs)?;
+        let lsn = caller.is_member().then_some(lsn);
         Ok(Entered { caller, lsn, now })
     }
 
     /// Authenticates and checks the capability inside a writer's transaction, from its memory if that holds.
-    fn enter_writer(&self, conn: &Conn, batch: &RefCell<Batch>, home: Option<WorkspaceId>) -> Result<Caller> {
+    fn enter_writer(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<Caller> {
         let caller = match &self.access {
             Access::Token(hash) => {
-                let home = home.ok_or_else(|| unauthenticated("the token is not known"))?;
+                let home = self.home.ok_or_else(|| unauthenticated("the token is not known"))?;
                 batch.borrow_mut().head(conn, home)?;
                 let known = batch.borrow().memo.get::<Caller>(home, hash);
                 match known {
                     Some(caller) => caller,
                     None => {
-                        let mut rows = conn.query(Caller::BY_SECRET, &[hash])?;
-                        let row =
-                            rows.first_mut().ok_or_else(|| unauthenticated("the token is not known"))?;
-                        let caller = Caller::from_row(row)?;
+                        let caller = Caller::by_secret(conn, hash)?;
                         batch.borrow_mut().memo.put(home, hash, caller.clone());
                         caller
                     }
@@ -345,6 +367,35 @@ impl Call {
     }
 }
 
+/// Whose token it is, from the reader's memory if that holds, and how far the log of its workspace reaches.
+fn bearer(reader: &Reader<Notes>, hash: &[u8; 32], home: Option<WorkspaceId>) -> Result<(Caller, i64)> {
+    if let Some(home) = home {
+        let lsn = check_notes(reader, home)?;
+        let known = reader.notes.borrow().memo.get::<Caller>(home, hash);
+        if let Some(caller) = known {
+            return Ok((caller, lsn));
+        }
+    }
+    let caller = Caller::by_secret(&reader.conn, hash)?;
+    let lsn = check_notes(reader, caller.workspace_id)?;
+    reader.notes.borrow_mut().memo.put(caller.workspace_id, hash, caller.clone());
+    Ok((caller, lsn))
+}
+
+/// Drops what the reader remembers of a workspace if that has changed since, and answers how far its log reaches.
+fn check_notes(reader: &Reader<Notes>, workspace: WorkspaceId) -> Result<i64> {
+    let known = reader.notes.borrow().reached(workspace);
+    if let Some(lsn) = known {
+        return Ok(lsn);
+    }
+    let mut rows = reader.conn.query(HEAD, &[&workspace])?;
+    let (lsn, epoch) = rows.first_mut().map_or(Ok((0, 0)), FromRow::from_row)?;
+    reader.notes.borrow_mut().check(workspace, lsn, epoch);
+    Ok(lsn)
+}
+
+const HEAD: &str = "select lsn, epoch from heads where workspace_id = $1";
+
 /// A caller without a token.
 fn stranger(access: &Access, needs: Needs) -> Result<Caller> {
     match access {
@@ -361,14 +412,14 @@ pub(super) struct ReadCall {
     pub done: Done,
 }
 
-impl ReadTask for ReadCall {
-    fn run(mut self: Box<Self>, conn: Result<&Conn>) {
-        let entered = conn.and_then(|conn| self.call.enter(conn).map(|entered| (conn, entered)));
-        let (conn, entered) = match entered {
+impl ReadTask<Notes> for ReadCall {
+    fn run(mut self: Box<Self>, reader: Result<&Reader<Notes>>) {
+        let entered = reader.and_then(|reader| self.call.enter(reader).map(|entered| (reader, entered)));
+        let (reader, entered) = match entered {
             Ok(found) => found,
             Err(error) => return (self.done)(Err(error)),
         };
-        let cx = Read::new(conn, &entered.caller, entered.now, &self.call.dispatch.ambient);
+        let cx = Read::new(reader, &entered.caller, entered.now, &self.call.dispatch.ambient);
         let outcome = match (self.job)(&cx) {
             Ok(answer) => Ok(Reply { status: 200, lsn: entered.lsn, answer }),
             Err(error) => Err(error.seen_at(entered.lsn)),
@@ -382,11 +433,10 @@ struct FindHome {
     task: WriteCall,
 }
 
-impl ReadTask for FindHome {
-    fn run(mut self: Box<Self>, conn: Result<&Conn>) {
-        match conn.and_then(|conn| self.task.call.enter(conn)) {
-            Ok(entered) => {
-                self.task.home = Some(entered.caller.workspace_id);
+impl ReadTask<Notes> for FindHome {
+    fn run(mut self: Box<Self>, reader: Result<&Reader<Notes>>) {
+        match reader.and_then(|reader| self.task.call.enter(reader)) {
+            Ok(_) => {
                 let dispatch = Arc::clone(&self.task.call.dispatch);
                 // Never inline: this runs inside a reader.
                 dispatch.enqueue(self.task, Haste::Queue);
@@ -399,7 +449,6 @@ impl ReadTask for FindHome {
 /// A change on its way through a writer.
 struct WriteCall {
     call: Call,
-    home: Option<WorkspaceId>,
     name: &'static str,
     status: u16,
     job: WriteJob,
@@ -417,13 +466,13 @@ struct Output {
 
 impl WriteTask<Batch> for WriteCall {
     fn workspace(&self) -> Option<WorkspaceId> {
-        self.home
+        self.call.home
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         self.output = None;
         let dispatch = Arc::clone(&self.call.dispatch);
-        let caller = self.call.enter_writer(conn, batch, self.home)?;
+        let caller = self.call.enter_writer(conn, batch)?;
         let now = batch.borrow_mut().now(conn, caller.workspace_id)?;
         caller.check_live(now)?;
         let reached = |batch: &RefCell<Batch>, caller: &Caller| -> Result<Option<i64>> {

@@ -2,7 +2,9 @@
 //! fields are strict; both meet in one flat object in which no name stands twice and none is unknown. One
 //! concrete decoder serves all rows, which keeps the cost of a row small.
 
-use serde::de::value::StringDeserializer;
+use std::borrow::Cow;
+
+use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
@@ -38,24 +40,30 @@ impl serde::de::Error for Refusal {
 }
 
 /// One field's value, from wherever it came.
-enum Node {
+enum Node<'r> {
     Json(Value),
-    Text(Vec<String>),
+    Text(Texts<'r>),
 }
+
+/// The texts of one field, which repeats for a list.
+type Texts<'r> = Vec<&'r str>;
+
+/// A field's name and value.
+type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
 /// All fields of a request: text first, then the body's.
-struct Fields {
-    entries: std::vec::IntoIter<(String, Node)>,
-    value: Option<(String, Node)>,
+struct Fields<'r> {
+    entries: std::vec::IntoIter<Entry<'r>>,
+    value: Option<Entry<'r>>,
 }
 
-impl Fields {
-    fn of(request: &Request) -> Result<Self> {
-        let mut entries: Vec<(String, Node)> = Vec::with_capacity(request.text.len() + 4);
+impl<'r> Fields<'r> {
+    fn of(request: &'r Request) -> Result<Self> {
+        let mut entries: Vec<Entry<'r>> = Vec::with_capacity(request.text.len());
         for (name, text) in &request.text {
             match entries.iter_mut().find(|(known, _)| known == name) {
-                Some((_, Node::Text(texts))) => texts.push(text.clone()),
-                _ => entries.push((name.clone(), Node::Text(vec![text.clone()]))),
+                Some((_, Node::Text(texts))) => texts.push(text),
+                _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
             }
         }
         let given = entries.len();
@@ -65,13 +73,13 @@ impl Fields {
                     "the field `{name}` stands in the address and in the body"
                 )));
             }
-            entries.push((name, Node::Json(value)));
+            entries.push((Cow::Owned(name), Node::Json(value)));
         }
         Ok(Self { entries: entries.into_iter(), value: None })
     }
 
     fn refuse_unknown(&self, fields: &'static [&'static str]) -> Result<(), Refusal> {
-        let stranger = self.entries.as_slice().iter().find(|(name, _)| !fields.contains(&name.as_str()));
+        let stranger = self.entries.as_slice().iter().find(|(name, _)| !fields.contains(&name.as_ref()));
         let Some((name, _)) = stranger else { return Ok(()) };
         Err(Refusal(match nearest(name, fields) {
             Some(near) => format!("unknown field `{name}`, did you mean `{near}`?"),
@@ -129,7 +137,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-impl<'de> Deserializer<'de> for Fields {
+impl<'de> Deserializer<'de> for Fields<'_> {
     type Error = Refusal;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
@@ -152,12 +160,12 @@ impl<'de> Deserializer<'de> for Fields {
     }
 }
 
-impl<'de> MapAccess<'de> for Fields {
+impl<'de> MapAccess<'de> for Fields<'_> {
     type Error = Refusal;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refusal> {
         let Some((name, node)) = self.entries.next() else { return Ok(None) };
-        let key = seed.deserialize(StringDeserializer::new(name.clone()))?;
+        let key = seed.deserialize(StrDeserializer::new(&name))?;
         self.value = Some((name, node));
         Ok(Some(key))
     }
@@ -176,10 +184,10 @@ impl<'de> MapAccess<'de> for Fields {
 
 /// A text field, which is parsed by the type that is wanted. Numbers are read as 64-bit and their width is left
 /// to the type.
-struct TextValue(Vec<String>);
+struct TextValue<'r>(Texts<'r>);
 
-impl TextValue {
-    fn single(self) -> Result<String, Refusal> {
+impl<'r> TextValue<'r> {
+    fn single(self) -> Result<&'r str, Refusal> {
         let mut texts = self.0.into_iter();
         match (texts.next(), texts.next()) {
             (Some(text), None) => Ok(text),
@@ -201,11 +209,11 @@ macro_rules! parse_numbers {
     )*};
 }
 
-impl<'de> Deserializer<'de> for TextValue {
+impl<'de> Deserializer<'de> for TextValue<'_> {
     type Error = Refusal;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        visitor.visit_string(self.single()?)
+        visitor.visit_str(self.single()?)
     }
 
     parse_numbers! {
@@ -254,9 +262,9 @@ impl<'de> Deserializer<'de> for TextValue {
 }
 
 /// A repeated text field, as a list.
-struct TextItems(std::vec::IntoIter<String>);
+struct TextItems<'r>(std::vec::IntoIter<&'r str>);
 
-impl<'de> SeqAccess<'de> for TextItems {
+impl<'de> SeqAccess<'de> for TextItems<'_> {
     type Error = Refusal;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Refusal> {

@@ -1,6 +1,8 @@
 //! A request as a shell hands it over: text fields from path and query, a JSON body, and what the audit row and
 //! the rate limit need to know about the way it came. Shells frame bytes; everything else is decided in here.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use secrecy::SecretString;
 
@@ -19,8 +21,8 @@ pub struct Request {
     pub surface: Surface,
     /// The path as it was asked for, for the audit row.
     pub path: String,
-    /// What the caller is known by before it is authenticated: its address, for the rate limit.
-    pub peer: Option<String>,
+    /// The address it came from: what the rate limit knows a caller by before it is authenticated.
+    pub peer: Option<IpAddr>,
     /// Whether it belongs to a connection that was counted when it began, so that no rate limit counts it again.
     pub follow_up: bool,
 }

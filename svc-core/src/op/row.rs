@@ -100,9 +100,14 @@ pub(crate) trait Encode {
     fn encode(&self) -> Result<Vec<u8>>;
 }
 
+/// Room for an answer of the usual size.
+const ANSWER_BYTES: usize = 1024;
+
 impl<T: Serialize> Encode for T {
     fn encode(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(Error::internal)
+        let mut body = Vec::with_capacity(ANSWER_BYTES);
+        serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
+        Ok(body)
     }
 }
 

@@ -12,8 +12,8 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::WAITS_MAX;
 use crate::log::bus::{Signal, Wake, Wakes};
-use crate::store::Conn;
-use crate::store::executor::ReadTask;
+use crate::log::memo::Notes;
+use crate::store::executor::{ReadTask, Reader};
 
 /// One wait.
 pub(super) struct Parked {
@@ -119,17 +119,17 @@ struct Look {
     work: (Call, WaitJob, Done),
 }
 
-impl ReadTask for Look {
-    fn run(self: Box<Self>, conn: Result<&Conn>) {
-        let Self { parked, work: (call, mut job, done) } = *self;
+impl ReadTask<Notes> for Look {
+    fn run(self: Box<Self>, reader: Result<&Reader<Notes>>) {
+        let Self { parked, work: (mut call, mut job, done) } = *self;
         let last = {
             let mut state = parked.lock();
             state.dirty = false;
             state.over
         };
-        let entered = match conn.and_then(|conn| call.enter(conn).map(|entered| (conn, entered))) {
-            Ok((conn, entered)) => {
-                let cx = Read::new(conn, &entered.caller, entered.now, &call.dispatch.ambient);
+        let entered = match reader.and_then(|reader| call.enter(reader).map(|entered| (reader, entered))) {
+            Ok((reader, entered)) => {
+                let cx = Read::new(reader, &entered.caller, entered.now, &call.dispatch.ambient);
                 match job(&cx) {
                     Ok(found) => Ok((found, entered)),
                     Err(error) => Err(error.seen_at(entered.lsn)),

@@ -1,6 +1,7 @@
 //! The executor: core threads own the connections and callers hand tasks over. A writer lane gathers what is
 //! waiting into one transaction, so that many callers share one flush to disk; a failing task is undone alone.
-//! Readers share a queue; long reads have their own. Full queues refuse instead of growing.
+//! Readers share a queue; long reads have their own; quick looks that come at the same moment can share one
+//! transaction on a caller's thread. Full queues refuse instead of growing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -19,6 +20,8 @@ use crate::limits::{BATCH_MAX, QUEUE_MAX};
 
 /// What a writer keeps beside its connection: the state that the tasks of a batch share.
 pub(crate) trait Ledger: Send + 'static {
+    /// What a reader keeps beside its connection.
+    type Notes: Notes;
     /// A transaction has begun; `workspaces` are those its tasks have named.
     fn begin(&mut self, conn: &Conn, workspaces: &BTreeSet<WorkspaceId>, others_wrote: bool) -> Result<()>;
     /// A task begins.
@@ -45,10 +48,22 @@ pub(crate) trait WriteTask<L>: Send {
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
+/// What a reader remembers from one look to the next.
+pub(crate) trait Notes: Default + Send + 'static {
+    /// A read transaction has begun.
+    fn begin(&mut self);
+}
+
+/// A connection that only reads, and what its looks remember from one to the next.
+pub(crate) struct Reader<N> {
+    pub conn: Conn,
+    pub notes: std::cell::RefCell<N>,
+}
+
 /// A look. It answers by itself.
-pub(crate) trait ReadTask: Send {
+pub(crate) trait ReadTask<N>: Send {
     /// Does the work inside a read transaction, or learns why there is none.
-    fn run(self: Box<Self>, conn: Result<&Conn>);
+    fn run(self: Box<Self>, reader: Result<&Reader<N>>);
 }
 
 type Tasks<L> = Vec<Box<dyn WriteTask<L>>>;
@@ -59,8 +74,10 @@ pub(crate) type Open = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
 /// All core threads of a service.
 pub(crate) struct Executor<L: Ledger> {
     lanes: Vec<Arc<Lane<L>>>,
-    reads: Arc<ReadPool>,
-    long_reads: Arc<ReadPool>,
+    reads: Arc<ReadPool<L::Notes>>,
+    long_reads: Arc<ReadPool<L::Notes>>,
+    /// Looks that wait to be run together.
+    gathered: Mutex<Vec<Box<dyn ReadTask<L::Notes>>>>,
     local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -78,12 +95,12 @@ struct Writer<L> {
     sharing: u32,
 }
 
-struct ReadPool {
-    queue: Mutex<Option<Sender<Box<dyn ReadTask>>>>,
-    waiting: Receiver<Box<dyn ReadTask>>,
-    conns: Vec<Mutex<Conn>>,
-    /// Connections for looks on the callers' own threads, so that these and the pool's stay out of each other's way.
-    spare: Vec<Mutex<Conn>>,
+struct ReadPool<N> {
+    queue: Mutex<Option<Sender<Box<dyn ReadTask<N>>>>>,
+    waiting: Receiver<Box<dyn ReadTask<N>>>,
+    readers: Vec<Mutex<Reader<N>>>,
+    /// Readers for looks on the callers' own threads, so that these and the pool's stay out of each other's way.
+    spare: Vec<Mutex<Reader<N>>>,
 }
 
 /// How long a writer stands back after a commit while another process writes to the same file; longer than the
@@ -108,8 +125,8 @@ impl<L: Ledger> Executor<L> {
         let spare = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(SPARE_MAX);
         let reads = ReadPool::start("svc-reader", readers, spare, open_reader, &mut threads)?;
         let long_reads = ReadPool::start("svc-long-reader", 1, 0, open_reader, &mut threads)?;
-        let local = reads.conns.iter().all(|conn| lock(conn).engine() == Engine::Sqlite);
-        Ok(Self { lanes, reads, long_reads, local, threads: Mutex::new(threads) })
+        let local = reads.readers.iter().all(|reader| lock(reader).conn.engine() == Engine::Sqlite);
+        Ok(Self { lanes, reads, long_reads, gathered: Mutex::default(), local, threads: Mutex::new(threads) })
     }
 
     /// Queues a change.
@@ -136,16 +153,33 @@ impl<L: Ledger> Executor<L> {
     }
 
     /// Queues a look.
-    pub fn read(&self, task: Box<dyn ReadTask>, long: bool) {
+    pub fn read(&self, task: Box<dyn ReadTask<L::Notes>>, long: bool) {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
     }
 
     /// Looks on the calling thread if a reader is idle, or queues the look.
-    pub fn read_inline(&self, task: Box<dyn ReadTask>, long: bool) {
+    pub fn read_inline(&self, task: Box<dyn ReadTask<L::Notes>>, long: bool) {
         let pool = if long { &self.long_reads } else { &self.reads };
-        match pool.spare.iter().find_map(|conn| conn.try_lock().ok()) {
-            Some(conn) => look(&conn, task),
+        match pool.spare.iter().find_map(|reader| reader.try_lock().ok()) {
+            Some(reader) => look(&reader, [task]),
             None => pool.submit(task),
+        }
+    }
+
+    /// Puts a look beside those that will share one transaction. True if nobody sees to them yet: the caller must,
+    /// by [`Executor::run_gathered`], once others had the chance to put theirs in.
+    pub fn gather(&self, task: Box<dyn ReadTask<L::Notes>>) -> bool {
+        let mut gathered = lock(&self.gathered);
+        gathered.push(task);
+        gathered.len() == 1
+    }
+
+    /// Runs what was gathered on the calling thread if a reader is idle, or queues it.
+    pub fn run_gathered(&self) {
+        let tasks = std::mem::take(&mut *lock(&self.gathered));
+        match self.reads.spare.iter().find_map(|reader| reader.try_lock().ok()) {
+            Some(reader) => look(&reader, tasks),
+            None => tasks.into_iter().for_each(|task| self.reads.submit(task)),
         }
     }
 
@@ -153,8 +187,8 @@ impl<L: Ledger> Executor<L> {
     pub fn statement_counts(&self) -> StatementCounts {
         let mut total = StatementCounts::default();
         let writers = self.lanes.iter().map(|lane| lock(&lane.writer).conn.statement_counts());
-        let readers =
-            self.reads.conns.iter().chain(&self.reads.spare).map(|conn| lock(conn).statement_counts());
+        let readers = self.reads.readers.iter().chain(&self.reads.spare);
+        let readers = readers.map(|reader| lock(reader).conn.statement_counts());
         for counts in writers.chain(readers) {
             total.prepared += counts.prepared;
             total.re_prepared += counts.re_prepared;
@@ -335,14 +369,28 @@ impl<L: Ledger> Writer<L> {
 }
 
 fn fail_all<L>(tasks: &mut Tasks<L>, error: Error) {
-    let (code, detail) = (error.code(), error.detail().to_owned());
-    let mut first = Some(error);
-    for task in tasks.drain(..) {
-        task.finish(Err(first.take().unwrap_or_else(|| Error::new(code, detail.clone()))));
+    let mut errors = Repeated::new(error);
+    tasks.drain(..).for_each(|task| task.finish(Err(errors.again())));
+}
+
+/// One failure for several tasks: the first gets its cause too.
+struct Repeated {
+    code: Code,
+    detail: String,
+    first: Option<Error>,
+}
+
+impl Repeated {
+    fn new(error: Error) -> Self {
+        Self { code: error.code(), detail: error.detail().to_owned(), first: Some(error) }
+    }
+
+    fn again(&mut self) -> Error {
+        self.first.take().unwrap_or_else(|| Error::new(self.code, self.detail.clone()))
     }
 }
 
-impl ReadPool {
+impl<N: Notes> ReadPool<N> {
     fn start(
         name: &str,
         size: usize,
@@ -351,11 +399,12 @@ impl ReadPool {
         threads: &mut Vec<JoinHandle<()>>,
     ) -> Result<Arc<Self>> {
         let (queue, waiting) = bounded(QUEUE_MAX);
-        let connect = |count: usize| (0..count).map(|_| open().map(Mutex::new)).collect::<Result<_>>();
+        let reader = || Ok(Mutex::new(Reader { conn: open()?, notes: std::cell::RefCell::default() }));
+        let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
         let pool = Arc::new(Self {
             queue: Mutex::new(Some(queue)),
             waiting,
-            conns: connect(size)?,
+            readers: connect(size)?,
             spare: connect(spare)?,
         });
         for number in 0..size {
@@ -365,7 +414,7 @@ impl ReadPool {
         Ok(pool)
     }
 
-    fn submit(&self, task: Box<dyn ReadTask>) {
+    fn submit(&self, task: Box<dyn ReadTask<N>>) {
         let refused = match lock(&self.queue).as_ref() {
             Some(queue) => match queue.try_send(task) {
                 Ok(()) => return,
@@ -377,21 +426,24 @@ impl ReadPool {
     }
 
     fn serve(&self, number: usize) {
-        let Some(conn) = self.conns.get(number) else { return };
+        let Some(reader) = self.readers.get(number) else { return };
         while let Ok(task) = self.waiting.recv() {
-            look(&lock(conn), task);
+            look(&lock(reader), [task]);
         }
     }
 }
 
-/// Runs one look in its own read transaction.
-fn look(conn: &Conn, task: Box<dyn ReadTask>) {
-    let begun = conn.begin_read();
-    let ran = catch_unwind(AssertUnwindSafe(|| task.run(begun.map(|()| conn))));
-    if ran.is_err() {
-        tracing::error!("a reading task panicked");
+/// Runs looks in one read transaction.
+fn look<N: Notes>(reader: &Reader<N>, tasks: impl IntoIterator<Item = Box<dyn ReadTask<N>>>) {
+    let mut failure = reader.conn.begin_read().err().map(Repeated::new);
+    reader.notes.borrow_mut().begin();
+    for task in tasks {
+        let begun = failure.as_mut().map_or(Ok(reader), |errors| Err(errors.again()));
+        if catch_unwind(AssertUnwindSafe(|| task.run(begun))).is_err() {
+            tracing::error!("a reading task panicked");
+        }
     }
-    if let Err(error) = conn.end_read() {
+    if let Err(error) = reader.conn.end_read() {
         tracing::warn!(%error, cause = ?error.cause(), "a read transaction did not end");
     }
 }
@@ -411,7 +463,12 @@ mod tests {
         batch: i64,
     }
 
+    impl Notes for () {
+        fn begin(&mut self) {}
+    }
+
     impl Ledger for Tally {
+        type Notes = ();
         fn begin(&mut self, _: &Conn, _: &BTreeSet<WorkspaceId>, _: bool) -> Result<()> {
             self.batch = 0;
             Ok(())
@@ -455,10 +512,10 @@ mod tests {
 
     struct Count(mpsc::Sender<Vec<i64>>);
 
-    impl ReadTask for Count {
-        fn run(self: Box<Self>, conn: Result<&Conn>) {
-            let mut rows =
-                conn.unwrap().query("select (select count(*) from row), flushed from tally", &[]).unwrap();
+    impl ReadTask<()> for Count {
+        fn run(self: Box<Self>, reader: Result<&Reader<()>>) {
+            let conn = &reader.unwrap().conn;
+            let mut rows = conn.query("select (select count(*) from row), flushed from tally", &[]).unwrap();
             self.0.send(vec![rows[0].take().unwrap(), rows[0].take().unwrap()]).unwrap();
         }
     }
@@ -483,8 +540,14 @@ mod tests {
         assert_eq!(outcomes.len(), 301, "every task is answered once");
         assert!(outcomes.iter().all(|(number, fine)| *fine != matches!(number % 50, 7 | 9)));
         let (tell, told) = mpsc::channel();
-        executor.read(Box::new(Count(tell)), false);
+        executor.read(Box::new(Count(tell.clone())), false);
         assert_eq!(told.recv().unwrap(), [289, 289]);
+        let first: Vec<bool> = (0..3).map(|_| executor.gather(Box::new(Count(tell.clone())))).collect();
+        assert_eq!(first, [true, false, false], "one of them sees to all");
+        assert!(told.try_recv().is_err(), "they wait");
+        executor.run_gathered();
+        drop(tell);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [[289, 289], [289, 289], [289, 289]]);
         executor.close();
         let (tell, told) = mpsc::channel();
         executor.write(Box::new(Numbered(1, tell)));

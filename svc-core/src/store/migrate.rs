@@ -26,6 +26,7 @@ macro_rules! migrations {
 
 migrations! {
     1 "0001_spine",
+    2 "0002_one_tree",
 }
 
 /// Brings the schema up to date, or refuses a database that another version or hand has changed.
@@ -92,6 +93,9 @@ fn applied(conn: &Conn) -> Result<Vec<(i64, String, String)>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::row::FromRow;
     use super::super::sqlite::{Role, SqliteConn};
     use super::*;
 
@@ -107,26 +111,54 @@ mod tests {
     }
 
     #[test]
-    fn both_engines_create_the_same_tables_and_columns() {
-        let shape = |text: &str| -> Vec<String> {
-            let words = text.lines().map(str::trim).filter(|line| !line.starts_with("--"));
-            words
-                .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
-                .filter(|word| word != ")")
-                .collect()
-        };
-        for migration in MIGRATIONS {
-            // What an engine is told beside them, such as storage settings, is its own.
-            let closing = |shape: Vec<String>| {
-                let own = |word: &String| word.starts_with(')') || word == "alter";
-                shape.into_iter().filter(|word| !own(word)).collect::<Vec<_>>()
-            };
-            assert_eq!(
-                closing(shape(migration.sqlite)),
-                closing(shape(migration.postgres)),
-                "{}",
-                migration.name
-            );
+    fn rows_survive_being_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap());
+        conn.batch(MIGRATIONS[0].sqlite).unwrap();
+        conn.batch(
+            "insert into heads values (x'01', 7, x'02', 3, 4, 5); insert into message_keys values (x'06', x'08')",
+        )
+        .unwrap();
+        MIGRATIONS.iter().skip(1).for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let mut rows = conn
+            .query(
+                "select h.lsn, h.epoch, k.wrapped from heads h, message_keys k where k.message_id = x'06'",
+                &[],
+            )
+            .unwrap();
+        let row: (i64, i64, Vec<u8>) = FromRow::from_row(&mut rows[0]).unwrap();
+        assert_eq!(row, (7, 5, vec![8]));
+    }
+
+    /// The first words of a statement's lines by table or index, as all migrations leave them.
+    fn shape(text: fn(&Migration) -> &'static str) -> BTreeMap<String, Vec<String>> {
+        let mut shape: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut open = String::new();
+        for line in MIGRATIONS.iter().flat_map(|migration| text(migration).lines()) {
+            let words: Vec<&str> = line.trim().trim_end_matches(';').split_whitespace().collect();
+            match words.as_slice() {
+                ["create", "table" | "index", name, ..] | ["create", "unique", "index", name, ..] => {
+                    open = (*name).to_owned();
+                    shape.insert(open.clone(), Vec::new());
+                }
+                ["drop", "table", name] => drop(shape.remove(*name)),
+                ["alter", "table", name, "rename", "to", new] => {
+                    let columns = shape.remove(*name).unwrap();
+                    shape.insert((*new).to_owned(), columns);
+                }
+                [word, ..] if line.starts_with(' ') => {
+                    shape.get_mut(&open).unwrap().push((*word).to_owned());
+                }
+                _ => {}
+            }
         }
+        shape
+    }
+
+    #[test]
+    fn both_engines_end_with_the_same_tables_and_columns() {
+        let sqlite = shape(|migration| migration.sqlite);
+        assert!(sqlite["heads"].contains(&"epoch".to_owned()), "{sqlite:?}");
+        assert_eq!(sqlite, shape(|migration| migration.postgres));
     }
 }

@@ -76,7 +76,7 @@ impl SqliteConn {
             }
             Role::Reader | Role::Auditor => {
                 "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;
-                 pragma cache_size = -32768;"
+                 pragma cache_size = -65536;"
             }
         })
         .map_err(failed)?;

@@ -11,11 +11,12 @@ mod words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use uuid::Uuid;
 
-use super::places::visible_place;
+use super::places::{visible_channel, visible_place};
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, WorkspaceRead};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::{EventKind, Place};
 use crate::log::seal::{MessageKey, Sealer};
@@ -187,11 +188,17 @@ struct Stored {
     wrapped: Option<Vec<u8>>,
 }
 
-/// The message, if the caller may see its channel: one statement, because this is what agents ask most.
+/// The message, if the caller may see its channel. Who asks again is known to see it, so that what agents ask most
+/// comes down to one statement.
 fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
-    let caller = cx.caller();
-    let found = cx.one(VISIBLE, &[&id, &caller.workspace_id, &caller.is_member(), &caller.member_id])?;
-    found.ok_or_else(|| Error::not_found("message"))
+    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let stored = found.ok_or_else(|| Error::not_found("message"))?;
+    let hidden = |error: Error| match error.code() {
+        Code::NotFound => Error::not_found("message"),
+        _ => error,
+    };
+    visible_channel(cx, stored.channel_id).map_err(hidden)?;
+    Ok(stored)
 }
 
 macro_rules! select_messages {
@@ -205,12 +212,7 @@ macro_rules! select_messages {
     };
 }
 
-const VISIBLE: &str = select_messages!(
-    "join channels c on c.id = m.channel_id
-     where m.id = $1 and m.workspace_id = $2
-       and (not c.private or not $3
-            or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $4))"
-);
+const BY_ID: &str = select_messages!("where m.id = $1 and m.workspace_id = $2");
 
 const LIST: &str = select_messages!("where m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
 
@@ -262,9 +264,23 @@ impl Stored {
     }
 }
 
+/// Length of a message's address.
+const URI_BYTES: usize = 180;
+
 /// A message's address. The authority is always the workspace's id, never its handle.
 fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId, message: MessageId) -> String {
-    format!("svc://{workspace}/channels/{channel}/threads/{thread}/messages/{message}")
+    let mut uri = String::with_capacity(URI_BYTES);
+    let parts = [
+        ("svc://", workspace.uuid()),
+        ("/channels/", channel.uuid()),
+        ("/threads/", thread.uuid()),
+        ("/messages/", message.uuid()),
+    ];
+    for (before, id) in parts {
+        uri.push_str(before);
+        uri.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+    }
+    uri
 }
 
 /// A live message that has lost what it needs: somebody else wrote to the database.
