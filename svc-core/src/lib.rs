@@ -93,6 +93,6 @@ pub use log::bus::Wakes;
 pub use log::event::{Attribution, Event, EventKind, Place, Recorded};
 pub use log::{chain, seal, verify};
 pub use rate::RateSettings;
-pub use service::{Database, Options, Service};
-pub use store::{Conn, Engine, FromRow, FromValue, Param, Row, StatementCounts, ToParam, Value};
+pub use service::{Options, Service};
+pub use store::{Conn, Database, Engine, FromRow, FromValue, Param, Row, StatementCounts, ToParam, Value};
 pub use table::operation_table;

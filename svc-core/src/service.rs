@@ -2,14 +2,12 @@
 //! puts together is decided elsewhere.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 use crate::config::Config;
-use crate::data_dir::DataDir;
 use crate::entropy::Entropy;
 use crate::error::{Error, Result};
 use crate::housekeeping::Housekeeper;
@@ -21,25 +19,9 @@ use crate::op::Haste;
 use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Settings, Table, Ticket};
 use crate::rate::{RateLimits, RateSettings};
 use crate::store::executor::{Executor, Open, lock};
-use crate::store::{Opener, StatementCounts, migrate};
+use crate::store::{Database, Opener, StatementCounts, migrate};
 use crate::table;
 use crate::time::Clock;
-
-/// Where the rows are.
-#[derive(Clone, Debug)]
-pub enum Database {
-    /// A SQLite file; created if it is missing.
-    Sqlite(PathBuf),
-    /// A PostgreSQL database, by its `postgres://` address.
-    Postgres(SecretString),
-}
-
-impl Database {
-    /// The database at `url`, or without one that of the folder `data_dir`.
-    pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
-        url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
-    }
-}
 
 /// How to open a service.
 pub struct Options {

@@ -35,8 +35,6 @@ const LOOKS_DOWN: &[(&str, &str, &str)] = &[
     ("store/migrate.rs", "log::chain", "one SHA-256 for the whole crate"),
     ("store/opener.rs", "log::bus", "Postgres notifications end at the bus"),
     ("store/postgres.rs", "log::bus", "Postgres notifications end at the bus"),
-    ("log/verify.rs", "service::Database", "the public name of where the rows are"),
-    ("store/opener.rs", "service::Database", "the public name of where the rows are"),
 ];
 
 /// Where SQL may stand in the core beside the store, the log and the features.

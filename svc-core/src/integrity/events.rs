@@ -18,7 +18,7 @@ use crate::log::replay::StoredEvent;
 use crate::log::verify::{self, ChainHead, ChainReport, ExpectedHead, Source};
 use crate::op::{Feature, Read, Waited, Waits, read, wait};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, ToParam};
+use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
 
 /// Characters of a kind's name.
@@ -255,8 +255,8 @@ struct ChainVerifyReport {
 }
 
 impl Source for Read<'_> {
-    fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
-        self.query(sql, params)
+    fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+        Read::visit(self, sql, params, each)
     }
 }
 

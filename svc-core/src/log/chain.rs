@@ -97,11 +97,10 @@ const PREFIX_BYTES: usize = 448;
 
 fn push_hash(out: &mut String, hash: &[u8; 32]) {
     out.push_str("sha256:");
-    for byte in hash {
-        let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-        out.push(digit(byte >> 4));
-        out.push(digit(byte & 0xF));
-    }
+    let mut digits = [0; 64];
+    // Neither can fail: the room is right, and hexadecimal digits are ASCII.
+    let _ = hex::encode_to_slice(hash, &mut digits);
+    out.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
 
 fn push_number(out: &mut String, number: i64) {

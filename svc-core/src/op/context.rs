@@ -16,7 +16,7 @@ use crate::log::event::{Event, Place, Recorded};
 use crate::log::memo::{Memo, MemoKey, Notes};
 use crate::log::seal::Sealer;
 use crate::store::executor::Reader;
-use crate::store::{Conn, Engine, FromRow, ToParam};
+use crate::store::{Conn, Engine, FromRow, ToParam, Visitor};
 use crate::time::Time;
 use crate::{Result, limits};
 
@@ -110,6 +110,11 @@ impl<'a> Read<'a> {
     /// Every row of a statement.
     pub fn query<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         self.conn.query(sql, params)?.iter_mut().map(T::from_row).collect()
+    }
+
+    /// Shows every row of a statement where it lies, until the visitor breaks off.
+    pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+        self.conn.visit(sql, params, each)
     }
 
     /// The only row of a statement, if there is one; two are a defect.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::postgres::PgConn;
-use super::row::Row;
+use super::row::{Row, Visitor};
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
 use crate::Result;
@@ -73,6 +73,15 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.query(sql, &params),
             Self::Postgres(conn) => conn.query(sql, &params),
+        }
+    }
+
+    /// Shows every row of a statement where it lies, until the visitor breaks off.
+    pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+        let params = bound(params);
+        match self {
+            Self::Sqlite(conn) => conn.visit(sql, &params, each),
+            Self::Postgres(conn) => conn.visit(sql, &params, each),
         }
     }
 

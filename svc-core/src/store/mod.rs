@@ -12,6 +12,8 @@ mod value;
 
 pub(crate) use conn::BulkInsert;
 pub use conn::{Conn, Engine, StatementCounts};
+pub use opener::Database;
 pub(crate) use opener::Opener;
+pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use value::{FromValue, Param, ToParam, Value};

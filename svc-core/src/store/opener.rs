@@ -4,12 +4,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use secrecy::SecretString;
+
 use super::conn::Conn;
 use super::postgres::{PgConn, listen, parse_url, read_only};
 use super::sqlite::{Role, SqliteConn};
+use crate::data_dir::DataDir;
 use crate::error::{Code, Error, Result};
 use crate::log::bus::Bus;
-use crate::service::Database;
+
+/// Where the rows are.
+#[derive(Clone, Debug)]
+pub enum Database {
+    /// A SQLite file; created if it is missing.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database, by its `postgres://` address.
+    Postgres(SecretString),
+}
+
+impl Database {
+    /// The database at `url`, or without one that of the folder `data_dir`.
+    pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
+        url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
+    }
+}
 
 /// Knows where the database is.
 #[derive(Clone)]

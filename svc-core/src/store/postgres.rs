@@ -21,7 +21,7 @@ use tokio_postgres::{AsyncMessage, Config, NoTls, Statement};
 use uuid::Uuid;
 
 use super::conn::check_rows;
-use super::row::Row;
+use super::row::{Columns, Row, Visitor};
 use super::value::{FromValue, Param, ToParam as _, Value};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -153,14 +153,26 @@ impl PgConn {
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.fetch(sql, params)?.iter().map(decode).collect()
+    }
+
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+        for row in &self.fetch(sql, params)? {
+            if each(row).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
         let client = self.client()?;
         let statement = self.prepare(&client, sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
-        let found = self.after_deferred(async {
+        self.after_deferred(async {
             client.query(&statement, &bound).await.map_err(|error| failed_in(error, sql))
-        })?;
-        found.iter().map(decode).collect()
+        })
     }
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
@@ -389,33 +401,34 @@ impl ToSql for Param<'_> {
 }
 
 fn decode(row: &tokio_postgres::Row) -> Result<Row> {
-    let mut values = Vec::with_capacity(row.len());
-    for (place, column) in row.columns().iter().enumerate() {
-        values.push(decode_column(row, place, column.type_()).map_err(Error::internal)?);
-    }
-    Ok(Row::new(values))
+    let values = (0..row.len()).map(|place| row.column(place).map(Value::of_column));
+    values.collect::<Result<_>>().map(Row::new)
 }
 
-fn decode_column(
-    row: &tokio_postgres::Row,
-    place: usize,
-    ty: &Type,
-) -> std::result::Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-    let found = match *ty {
-        Type::INT8 => row.try_get::<_, Option<i64>>(place)?.map(Value::Int),
-        Type::INT4 => row.try_get::<_, Option<i32>>(place)?.map(|number| Value::Int(number.into())),
-        Type::INT2 => row.try_get::<_, Option<i16>>(place)?.map(|number| Value::Int(number.into())),
-        Type::BOOL => row.try_get::<_, Option<bool>>(place)?.map(Value::Bool),
-        Type::TEXT | Type::VARCHAR | Type::NAME => row.try_get::<_, Option<String>>(place)?.map(Value::Text),
-        Type::BYTEA => row.try_get::<_, Option<&[u8]>>(place)?.map(|bytes| match bytes.try_into() {
-            Ok(hash) => Value::Hash(hash),
-            Err(_) => Value::Bytes(bytes.to_vec()),
-        }),
-        Type::UUID => row.try_get::<_, Option<Uuid>>(place)?.map(Value::Uuid),
-        Type::VOID => None,
-        ref other => return Err(format!("a column of type {other} cannot be read").into()),
-    };
-    Ok(found.unwrap_or(Value::Null))
+impl Columns for tokio_postgres::Row {
+    fn column(&self, place: usize) -> Result<Param<'_>> {
+        let ty = self.columns().get(place).map(tokio_postgres::Column::type_);
+        let found = match ty {
+            Some(&Type::INT8) => self.try_get::<_, Option<i64>>(place).map(|found| found.map(Param::Int)),
+            Some(&Type::INT4) => self
+                .try_get::<_, Option<i32>>(place)
+                .map(|found| found.map(|number| Param::Int(number.into()))),
+            Some(&Type::INT2) => self
+                .try_get::<_, Option<i16>>(place)
+                .map(|found| found.map(|number| Param::Int(number.into()))),
+            Some(&Type::BOOL) => self.try_get::<_, Option<bool>>(place).map(|found| found.map(Param::Bool)),
+            Some(&(Type::TEXT | Type::VARCHAR | Type::NAME)) => {
+                self.try_get::<_, Option<&str>>(place).map(|found| found.map(Param::Text))
+            }
+            Some(&Type::BYTEA) => {
+                self.try_get::<_, Option<&[u8]>>(place).map(|found| found.map(Param::Bytes))
+            }
+            Some(&Type::UUID) => self.try_get::<_, Option<Uuid>>(place).map(|found| found.map(Param::Uuid)),
+            Some(&Type::VOID) => Ok(None),
+            other => return Err(Error::internal(format!("a column of type {other:?} cannot be read"))),
+        };
+        found.map(|found| found.unwrap_or(Param::Null)).map_err(Error::internal)
+    }
 }
 
 fn failed(error: tokio_postgres::Error) -> Error {

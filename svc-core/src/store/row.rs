@@ -1,6 +1,11 @@
-//! A row that was read. Columns are taken from left to right, in the order of the statement's select list.
+//! A row that was read. Columns are taken from left to right, in the order of the statement's select list; who
+//! reads millions of rows looks at their columns where they lie.
 
-use super::value::{FromValue, Value};
+use std::ops::ControlFlow;
+
+use uuid::Uuid;
+
+use super::value::{FromValue, Param, Value};
 use crate::Result;
 use crate::error::Error;
 
@@ -22,6 +27,50 @@ impl Row {
         T::from_value(value)
     }
 }
+
+/// A row that is looked at where it lies: nothing is copied. Places are counted from 0. A column that holds
+/// something else than is asked for is nothing.
+pub(crate) trait Columns {
+    /// The column's value.
+    fn column(&self, place: usize) -> Result<Param<'_>>;
+
+    /// An integer.
+    fn int(&self, place: usize) -> Option<i64> {
+        match self.column(place) {
+            Ok(Param::Int(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A text.
+    fn text(&self, place: usize) -> Option<&str> {
+        match self.column(place) {
+            Ok(Param::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A hash.
+    fn hash(&self, place: usize) -> Option<[u8; 32]> {
+        match self.column(place) {
+            Ok(Param::Bytes(bytes)) => bytes.try_into().ok(),
+            _ => None,
+        }
+    }
+
+    /// An id, or null.
+    fn id(&self, place: usize) -> Option<Option<Uuid>> {
+        match self.column(place) {
+            Ok(Param::Null) => Some(None),
+            Ok(Param::Uuid(id)) => Some(Some(id)),
+            Ok(Param::Bytes(bytes)) => Uuid::from_slice(bytes).ok().map(Some),
+            _ => None,
+        }
+    }
+}
+
+/// Takes the rows of a statement one by one, and says whether to go on.
+pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Columns) -> ControlFlow<()>;
 
 /// What a whole row can be read into.
 pub trait FromRow: Sized {

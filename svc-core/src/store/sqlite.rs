@@ -7,16 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::config::DbConfig;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus};
-use uuid::Uuid;
-
 use super::conn::StatementCounts;
-use super::row::Row;
+use super::row::{Columns, Row, Visitor};
 use super::value::{Param, Value};
 use crate::error::{Code, Error, Result};
 use crate::limits::SQLITE_BUSY;
+use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus};
 
 /// More than the service has statements, so that none is compiled twice.
 const STATEMENTS_CACHED: usize = 1024;
@@ -90,18 +88,28 @@ impl SqliteConn {
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        self.run(sql, params, |statement| {
+        let read = self.run(sql, params, |statement| {
             let columns = statement.column_count();
             let mut rows = Vec::new();
             let mut found = statement.raw_query();
             while let Some(row) = found.next()? {
-                let mut values = Vec::with_capacity(columns);
-                for column in 0..columns {
-                    values.push(owned(row.get_ref(column)?));
-                }
-                rows.push(Row::new(values));
+                let values = (0..columns).map(|place| row.column(place).map(Value::of_column));
+                rows.push(values.collect::<Result<_>>().map(Row::new));
             }
             Ok(rows)
+        })?;
+        read.into_iter().collect()
+    }
+
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+        self.run(sql, params, |statement| {
+            let mut found = statement.raw_query();
+            while let Some(row) = found.next()? {
+                if each(row).is_break() {
+                    break;
+                }
+            }
+            Ok(())
         })
     }
 
@@ -247,18 +255,16 @@ fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
     })
 }
 
-fn owned(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Int(number),
-        // No column of the schema is a fraction.
-        ValueRef::Real(number) => Value::Text(number.to_string()),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => match (<[u8; 16]>::try_from(bytes), <[u8; 32]>::try_from(bytes)) {
-            (Ok(id), _) => Value::Uuid(Uuid::from_bytes(id)),
-            (_, Ok(hash)) => Value::Hash(hash),
-            _ => Value::Bytes(bytes.to_vec()),
-        },
+impl Columns for rusqlite::Row<'_> {
+    fn column(&self, place: usize) -> Result<Param<'_>> {
+        Ok(match self.get_ref(place).map_err(Error::internal)? {
+            ValueRef::Null => Param::Null,
+            ValueRef::Integer(number) => Param::Int(number),
+            ValueRef::Real(_) => return Err(Error::internal("a column holds a fraction, which none should")),
+            // SQLite takes a program's word for what is text.
+            ValueRef::Text(text) => std::str::from_utf8(text).map_or(Param::Bytes(text), Param::Text),
+            ValueRef::Blob(bytes) => Param::Bytes(bytes),
+        })
     }
 }
 

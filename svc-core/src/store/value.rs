@@ -55,6 +55,23 @@ pub enum Value {
 }
 
 impl Value {
+    /// A column's value, to keep. SQLite does not tell an id from other bytes, so 16 bytes count as one.
+    pub(crate) fn of_column(column: Param<'_>) -> Self {
+        match column {
+            // Lists are parameters only.
+            Param::Null | Param::Ints(_) | Param::Uuids(_) => Self::Null,
+            Param::Int(number) => Self::Int(number),
+            Param::Bool(truth) => Self::Bool(truth),
+            Param::Text(text) => Self::Text(text.to_owned()),
+            Param::Uuid(id) => Self::Uuid(id),
+            Param::Bytes(bytes) => match (<[u8; 16]>::try_from(bytes), <[u8; 32]>::try_from(bytes)) {
+                (Ok(id), _) => Self::Uuid(Uuid::from_bytes(id)),
+                (_, Ok(hash)) => Self::Hash(hash),
+                _ => Self::Bytes(bytes.to_vec()),
+            },
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

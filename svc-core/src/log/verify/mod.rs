@@ -1,29 +1,29 @@
 //! The verifier: says whether a workspace's log is whole, or names the first event that is not. It shares with
 //! the appending side only what a link and a hash are; everything else it works out anew from the stored
-//! columns and bytes. It parses no JSON and needs no key, and it holds one page of rows at a time. It protects
-//! what lies before a head that somebody remembers; without one, the newest events could be cut off together
-//! with the head row and nobody would know. The audit trail is not part of the chain.
+//! columns and bytes. It parses no JSON and needs no key, and it looks at rows where the database holds them. It
+//! protects what lies before a head that somebody remembers; without one, the newest events could be cut off
+//! together with the head row and nobody would know. The audit trail is not part of the chain.
 
+mod database;
+
+use std::ops::ControlFlow;
 use std::str::FromStr;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::chain::{Link, genesis, hash_text, parse_hash, sha256};
 use super::event::{Place, TYPE_BEGINS, TYPE_ENDS};
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
-use crate::service::Database;
-use crate::store::{Conn, FromRow, Opener, Row, ToParam};
+use crate::store::{Columns, Conn, ToParam, Visitor};
 use crate::time::Time;
 
-/// Rows that are held at once.
-const PAGE_ROWS: i64 = 128;
-/// Pages that are read ahead of the checking.
-const PAGES_AHEAD: usize = 2;
+pub use database::verify_database;
+
+/// Rows that one statement reads, so that it holds its snapshot for a short time only.
+const PAGE_ROWS: i64 = 1024;
 
 /// What is wrong with an event, or with the head of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -131,57 +131,73 @@ impl FromStr for ExpectedHead {
 
 /// Where the rows come from: a connection, or the transaction of a function.
 pub(crate) trait Source {
-    /// Every row of a statement that reads.
-    fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>>;
+    /// Shows every row of a statement that reads, until the visitor breaks off.
+    fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()>;
 }
 
 impl Source for Conn {
-    fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
-        self.query(sql, params)?.iter_mut().map(T::from_row).collect()
+    fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+        Conn::visit(self, sql, params, each)
     }
 }
 
-/// An event's row as it is stored. What cannot be read is kept as nothing, so that it can be named.
-struct EventRow {
+/// An event's row as it is stored. What cannot be read is nothing, so that it can be named.
+struct EventRow<'a> {
     lsn: Option<i64>,
-    columns: Option<Columns>,
+    fields: Option<Fields<'a>>,
 }
 
-struct Columns {
-    kind: String,
+struct Fields<'a> {
+    kind: &'a str,
     at: Time,
     place: Place,
     prev_hash: [u8; 32],
     content_hash: [u8; 32],
-    payload: String,
+    payload: &'a str,
 }
 
-impl FromRow for EventRow {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self { lsn: row.take().ok(), columns: Columns::from_row(row).ok() })
+const EVENTS: &str = "
+    select lsn, kind, at, channel_id, thread_id, member_id, prev_hash, content_hash, payload
+    from events where workspace_id = $1 and lsn > $2 and lsn <= $3 order by lsn limit $4";
+
+impl<'a> EventRow<'a> {
+    /// A row of [`EVENTS`].
+    fn of(row: &'a dyn Columns) -> Self {
+        Self { lsn: row.int(0), fields: Fields::of(row) }
     }
 }
 
-impl FromRow for Columns {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self {
-            kind: row.take()?,
-            at: row.take()?,
-            place: Place { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? },
-            prev_hash: row.take()?,
-            content_hash: row.take()?,
-            payload: row.take()?,
+impl<'a> Fields<'a> {
+    fn of(row: &'a dyn Columns) -> Option<Self> {
+        Some(Self {
+            kind: row.text(1)?,
+            at: Time::from_micros(row.int(2)?),
+            place: Place {
+                channel_id: row.id(3)?.map(Into::into),
+                thread_id: row.id(4)?.map(Into::into),
+                member_id: row.id(5)?.map(Into::into),
+            },
+            prev_hash: row.hash(6)?,
+            content_hash: row.hash(7)?,
+            payload: row.text(8)?,
         })
     }
 }
 
-/// A head row as it is stored; nothing if it cannot be read.
+/// A position and the hash there; nothing if they cannot be read.
+#[derive(Clone, Copy)]
 struct HeadRow(Option<(i64, [u8; 32])>);
 
-impl FromRow for HeadRow {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self(<(i64, [u8; 32])>::from_row(row).ok()))
-    }
+const HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
+
+/// The only row of a statement that selects a position and a hash, if there is one.
+fn head_row(source: &impl Source, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<HeadRow>> {
+    let mut found = None;
+    source.visit(sql, params, &mut |row| {
+        found = Some(HeadRow(row.int(0).zip(row.hash(1))));
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
 }
 
 /// Takes the rows of one log in order and stops at the first that is broken.
@@ -207,7 +223,7 @@ impl Verifier {
         self.check_expected()
     }
 
-    fn accept(&mut self, row: &EventRow) -> Result<(), Break> {
+    fn accept(&mut self, row: &EventRow<'_>) -> Result<(), Break> {
         let lsn = self.lsn + 1;
         let broken = |defect| Err(Break { lsn, defect });
         match row.lsn {
@@ -216,31 +232,36 @@ impl Verifier {
             Some(_) => return broken(Defect::Missing),
             None => return broken(Defect::Unreadable),
         }
-        let Some(columns) = &row.columns else { return broken(Defect::Unreadable) };
+        let Some(fields) = &row.fields else { return broken(Defect::Unreadable) };
         let link = Link {
             workspace_id: self.workspace_id,
             lsn,
-            kind: &columns.kind,
-            at: columns.at,
-            place: columns.place,
-            prev_hash: columns.prev_hash,
+            kind: fields.kind,
+            at: fields.at,
+            place: fields.place,
+            prev_hash: fields.prev_hash,
         };
         self.prefix.clear();
         link.push_prefix(&mut self.prefix);
-        let Some(rest) = columns.payload.strip_prefix(&self.prefix) else { return broken(Defect::Columns) };
-        if !names_type(rest, &columns.kind) {
+        let Some(rest) = fields.payload.strip_prefix(&self.prefix) else { return broken(Defect::Columns) };
+        if !names_type(rest, fields.kind) {
             return broken(Defect::Type);
         }
-        if sha256(columns.payload.as_bytes()) != columns.content_hash {
+        if sha256(fields.payload.as_bytes()) != fields.content_hash {
             return broken(Defect::Content);
         }
-        if columns.prev_hash != self.hash {
+        if fields.prev_hash != self.hash {
             return broken(Defect::Link);
         }
         self.lsn = lsn;
-        self.hash = columns.content_hash;
+        self.hash = fields.content_hash;
         self.events += 1;
         self.check_expected()
+    }
+
+    /// Whether the walk came as far as `last`, where another goes on.
+    fn reached(&self, last: i64) -> Result<(), Break> {
+        if self.lsn == last { Ok(()) } else { Err(Break { lsn: self.lsn + 1, defect: Defect::Missing }) }
     }
 
     fn check_expected(&self) -> Result<(), Break> {
@@ -300,182 +321,69 @@ fn names_type(rest: &str, kind: &str) -> bool {
     after.is_some_and(|rest| rest.starts_with([',', '}']))
 }
 
-/// Verifies the log of `workspace_id`, which must contain `expected` if that is given.
-pub fn verify_workspace(
-    conn: &Conn,
-    workspace_id: WorkspaceId,
-    expected: Option<ExpectedHead>,
-) -> Result<ChainReport> {
-    verify(conn, workspace_id, expected)
-}
-
-/// As [`verify_workspace`], from any source of rows.
+/// Verifies the log of `workspace_id`, which must contain `expected` if that is given. The log may grow meanwhile.
 pub(crate) fn verify(
     source: &impl Source,
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
 ) -> Result<ChainReport> {
-    let (verifier, ended) = walk(source, Verifier::new(workspace_id, expected))?;
+    let mut verifier = Verifier::new(workspace_id, expected);
+    let ended = match verifier.begin() {
+        Ok(()) => walk_to_end(source, &mut verifier, i64::MIN)?,
+        broken => broken,
+    };
     Ok(verifier.report(ended.err()))
 }
 
-const EVENTS: &str = "
-    select lsn, kind, at, channel_id, thread_id, member_id, prev_hash, content_hash, payload
-    from events where workspace_id = $1 and lsn > $2 order by lsn limit $3";
-
-const HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
-
-/// Reads the log to its end, while another thread checks what was read. The log may grow meanwhile: the head is
-/// read after the events, and events that it promises are read before they are called missing.
-fn walk(source: &impl Source, verifier: Verifier) -> Result<(Verifier, Result<(), Break>)> {
-    if let Err(broken) = verifier.begin() {
-        return Ok((verifier, Err(broken)));
+/// Checks the events after the position `after` and the head. The head is read after the events, and events that
+/// it promises are read before they are called missing.
+fn walk_to_end(source: &impl Source, verifier: &mut Verifier, after: i64) -> Result<Result<(), Break>> {
+    let mut walked = walk(source, verifier, after, i64::MAX)?;
+    loop {
+        let reached = match walked {
+            Ok(reached) => reached,
+            Err(broken) => return Ok(Err(broken)),
+        };
+        let head = head_row(source, HEAD, &[&verifier.workspace_id])?;
+        walked = walk(source, verifier, reached, i64::MAX)?;
+        if matches!(walked, Ok(end) if end == reached) {
+            return Ok(verifier.end(head.as_ref()));
+        }
     }
-    let workspace_id = verifier.workspace_id;
-    std::thread::scope(|scope| {
-        let (pages, read) = sync_channel(PAGES_AHEAD);
-        let checker = scope.spawn(move || check_pages(verifier, read));
-        let head = read_pages(source, workspace_id, pages);
-        let (verifier, checked) = checker.join().map_err(|_| Error::internal("the verifier panicked"))?;
-        let head = head?;
-        let ended = checked.and_then(|()| verifier.end(head.as_ref()));
-        Ok((verifier, ended))
-    })
 }
 
-/// Hands the log over page by page, and answers the head as it stood at the end. Stops early when nobody takes
-/// the pages any more, or when a row has no position to go on from; the checker has something to say about it.
-fn read_pages(
-    source: &impl Source,
-    workspace_id: WorkspaceId,
-    pages: SyncSender<Vec<EventRow>>,
-) -> Result<Option<HeadRow>> {
-    let mut after = Some(i64::MIN);
-    let mut head = None;
-    let mut ended = false;
-    while let Some(from) = after {
-        let rows: Vec<EventRow> = source.rows(EVENTS, &[&workspace_id, &from, &PAGE_ROWS])?;
-        match rows.last() {
-            Some(last) => {
-                after = last.lsn;
-                ended = false;
-                if pages.send(rows).is_err() {
-                    break;
+/// Checks the events after the position `after` up to `last`, page by page, and answers the position of the last
+/// one there was.
+fn walk(source: &impl Source, verifier: &mut Verifier, after: i64, last: i64) -> Result<Result<i64, Break>> {
+    let mut from = after;
+    loop {
+        let (workspace_id, begin) = (verifier.workspace_id, from);
+        let (mut rows, mut broken) = (0, None);
+        source.visit(EVENTS, &[&workspace_id, &begin, &last, &PAGE_ROWS], &mut |row| {
+            let row = EventRow::of(row);
+            rows += 1;
+            from = row.lsn.unwrap_or(from);
+            match verifier.accept(&row) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(found) => {
+                    broken = Some(found);
+                    ControlFlow::Break(())
                 }
             }
-            None if ended => break,
-            None => {
-                head = source.rows(HEAD, &[&workspace_id])?.pop();
-                ended = true;
-            }
+        })?;
+        match broken {
+            Some(broken) => return Ok(Err(broken)),
+            None if rows < PAGE_ROWS => return Ok(Ok(from)),
+            None => {}
         }
     }
-    Ok(head)
-}
-
-fn check_pages(mut verifier: Verifier, read: Receiver<Vec<EventRow>>) -> (Verifier, Result<(), Break>) {
-    for row in read.iter().flatten() {
-        if let Err(broken) = verifier.accept(&row) {
-            return (verifier, Err(broken));
-        }
-    }
-    (verifier, Ok(()))
-}
-
-/// Verifies the logs in a database, opened so that nothing can be changed: that of `workspace_id`, or all. The
-/// log, of which there must then be only one, has to contain `expected` if that is given.
-pub fn verify_database(
-    database: &Database,
-    workspace_id: Option<WorkspaceId>,
-    expected: Option<ExpectedHead>,
-) -> Result<Vec<ChainReport>> {
-    let conn = Opener::new(database)?.auditor()?;
-    match (workspace_id, expected) {
-        (Some(workspace_id), _) => Ok(vec![verify_workspace(&conn, workspace_id, expected)?]),
-        (None, None) => verify_all(&conn),
-        (None, Some(_)) => Ok(vec![verify_workspace(&conn, only_workspace(&conn)?, expected)?]),
-    }
-}
-
-/// The one workspace with a log, for an expected head that names none.
-fn only_workspace(conn: &Conn) -> Result<WorkspaceId> {
-    let (mut found, _) = workspaces_with_logs(conn)?;
-    found.retain(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
-    match found.as_slice() {
-        [workspace_id] => Ok(*workspace_id),
-        [] => Err(Error::not_found("workspace")),
-        _ => Err(Error::malformed(
-            "there are several workspaces; name the one that the expected head belongs to",
-        )),
-    }
-}
-
-/// Verifies every log there is, in the order of the workspaces' ids. The instance's own is left out while it
-/// has no events.
-pub fn verify_all(conn: &Conn) -> Result<Vec<ChainReport>> {
-    let (workspaces, stray) = workspaces_with_logs(conn)?;
-    let mut reports = Vec::with_capacity(workspaces.len());
-    for workspace_id in workspaces {
-        let report = verify_workspace(conn, workspace_id, None)?;
-        if workspace_id != WorkspaceId::INSTANCE || report.events > 0 || !report.valid {
-            reports.push(report);
-        }
-    }
-    if stray {
-        let broken = Break { lsn: 0, defect: Defect::Stray };
-        reports.push(Verifier::new(WorkspaceId::INSTANCE, None).report(Some(broken)));
-    }
-    Ok(reports)
-}
-
-const WORKSPACES: &str = "select workspace_id from heads union select id from workspaces order by 1";
-
-/// Answers one row per call, which is cheaper than looking at every event for its workspace.
-const NEXT_WORKSPACE: &str =
-    "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
-
-/// On SQLite a column can hold anything; what is not a blob sorts before the nil id.
-const BELOW_ALL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
-
-/// A workspace's id, or nothing if the column holds none.
-struct Owner(Option<WorkspaceId>);
-
-impl FromRow for Owner {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self(row.take().ok()))
-    }
-}
-
-/// Every workspace that should have a log or has one, and whether there are events of none.
-fn workspaces_with_logs(conn: &Conn) -> Result<(Vec<WorkspaceId>, bool)> {
-    let known: Vec<Owner> = conn.rows(WORKSPACES, &[])?;
-    let mut stray = known.iter().any(|owner| owner.0.is_none());
-    let mut found: Vec<WorkspaceId> = known.into_iter().filter_map(|owner| owner.0).collect();
-    stray |= !conn.rows::<Owner>(BELOW_ALL, &[&Uuid::nil()])?.is_empty();
-    let mut from = Some(Uuid::nil());
-    while let Some(least) = from {
-        from = match conn.rows::<Owner>(NEXT_WORKSPACE, &[&least])?.pop() {
-            None => None,
-            Some(Owner(Some(workspace_id))) => {
-                found.push(workspace_id);
-                workspace_id.uuid().as_u128().checked_add(1).map(Uuid::from_u128)
-            }
-            // Not 16 bytes: the walk cannot go on from here.
-            Some(Owner(None)) => {
-                stray = true;
-                None
-            }
-        };
-    }
-    found.sort_unstable();
-    found.dedup();
-    Ok((found, stray))
 }
 
 #[cfg(test)]
 mod tests {
     use schemars::JsonSchema;
     use serde::Serialize;
+    use uuid::Uuid;
 
     use super::*;
     use crate::id::{ChannelId, MemberId, ThreadId};
@@ -493,40 +401,66 @@ mod tests {
         Uuid::from_u128(n).into()
     }
 
+    /// An event's row, to be changed.
+    struct Stored {
+        lsn: Option<i64>,
+        readable: bool,
+        kind: String,
+        at: Time,
+        place: Place,
+        prev_hash: [u8; 32],
+        content_hash: [u8; 32],
+        payload: String,
+    }
+
+    impl Stored {
+        fn row(&self) -> EventRow<'_> {
+            let fields = Fields {
+                kind: &self.kind,
+                at: self.at,
+                place: self.place,
+                prev_hash: self.prev_hash,
+                content_hash: self.content_hash,
+                payload: &self.payload,
+            };
+            EventRow { lsn: self.lsn, fields: self.readable.then_some(fields) }
+        }
+    }
+
     /// An event as the appending side makes it.
-    fn event(owner: WorkspaceId, lsn: i64, prev_hash: [u8; 32], number: i64) -> EventRow {
+    fn event(owner: WorkspaceId, lsn: i64, prev_hash: [u8; 32], number: i64) -> Stored {
         let place = Place::thread(ChannelId::from(Uuid::from_u128(5)), ThreadId::from(Uuid::from_u128(6)));
         let at = Time::from_micros(1_795_000_000_000_000 + lsn);
         let link = Link { workspace_id: owner, lsn, kind: Probe::KIND, at, place, prev_hash };
         let payload = link.payload(&Attribution::default(), &Probe { number }).unwrap();
         let content_hash = sha256(payload.as_bytes());
-        let columns = Columns { kind: Probe::KIND.to_owned(), at, place, prev_hash, content_hash, payload };
-        EventRow { lsn: Some(lsn), columns: Some(columns) }
+        let kind = Probe::KIND.to_owned();
+        Stored { lsn: Some(lsn), readable: true, kind, at, place, prev_hash, content_hash, payload }
     }
 
-    fn log(owner: WorkspaceId) -> Vec<EventRow> {
+    fn log(owner: WorkspaceId) -> Vec<Stored> {
         let mut prev = genesis();
         (1..=5)
             .map(|lsn| {
                 let row = event(owner, lsn, prev, lsn * 10);
-                prev = row.columns.as_ref().unwrap().content_hash;
+                prev = row.content_hash;
                 row
             })
             .collect()
     }
 
-    fn hash_of(row: &EventRow) -> [u8; 32] {
-        row.columns.as_ref().unwrap().content_hash
+    fn hash_of(row: &Stored) -> [u8; 32] {
+        row.content_hash
     }
 
-    fn head_of(rows: &[EventRow]) -> HeadRow {
+    fn head_of(rows: &[Stored]) -> HeadRow {
         HeadRow(Some((rows.last().unwrap().lsn.unwrap(), hash_of(rows.last().unwrap()))))
     }
 
-    fn check(rows: &[EventRow], head: Option<&HeadRow>, expected: Option<ExpectedHead>) -> Result<(), Break> {
+    fn check(rows: &[Stored], head: Option<&HeadRow>, expected: Option<ExpectedHead>) -> Result<(), Break> {
         let mut verifier = Verifier::new(workspace(1), expected);
         verifier.begin()?;
-        rows.iter().try_for_each(|row| verifier.accept(row))?;
+        rows.iter().try_for_each(|row| verifier.accept(&row.row()))?;
         verifier.end(head)
     }
 
@@ -545,34 +479,26 @@ mod tests {
 
     #[test]
     fn every_changed_column_is_named_with_its_event() {
-        type Tamper = fn(&mut EventRow, &mut Columns);
+        type Tamper = fn(&mut Stored);
         let cases: [(Tamper, Defect); 13] = [
-            (|row, _| row.lsn = Some(9), Defect::Missing),
-            (|row, _| row.lsn = None, Defect::Unreadable),
-            (|_, columns| columns.kind = "Other".to_owned(), Defect::Columns),
-            (|_, columns| columns.kind.push('"'), Defect::Columns),
-            (|_, columns| columns.at = Time::from_micros(1), Defect::Columns),
-            (|_, columns| columns.place.channel_id = None, Defect::Columns),
-            (|_, columns| columns.place.thread_id = None, Defect::Columns),
-            (
-                |_, columns| columns.place.member_id = Some(MemberId::from(Uuid::from_u128(9))),
-                Defect::Columns,
-            ),
-            (|_, columns| columns.prev_hash = genesis(), Defect::Columns),
-            (|_, columns| columns.content_hash = genesis(), Defect::Content),
-            (
-                |_, columns| columns.payload = columns.payload.replace("\"number\":30", "\"number\":31"),
-                Defect::Content,
-            ),
-            (|_, columns| columns.payload = columns.payload.replace("Probe/1", "Probe/2"), Defect::Type),
-            (|_, columns| columns.payload.clear(), Defect::Columns),
+            (|row| row.lsn = Some(9), Defect::Missing),
+            (|row| row.lsn = None, Defect::Unreadable),
+            (|row| row.kind = "Other".to_owned(), Defect::Columns),
+            (|row| row.kind.push('"'), Defect::Columns),
+            (|row| row.at = Time::from_micros(1), Defect::Columns),
+            (|row| row.place.channel_id = None, Defect::Columns),
+            (|row| row.place.thread_id = None, Defect::Columns),
+            (|row| row.place.member_id = Some(MemberId::from(Uuid::from_u128(9))), Defect::Columns),
+            (|row| row.prev_hash = genesis(), Defect::Columns),
+            (|row| row.content_hash = genesis(), Defect::Content),
+            (|row| row.payload = row.payload.replace("\"number\":30", "\"number\":31"), Defect::Content),
+            (|row| row.payload = row.payload.replace("Probe/1", "Probe/2"), Defect::Type),
+            (|row| row.payload.clear(), Defect::Columns),
         ];
         for (place, (tamper, defect)) in cases.into_iter().enumerate() {
             let mut rows = log(workspace(1));
             let head = head_of(&rows);
-            let mut columns = rows[2].columns.take().unwrap();
-            tamper(&mut rows[2], &mut columns);
-            rows[2].columns = Some(columns);
+            tamper(&mut rows[2]);
             assert_eq!(check(&rows, Some(&head), None), broken(3, defect), "case {place}");
         }
         let mut rows = log(workspace(1));
@@ -580,7 +506,7 @@ mod tests {
         rows.insert(0, event(workspace(1), 0, genesis(), 1));
         assert_eq!(check(&rows, Some(&head), None), broken(0, Defect::Stray));
         rows.remove(0);
-        rows[1].columns = None;
+        rows[1].readable = false;
         assert_eq!(check(&rows, Some(&head), None), broken(2, Defect::Unreadable));
     }
 
@@ -617,7 +543,7 @@ mod tests {
         assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Link));
         // The successor's link is rewritten too, in the column alone and then in the payload as well.
         let rewritten = hash_of(&rows[1]);
-        rows[2].columns.as_mut().unwrap().prev_hash = rewritten;
+        rows[2].prev_hash = rewritten;
         assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Columns));
         rows[2] = event(workspace(1), 3, rewritten, 30);
         assert_eq!(check(&rows, Some(&head), None), broken(4, Defect::Link));
