@@ -103,5 +103,7 @@ pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 pub const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Postgres connections that write, per process.
 pub const WRITER_LANES: usize = 2;
-/// Threads that read, per process.
+/// Threads that read from SQLite, per process.
 pub const READERS: usize = 2;
+/// Postgres connections that read, per process: more, because each of their statements waits for the network.
+pub const POSTGRES_READERS: usize = 8;

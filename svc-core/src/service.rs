@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::entropy::Entropy;
 use crate::error::{Error, Result};
 use crate::housekeeping::Housekeeper;
-use crate::limits::{READERS, WRITER_LANES};
+use crate::limits::{POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
@@ -102,7 +102,8 @@ impl Service {
         let opener = Opener::new(&options.database)?;
         migrate::migrate(&opener.writer()?, options.clock.now())?;
         let bus = Arc::new(Bus::default());
-        let lanes = if opener.is_sqlite() { 1 } else { WRITER_LANES };
+        let (lanes, readers) =
+            if opener.is_sqlite() { (1, READERS) } else { (WRITER_LANES, POSTGRES_READERS) };
         let ledgers = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let (open_writer, open_reader) = (opener.clone(), opener.clone());
         let open_writer: Open = Arc::new(move || open_writer.writer());
@@ -116,7 +117,7 @@ impl Service {
                 settings: options.settings,
             },
             clock: options.clock,
-            executor: Executor::start(ledgers, READERS, &open_writer, &open_reader)?,
+            executor: Executor::start(ledgers, readers, &open_writer, &open_reader)?,
             bus,
             limits: RateLimits::new(options.rates),
             homes: RwLock::default(),

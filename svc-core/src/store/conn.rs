@@ -152,6 +152,14 @@ impl Conn {
         }
     }
 
+    /// Whether a statement has failed that takes the rest of its transaction with it.
+    pub(crate) fn lost_transaction(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            Self::Postgres(conn) => conn.lost_transaction(),
+        }
+    }
+
     /// Ends a transaction that only looked.
     pub(crate) fn end_read(&self) -> Result<()> {
         match self {

@@ -107,6 +107,8 @@ struct ReadPool<N> {
 /// step at which a waiting process asks for the lock.
 const TURN: Duration = Duration::from_micros(1500);
 const SHARING_BATCHES: u32 = 64;
+/// Looks that share a transaction beside the first, at the most, so that none waits long for the others.
+const READ_BATCH_MAX: usize = 15;
 /// Connections for looks on callers' threads at the most.
 const SPARE_MAX: usize = 8;
 
@@ -427,23 +429,39 @@ impl<N: Notes> ReadPool<N> {
 
     fn serve(&self, number: usize) {
         let Some(reader) = self.readers.get(number) else { return };
-        while let Ok(task) = self.waiting.recv() {
-            look(&lock(reader), [task]);
+        while let Ok(first) = self.waiting.recv() {
+            // A fair share of what waits, taken before the transaction begins: whoever asks later may have heard of
+            // a change that this one does not see.
+            let share = self.waiting.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
+            let mut tasks = vec![first];
+            tasks.extend(self.waiting.try_iter().take(share));
+            look(&lock(reader), tasks);
         }
     }
 }
 
 /// Runs looks in one read transaction.
 fn look<N: Notes>(reader: &Reader<N>, tasks: impl IntoIterator<Item = Box<dyn ReadTask<N>>>) {
-    let mut failure = reader.conn.begin_read().err().map(Repeated::new);
-    reader.notes.borrow_mut().begin();
+    let begin = || {
+        reader.notes.borrow_mut().begin();
+        reader.conn.begin_read().err().map(Repeated::new)
+    };
+    let mut failure = begin();
     for task in tasks {
+        if reader.conn.lost_transaction() {
+            end_look(&reader.conn);
+            failure = begin();
+        }
         let begun = failure.as_mut().map_or(Ok(reader), |errors| Err(errors.again()));
         if catch_unwind(AssertUnwindSafe(|| task.run(begun))).is_err() {
             tracing::error!("a reading task panicked");
         }
     }
-    if let Err(error) = reader.conn.end_read() {
+    end_look(&reader.conn);
+}
+
+fn end_look(conn: &Conn) {
+    if let Err(error) = conn.end_read() {
         tracing::warn!(%error, cause = ?error.cause(), "a read transaction did not end");
     }
 }

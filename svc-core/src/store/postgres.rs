@@ -38,6 +38,8 @@ pub struct PgConn {
     client: RefCell<Option<Arc<Object>>>,
     deferred: RefCell<Vec<Deferred>>,
     wrote: Cell<bool>,
+    /// A statement failed: the server refuses everything until the transaction has ended.
+    lost: Cell<bool>,
 }
 
 /// The connection's runtime. The last handle of a service may be dropped inside another runtime, where waiting
@@ -115,6 +117,7 @@ impl PgConn {
             client: RefCell::default(),
             deferred: RefCell::default(),
             wrote: Cell::new(false),
+            lost: Cell::new(false),
         };
         conn.client()?;
         Ok(conn)
@@ -138,18 +141,23 @@ impl PgConn {
     }
 
     fn prepare(&self, client: &Object, sql: &'static str) -> Result<Statement> {
-        self.runtime
-            .block_on(async { client.prepare_cached(sql).await.map_err(|error| failed_in(error, sql)) })
+        let prepared = self
+            .runtime
+            .block_on(async { client.prepare_cached(sql).await.map_err(|error| failed_in(error, sql)) });
+        self.lost.set(self.lost.get() || prepared.is_err());
+        prepared
     }
 
     /// Waits for a future, after everything that was deferred.
     fn after_deferred<T>(&self, last: impl Future<Output = Result<T>>) -> Result<T> {
         let deferred = self.deferred.take();
-        self.runtime.block_on(async {
+        let result = self.runtime.block_on(async {
             let (done, result) = join(join_all(deferred), last).await;
             done.into_iter().collect::<Result<Vec<()>>>()?;
             result
-        })
+        });
+        self.lost.set(self.lost.get() || result.is_err());
+        result
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
@@ -218,6 +226,7 @@ impl PgConn {
 
     /// Begins a transaction together with the first statement in it.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
+        self.lost.set(false);
         let client = self.client()?;
         self.deferred
             .borrow_mut()
@@ -276,6 +285,10 @@ impl PgConn {
 
     pub fn begin_job(&self) {
         self.wrote.set(false);
+    }
+
+    pub fn lost_transaction(&self) -> bool {
+        self.lost.get()
     }
 
     pub fn job_wrote(&self) -> bool {
