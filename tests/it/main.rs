@@ -12,6 +12,7 @@ mod log;
 mod messages;
 mod outside;
 mod pages;
+mod reading;
 mod schema;
 mod source;
 mod story;
