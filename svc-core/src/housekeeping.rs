@@ -1,5 +1,5 @@
-//! What is done from time to time in every process that can write: SQLite's log is moved into the file off the
-//! writer's path, destroyed keys are scrubbed, lapsed claims are ended. What only one process should do is done
+//! What is done from time to time in every process that can write: SQLite's log is moved into the file, most of
+//! it beside the writer, destroyed keys are scrubbed, lapsed claims are ended. What only one process should do is done
 //! by whoever holds the lease row of that work.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -21,8 +21,12 @@ use crate::store::{Conn, Opener};
 const PULSE: Duration = Duration::from_millis(500);
 /// How often clients that have been quiet are dropped from the rate limits.
 const TIDY: Duration = Duration::from_secs(60);
-/// A SQLite log larger than this is moved into the file.
+/// A SQLite log larger than this is moved into the file, beside the writer.
 const LOG_BYTES: u64 = 32 * 1024 * 1024;
+/// A SQLite log larger than this is cut, for which the writer has to stand still.
+const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// How long SQLite's log is left alone after a reader held it back, because each try makes the writer wait.
+const HELD_BACK: Duration = Duration::from_secs(5);
 /// How long a lease on periodic work lasts; longer than any round.
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -31,6 +35,8 @@ pub(crate) struct Housekeeper {
     dispatch: Arc<Dispatch>,
     opener: Opener,
     conn: Mutex<Conn>,
+    /// A log that somebody held back is left alone until then.
+    cut_after: Mutex<Instant>,
     holder: Uuid,
     closing: Mutex<bool>,
     changed: Condvar,
@@ -40,7 +46,16 @@ impl Housekeeper {
     pub fn new(dispatch: Arc<Dispatch>, opener: Opener) -> Result<Self> {
         let conn = Mutex::new(opener.writer()?);
         let holder = dispatch.ambient.entropy.id::<WorkspaceId>(dispatch.clock.now())?.uuid();
-        Ok(Self { dispatch, opener, conn, holder, closing: Mutex::new(false), changed: Condvar::new() })
+        let cut_after = Mutex::new(Instant::now());
+        Ok(Self {
+            dispatch,
+            opener,
+            conn,
+            cut_after,
+            holder,
+            closing: Mutex::new(false),
+            changed: Condvar::new(),
+        })
     }
 
     /// Starts the thread. Without a `reap_tick` claims are left to other processes, or lapse unreaped.
@@ -95,23 +110,41 @@ impl Housekeeper {
     }
 
     fn checkpoint(&self) -> Result<()> {
-        if self.opener.log_bytes() > LOG_BYTES {
-            lock(&self.conn).checkpoint()?;
+        let bytes = self.opener.log_bytes();
+        if bytes <= LOG_BYTES {
+            return Ok(());
+        }
+        lock(&self.conn).checkpoint()?;
+        let mut cut_after = lock(&self.cut_after);
+        if bytes <= LOG_BYTES_MAX || Instant::now() < *cut_after {
+            return Ok(());
+        }
+        // Under steady writing there is always a rest that was written meanwhile, with which the log would grow for
+        // ever. The writer stands still for that rest alone.
+        self.opener.sync_file()?;
+        lock(&self.conn).checkpoint()?;
+        if !self.dispatch.executor.cut_log()? {
+            *cut_after = Instant::now() + HELD_BACK;
         }
         Ok(())
+    }
+
+    /// Removes destroyed bytes from the database's files. False while somebody holds it back.
+    fn clean_files(&self) -> Result<bool> {
+        if self.opener.is_sqlite() { self.dispatch.executor.cut_log() } else { lock(&self.conn).scrub() }
     }
 
     /// Finishes withdrawals: removes the bytes of destroyed keys from the files. A reader that holds SQLite's log
     /// back only delays it to a later pulse.
     fn scrub(&self) -> Result<()> {
         let Some(asked) = self.dispatch.look_as_instance(scrub::pending)? else { return Ok(()) };
-        if !self.lead("scrub")? || !lock(&self.conn).scrub()? {
+        if !self.lead("scrub")? || !self.clean_files()? {
             return Ok(());
         }
         self.system(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, asked))?;
         // On SQLite that note went through the log too; it holds no key, but an empty log is what was promised.
         if self.opener.is_sqlite() {
-            lock(&self.conn).scrub()?;
+            self.clean_files()?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -86,6 +87,8 @@ struct Lane<L> {
     queue: Mutex<Option<Sender<Box<dyn WriteTask<L>>>>>,
     waiting: Receiver<Box<dyn WriteTask<L>>>,
     writer: Mutex<Writer<L>>,
+    /// How many others wait for the writer; its thread lets them in between two batches.
+    guests: AtomicUsize,
 }
 
 struct Writer<L> {
@@ -103,8 +106,8 @@ struct ReadPool<N> {
     spare: Vec<Mutex<Reader<N>>>,
 }
 
-/// How long a writer stands back after a commit while another process writes to the same file; longer than the
-/// step at which a waiting process asks for the lock.
+/// How long a writer stands back after a commit while somebody else wants to write to the same file; longer than
+/// the step at which a waiting process asks for the lock.
 const TURN: Duration = Duration::from_micros(1500);
 const SHARING_BATCHES: u32 = 64;
 /// Looks that share a transaction beside the first, at the most, so that none waits long for the others.
@@ -120,7 +123,12 @@ impl<L: Ledger> Executor<L> {
         for (number, ledger) in ledgers.into_iter().enumerate() {
             let (queue, waiting) = bounded(QUEUE_MAX);
             let writer = Writer { conn: open_writer()?, ledger: ledger.into(), sharing: 0 };
-            let lane = Arc::new(Lane { queue: Mutex::new(Some(queue)), waiting, writer: Mutex::new(writer) });
+            let lane = Arc::new(Lane {
+                queue: Mutex::new(Some(queue)),
+                waiting,
+                writer: Mutex::new(writer),
+                guests: AtomicUsize::new(0),
+            });
             lanes.push(Arc::clone(&lane));
             threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
         }
@@ -203,6 +211,17 @@ impl<L: Ledger> Executor<L> {
         self.lanes.iter().map(|lane| lock(&lane.writer).conn.durability()).collect()
     }
 
+    /// Removes destroyed bytes from SQLite's files, and cuts its log to nothing, while the writer stands still. False
+    /// while somebody who looks at an earlier moment holds it back.
+    pub fn cut_log(&self) -> Result<bool> {
+        self.lanes.first().map_or(Ok(true), |lane| {
+            lane.guests.fetch_add(1, Ordering::Relaxed);
+            let writer = lock(&lane.writer);
+            lane.guests.fetch_sub(1, Ordering::Relaxed);
+            writer.conn.scrub()
+        })
+    }
+
     /// Lets the threads finish what is queued, and ends them.
     pub fn close(&self) {
         for lane in &self.lanes {
@@ -257,7 +276,7 @@ impl<L: Ledger> Lane<L> {
                 tasks.push(next);
             }
             writer.run(tasks);
-            let give_way = writer.sharing > 0;
+            let give_way = writer.sharing > 0 || self.guests.load(Ordering::Relaxed) > 0;
             drop(writer);
             if give_way {
                 std::thread::park_timeout(TURN);
@@ -538,6 +557,9 @@ mod tests {
         }
     }
 
+    const SCHEMA: &str =
+        "create table row (n bigint); create table tally (flushed bigint); insert into tally values (0)";
+
     #[test]
     fn failing_tasks_of_a_batch_are_undone_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -546,9 +568,7 @@ mod tests {
             let path = path.clone();
             Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
         };
-        let schema =
-            "create table row (n bigint); create table tally (flushed bigint); insert into tally values (0)";
-        open(Role::Writer)().unwrap().batch(schema).unwrap();
+        open(Role::Writer)().unwrap().batch(SCHEMA).unwrap();
         let executor =
             Executor::start(vec![Tally::default()], 2, &open(Role::Writer), &open(Role::Reader)).unwrap();
         let (tell, told) = mpsc::channel();
@@ -570,5 +590,38 @@ mod tests {
         let (tell, told) = mpsc::channel();
         executor.write(Box::new(Numbered(1, tell)));
         assert_eq!(told.recv().unwrap(), (1, false), "a closed executor refuses");
+    }
+
+    #[test]
+    fn the_log_is_cut_while_others_go_on_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let open = |role| -> Open {
+            let path = path.clone();
+            Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
+        };
+        open(Role::Writer)().unwrap().batch(SCHEMA).unwrap();
+        let executor =
+            Executor::start(vec![Tally::default()], 1, &open(Role::Writer), &open(Role::Reader)).unwrap();
+        let (tell, told) = mpsc::channel();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (executor, over) = (&executor, &over);
+            scope.spawn(move || {
+                // Always one more in the queue than is answered.
+                executor.write(Box::new(Numbered(0, tell.clone())));
+                while !over.load(Ordering::Relaxed) {
+                    executor.write(Box::new(Numbered(0, tell.clone())));
+                    assert!(told.recv().unwrap().1);
+                }
+            });
+            let cut: Vec<bool> = (0..20).map(|_| executor.cut_log().unwrap()).collect();
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(cut, [true; 20]);
+        });
+        executor.close();
+        assert!(executor.cut_log().unwrap());
+        let log = std::fs::metadata(path.with_extension("db-wal")).unwrap();
+        assert_eq!(log.len(), 0);
     }
 }

@@ -89,6 +89,12 @@ impl Opener {
         std::fs::metadata(log).map_or(0, |file| file.len())
     }
 
+    /// Has what was written to SQLite's file put on the disk; the log is not part of it.
+    pub fn sync_file(&self) -> Result<()> {
+        let Self::Sqlite(path) = self else { return Ok(()) };
+        std::fs::File::open(path).and_then(|file| file.sync_data()).map_err(Error::internal)
+    }
+
     /// Hears from other servers how far logs reach; nothing to hear on SQLite.
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {

@@ -180,9 +180,9 @@ impl SqliteConn {
     /// Tries to move the whole log into the file and cut it to nothing. False while a reader holds it back. Writers
     /// are locked out while this waits for readers, so it does not wait long.
     pub fn truncate_log(&self) -> Result<bool> {
-        self.conn.busy_timeout(TRUNCATE_PATIENCE).map_err(failed)?;
+        PATIENCE.set(TRUNCATE_PATIENCE);
         let blocked = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get::<_, i64>(0));
-        self.conn.busy_timeout(SQLITE_BUSY).map_err(failed)?;
+        PATIENCE.set(SQLITE_BUSY);
         Ok(blocked.map_err(failed)? == 0)
     }
 
@@ -221,10 +221,15 @@ impl SqliteConn {
     }
 }
 
+thread_local! {
+    /// How long this thread waits for a lock.
+    static PATIENCE: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
+}
+
 /// Called by SQLite while another process holds the lock; `tries` counts up from 0.
 fn wait_for_lock(tries: i32) -> bool {
     let waited = BUSY_STEP.saturating_mul(tries.unsigned_abs());
-    if waited >= SQLITE_BUSY {
+    if waited >= PATIENCE.get() {
         return false;
     }
     std::thread::park_timeout(BUSY_STEP);
