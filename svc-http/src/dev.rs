@@ -14,8 +14,29 @@ pub(crate) const ADMIN: &str = "admin";
 /// What stands in for a token that can no longer be shown; clients take it from their environment.
 const UNKNOWN: &str = "${SVC_TOKEN}";
 
-/// Everything after the first line.
-pub(crate) fn greeting(data: &Path, address: SocketAddr, made: Option<&Established>) -> String {
+/// Variables without which another process would not find the same database and keys; svc.env holds them unless the
+/// environment does.
+const SHARED: [&str; 6] = [
+    "DATABASE_URL",
+    "DATABASE_URL_FILE",
+    "SVC_CONTENT_KEK",
+    "SVC_CONTENT_KEK_FILE",
+    "SVC_CONTENT_KEK_PREVIOUS",
+    "SVC_CONTENT_KEK_PREVIOUS_FILE",
+];
+
+/// Those of them that this process has from its environment.
+pub(crate) fn inherited() -> Vec<&'static str> {
+    SHARED.into_iter().filter(|name| std::env::var_os(name).is_some()).collect()
+}
+
+/// Everything after the first line. What is `inherited` is named in the configuration, and not shown.
+pub(crate) fn greeting(
+    data: &Path,
+    address: SocketAddr,
+    made: Option<&Established>,
+    inherited: &[&str],
+) -> String {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).display().to_string();
     let tokens = match made {
         Some(made) => format!(
@@ -34,17 +55,22 @@ pub(crate) fn greeting(data: &Path, address: SocketAddr, made: Option<&Establish
         ),
     };
     let token = made.map_or(UNKNOWN, |made| &made.agent_token.secret);
-    let configuration = configuration(&command(), &data, address, token);
+    let configuration = configuration(&command(), &data, address, token, inherited);
     format!("{tokens}MCP client configuration, by command or by address:\n{configuration:#}\n")
 }
 
 /// Both ways to reach this service; a client needs one of them.
-fn configuration(command: &str, data: &str, address: SocketAddr, token: &str) -> Value {
+fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, inherited: &[&str]) -> Value {
+    let mut env = json!({"SVC_TOKEN": token});
+    for name in inherited {
+        // Clients put in what their own environment has.
+        env[name] = format!("${{{name}}}").into();
+    }
     json!({"mcpServers": {
         "svc": {
             "command": command,
             "args": ["mcp-stdio", "--data", data],
-            "env": {"SVC_TOKEN": token},
+            "env": env,
         },
         "svc-http": {
             "type": "http",
@@ -78,15 +104,16 @@ mod tests {
 
     #[test]
     fn the_configuration_names_both_ways() {
-        let made = configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1");
+        let made = configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1", &["DATABASE_URL"]);
         assert_eq!(made.pointer("/mcpServers/svc/env/SVC_TOKEN").unwrap(), "svc_1");
+        assert_eq!(made.pointer("/mcpServers/svc/env/DATABASE_URL").unwrap(), "${DATABASE_URL}");
         assert_eq!(made.pointer("/mcpServers/svc-http/url").unwrap(), "http://127.0.0.1:80/mcp");
         assert_eq!(made.pointer("/mcpServers/svc-http/headers/Authorization").unwrap(), "Bearer svc_1");
     }
 
     #[test]
     fn a_later_start_shows_no_token() {
-        let text = greeting(Path::new("/d"), "127.0.0.1:80".parse().unwrap(), None);
+        let text = greeting(Path::new("/d"), "127.0.0.1:80".parse().unwrap(), None, &[]);
         assert!(text.contains("svc token mint") && text.contains(UNKNOWN), "{text}");
     }
 }

@@ -98,7 +98,7 @@ async fn listen_and_serve(
     let address = listener.local_addr().map_err(Error::internal)?;
     let mut greeting = format!("listening on http://{address}\n");
     if cli.dev {
-        greeting.push_str(&dev::greeting(&cli.data, address, made.as_ref()));
+        greeting.push_str(&dev::greeting(&cli.data, address, made.as_ref(), &dev::inherited()));
     }
     let mut out = io::stdout().lock();
     out.write_all(greeting.as_bytes()).and_then(|()| out.flush()).map_err(Error::internal)?;
