@@ -316,14 +316,7 @@ impl Call {
     pub fn enter(&mut self, reader: &Reader<Notes>) -> Result<Entered> {
         let now = self.dispatch.clock.now();
         let (caller, lsn) = match &self.access {
-            Access::Token(hash) => {
-                let (caller, lsn) = bearer(reader, hash, self.home)?;
-                if self.home.is_none() {
-                    self.dispatch.remember_home(*hash, caller.workspace_id);
-                    self.home = Some(caller.workspace_id);
-                }
-                (caller, lsn)
-            }
+            Access::Token(hash) => bearer(reader, hash, self.home)?,
             access => {
                 let caller = stranger(access, self.needs)?;
                 let lsn = check_notes(reader, caller.workspace_id)?;
@@ -331,6 +324,10 @@ impl Call {
             }
         };
         caller.check_live(now)?;
+        if let (Access::Token(hash), None) = (&self.access, self.home) {
+            self.dispatch.remember_home(*hash, caller.workspace_id);
+            self.home = Some(caller.workspace_id);
+        }
         caller.check_capability(self.needs)?;
         let lsn = caller.is_member().then_some(lsn);
         Ok(Entered { caller, lsn, now })

@@ -560,17 +560,20 @@ mod tests {
     const SCHEMA: &str =
         "create table row (n bigint); create table tally (flushed bigint); insert into tally values (0)";
 
+    fn on_file(path: &std::path::Path) -> Executor<Tally> {
+        let open = |role| -> Open {
+            let path = path.to_owned();
+            Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
+        };
+        open(Role::Writer)().unwrap().batch(SCHEMA).unwrap();
+        Executor::start(vec![Tally::default()], 2, &open(Role::Writer), &open(Role::Reader)).unwrap()
+    }
+
     #[test]
     fn failing_tasks_of_a_batch_are_undone_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
-        let open = |role| -> Open {
-            let path = path.clone();
-            Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
-        };
-        open(Role::Writer)().unwrap().batch(SCHEMA).unwrap();
-        let executor =
-            Executor::start(vec![Tally::default()], 2, &open(Role::Writer), &open(Role::Reader)).unwrap();
+        let executor = on_file(&path);
         let (tell, told) = mpsc::channel();
         (0..300).for_each(|number| executor.write(Box::new(Numbered(number, tell.clone()))));
         executor.write_inline(Box::new(Numbered(300, tell)));
@@ -596,13 +599,7 @@ mod tests {
     fn the_log_is_cut_while_others_go_on_writing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
-        let open = |role| -> Open {
-            let path = path.clone();
-            Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
-        };
-        open(Role::Writer)().unwrap().batch(SCHEMA).unwrap();
-        let executor =
-            Executor::start(vec![Tally::default()], 1, &open(Role::Writer), &open(Role::Reader)).unwrap();
+        let executor = on_file(&path);
         let (tell, told) = mpsc::channel();
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
