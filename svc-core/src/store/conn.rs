@@ -155,7 +155,7 @@ impl Conn {
     /// Whether a statement has failed that takes the rest of its transaction with it.
     pub(crate) fn lost_transaction(&self) -> bool {
         match self {
-            Self::Sqlite(_) => false,
+            Self::Sqlite(conn) => conn.lost_transaction(),
             Self::Postgres(conn) => conn.lost_transaction(),
         }
     }

@@ -467,7 +467,7 @@ fn look<N: Notes>(reader: &Reader<N>, tasks: impl IntoIterator<Item = Box<dyn Re
     };
     let mut failure = begin();
     for task in tasks {
-        if reader.conn.lost_transaction() {
+        if failure.is_none() && reader.conn.lost_transaction() {
             end_look(&reader.conn);
             failure = begin();
         }

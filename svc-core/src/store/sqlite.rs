@@ -215,6 +215,11 @@ impl SqliteConn {
         }
     }
 
+    /// SQLite ends a transaction by itself after some failures, of the disk for one.
+    pub fn lost_transaction(&self) -> bool {
+        self.conn.is_autocommit()
+    }
+
     pub fn rollback(&self) -> Result<()> {
         self.job.set(JobState::None);
         if self.conn.is_autocommit() { Ok(()) } else { self.batch("rollback") }
