@@ -1,5 +1,6 @@
 //! What `--dev` prints: the tokens, while they can still be shown, and a configuration that MCP clients take.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
@@ -61,11 +62,10 @@ pub(crate) fn greeting(
 
 /// Both ways to reach this service; a client needs one of them.
 fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, inherited: &[&str]) -> Value {
-    let mut env = json!({"SVC_TOKEN": token});
-    for name in inherited {
-        // Clients put in what their own environment has.
-        env[name] = format!("${{{name}}}").into();
-    }
+    // Clients put in what their own environment has.
+    let inherited = inherited.iter().map(|name| ((*name).to_owned(), format!("${{{name}}}")));
+    let env: BTreeMap<String, String> =
+        std::iter::once(("SVC_TOKEN".to_owned(), token.to_owned())).chain(inherited).collect();
     json!({"mcpServers": {
         "svc": {
             "command": command,
