@@ -228,10 +228,7 @@ async fn what_is_no_message_is_answered_and_the_line_stays_open() {
     let answer = pipe.ask(json!([{"jsonrpc": "2.0", "id": 5, "method": "ping"}])).await;
     assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &Value::Null));
     let long = format!("\"{}\"", "x".repeat(5 << 20));
-    tokio::select! {
-        () = pipe.write(&long) => {}
-        () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the line was not taken"),
-    }
+    tokio::time::timeout(Duration::from_secs(20), pipe.write(&long)).await.expect("the line is taken");
     assert_eq!(pipe.read().await["error"]["code"], -32600);
     assert_eq!(pipe.request("ping", json!({})).await["result"], json!({}));
 }

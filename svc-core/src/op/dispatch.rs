@@ -167,14 +167,13 @@ impl Dispatch {
         match (row.bind)(&request, &self.ambient, now) {
             Ok(Job::Read(job)) => {
                 let look = ReadCall { call, job, done };
+                let here = row.quick && self.executor.reads_locally();
                 match haste {
-                    Haste::Gather if row.quick && self.executor.reads_locally() => {
+                    Haste::Gather if here => {
                         let leads = self.executor.gather(Box::new(look)).then(|| Arc::clone(self));
                         return Ticket { leads, parked: None };
                     }
-                    Haste::Queue if row.quick && self.executor.reads_locally() => {
-                        self.look(look, row.long, Haste::Inline);
-                    }
+                    Haste::Queue if here => self.look(look, row.long, Haste::Inline),
                     haste => self.look(look, row.long, haste),
                 }
             }

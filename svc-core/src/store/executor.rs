@@ -170,7 +170,7 @@ impl<L: Ledger> Executor<L> {
     /// Looks on the calling thread if a reader is idle, or queues the look.
     pub fn read_inline(&self, task: Box<dyn ReadTask<L::Notes>>, long: bool) {
         let pool = if long { &self.long_reads } else { &self.reads };
-        match pool.spare.iter().find_map(|reader| reader.try_lock().ok()) {
+        match pool.idle_spare() {
             Some(reader) => look(&reader, [task]),
             None => pool.submit(task),
         }
@@ -187,7 +187,7 @@ impl<L: Ledger> Executor<L> {
     /// Runs what was gathered on the calling thread if a reader is idle, or queues it.
     pub fn run_gathered(&self) {
         let tasks = std::mem::take(&mut *lock(&self.gathered));
-        match self.reads.spare.iter().find_map(|reader| reader.try_lock().ok()) {
+        match self.reads.idle_spare() {
             Some(reader) => look(&reader, tasks),
             None => tasks.into_iter().for_each(|task| self.reads.submit(task)),
         }
@@ -444,6 +444,10 @@ impl<N: Notes> ReadPool<N> {
             None => task,
         };
         refused.run(Err(overloaded()));
+    }
+
+    fn idle_spare(&self) -> Option<MutexGuard<'_, Reader<N>>> {
+        self.spare.iter().find_map(|reader| reader.try_lock().ok())
     }
 
     fn serve(&self, number: usize) {

@@ -8,6 +8,7 @@ use std::thread::available_parallelism;
 
 use uuid::Uuid;
 
+use super::super::chain::genesis;
 use super::{
     Break, ChainReport, Defect, ExpectedHead, HeadRow, Verifier, head_row, verify, walk, walk_to_end,
 };
@@ -165,8 +166,7 @@ fn parts(conn: &Conn, workspace_id: WorkspaceId, length: i64) -> Result<Vec<Part
         Some(HeadRow(Some((last, _)))) => last,
         _ => 0,
     };
-    let Verifier { lsn, hash, .. } = Verifier::new(workspace_id, None);
-    let mut parts = vec![Part { after: lsn, hash, last: i64::MAX }];
+    let mut parts = vec![Part { after: 0, hash: genesis(), last: i64::MAX }];
     let mut cut = length;
     while cut < last {
         let Some(HeadRow(Some((_, hash)))) = head_row(conn, AT, &[&workspace_id, &cut])? else { break };
@@ -221,7 +221,7 @@ impl Task {
         let ended = match begun {
             Err(broken) => Err(broken),
             Ok(()) if part.last == i64::MAX => walk_to_end(conn, &mut verifier, after)?,
-            Ok(()) => walk(conn, &mut verifier, after, part.last)?.and_then(|_| verifier.reached(part.last)),
+            Ok(()) => walk(conn, &mut verifier, after, part.last)?.and_then(|()| verifier.reached(part.last)),
         };
         Ok(Walked { number, began: part.hash, verifier, ended })
     }
@@ -247,7 +247,7 @@ fn join(walked: Vec<Walked>, workspace_id: WorkspaceId, expected: Option<Expecte
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::chain::{Link, genesis, sha256};
+    use super::super::super::chain::{Link, sha256};
     use super::super::super::event::{Attribution, Event, Place};
     use super::*;
     use crate::store::migrate;

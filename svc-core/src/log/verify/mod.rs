@@ -339,43 +339,32 @@ pub(crate) fn verify(
 /// it promises are read before they are called missing.
 fn walk_to_end(source: &impl Source, verifier: &mut Verifier, after: i64) -> Result<Result<(), Break>> {
     let mut walked = walk(source, verifier, after, i64::MAX)?;
-    loop {
-        let reached = match walked {
-            Ok(reached) => reached,
-            Err(broken) => return Ok(Err(broken)),
-        };
+    while walked.is_ok() {
+        let reached = verifier.lsn;
         let head = head_row(source, HEAD, &[&verifier.workspace_id])?;
         walked = walk(source, verifier, reached, i64::MAX)?;
-        if matches!(walked, Ok(end) if end == reached) {
-            return Ok(verifier.end(head.as_ref()));
+        if verifier.lsn == reached {
+            return Ok(walked.and_then(|()| verifier.end(head.as_ref())));
         }
     }
+    Ok(walked)
 }
 
-/// Checks the events after the position `after` up to `last`, page by page, and answers the position of the last
-/// one there was.
-fn walk(source: &impl Source, verifier: &mut Verifier, after: i64, last: i64) -> Result<Result<i64, Break>> {
+/// Checks the events after the position `after` up to `last`, page by page.
+fn walk(source: &impl Source, verifier: &mut Verifier, after: i64, last: i64) -> Result<Result<(), Break>> {
+    let workspace_id = verifier.workspace_id;
     let mut from = after;
     loop {
-        let (workspace_id, begin) = (verifier.workspace_id, from);
-        let (mut rows, mut broken) = (0, None);
-        source.visit(EVENTS, &[&workspace_id, &begin, &last, &PAGE_ROWS], &mut |row| {
-            let row = EventRow::of(row);
+        let (mut rows, mut checked) = (0, Ok(()));
+        source.visit(EVENTS, &[&workspace_id, &from, &last, &PAGE_ROWS], &mut |row| {
             rows += 1;
-            from = row.lsn.unwrap_or(from);
-            match verifier.accept(&row) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(found) => {
-                    broken = Some(found);
-                    ControlFlow::Break(())
-                }
-            }
+            checked = verifier.accept(&EventRow::of(row));
+            if checked.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        match broken {
-            Some(broken) => return Ok(Err(broken)),
-            None if rows < PAGE_ROWS => return Ok(Ok(from)),
-            None => {}
+        if checked.is_err() || rows < PAGE_ROWS {
+            return Ok(checked);
         }
+        from = verifier.lsn;
     }
 }
 
