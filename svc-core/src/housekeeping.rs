@@ -2,9 +2,9 @@
 //! it beside the writer, destroyed keys are scrubbed, lapsed claims are ended. What only one process should do is done
 //! by whoever holds the lease row of that work.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::limits::REAP_MAX;
 use crate::op::{Dispatch, Surface, Write};
-use crate::store::executor::lock;
 use crate::store::{Conn, Opener};
+use crate::sync::{Monitor, lock};
+use crate::time::Monotonic;
 
 /// How often the log's size and pending scrubs are looked at.
 const PULSE: Duration = Duration::from_millis(500);
@@ -36,26 +37,18 @@ pub(crate) struct Housekeeper {
     opener: Opener,
     conn: Mutex<Conn>,
     /// A log that somebody held back is left alone until then.
-    cut_after: Mutex<Instant>,
+    cut_after: Mutex<Monotonic>,
     holder: Uuid,
-    closing: Mutex<bool>,
-    changed: Condvar,
+    closing: Arc<Monitor<bool>>,
 }
 
 impl Housekeeper {
     pub fn new(dispatch: Arc<Dispatch>, opener: Opener) -> Result<Self> {
         let conn = Mutex::new(opener.writer()?);
         let holder = dispatch.ambient.entropy.id::<WorkspaceId>(dispatch.clock.now())?.uuid();
-        let cut_after = Mutex::new(Instant::now());
-        Ok(Self {
-            dispatch,
-            opener,
-            conn,
-            cut_after,
-            holder,
-            closing: Mutex::new(false),
-            changed: Condvar::new(),
-        })
+        let cut_after = Mutex::new(dispatch.clock.monotonic());
+        let closing = Monitor::new(&dispatch.clock, false);
+        Ok(Self { dispatch, opener, conn, cut_after, holder, closing })
     }
 
     /// Starts the thread. Without a `reap_tick` claims are left to other processes, or lapse unreaped.
@@ -66,34 +59,39 @@ impl Housekeeper {
     }
 
     pub fn close(&self) {
-        *self.closing.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
+        *self.closing.lock() = true;
+        self.closing.notify();
     }
 
     fn serve(&self, reap_tick: Option<Duration>) {
-        let mut next_reap = Instant::now();
-        let mut next_tidy = Instant::now() + TIDY;
+        let clock = &self.dispatch.clock;
+        let mut next_reap = clock.monotonic();
+        let mut next_tidy = clock.deadline(TIDY);
         while !self.pause() {
             self.note("checkpoint", self.checkpoint());
             self.note("scrub", self.scrub());
             if let Some(tick) = reap_tick
-                && Instant::now() >= next_reap
+                && clock.monotonic() >= next_reap
             {
                 self.note("reaper", self.reap());
-                next_reap = Instant::now() + tick;
+                next_reap = clock.deadline(tick);
             }
-            if Instant::now() >= next_tidy {
+            if clock.monotonic() >= next_tidy {
                 self.dispatch.limits.tidy();
-                next_tidy = Instant::now() + TIDY;
+                next_tidy = clock.deadline(TIDY);
             }
         }
     }
 
     /// Waits for the next pulse; true when closing.
     fn pause(&self) -> bool {
-        let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(closing, PULSE, |closing| !*closing);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let clock = self.closing.clock();
+        let pulse = clock.deadline(PULSE);
+        let mut closing = self.closing.lock();
+        while !*closing && !clock.remaining(pulse).is_zero() {
+            closing = self.closing.wait(closing, Some(pulse));
+        }
+        *closing
     }
 
     fn note(&self, work: &'static str, outcome: Result<()>) {
@@ -116,7 +114,7 @@ impl Housekeeper {
         }
         lock(&self.conn).checkpoint()?;
         let mut cut_after = lock(&self.cut_after);
-        if bytes <= LOG_BYTES_MAX || Instant::now() < *cut_after {
+        if bytes <= LOG_BYTES_MAX || self.dispatch.clock.monotonic() < *cut_after {
             return Ok(());
         }
         // Under steady writing there is always a rest that was written meanwhile, with which the log would grow for
@@ -124,7 +122,7 @@ impl Housekeeper {
         self.opener.sync_file()?;
         lock(&self.conn).checkpoint()?;
         if !self.dispatch.executor.cut_log()? {
-            *cut_after = Instant::now() + HELD_BACK;
+            *cut_after = self.dispatch.clock.deadline(HELD_BACK);
         }
         Ok(())
     }

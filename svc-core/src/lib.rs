@@ -19,7 +19,7 @@
 //!
 //! | layer | what it holds |
 //! |---|---|
-//! | vocabulary | [`id`], [`time`], [`text`], [`page`], [`error`], [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`], `rate`: one file each |
+//! | vocabulary | [`id`], [`time`], [`text`], [`page`], [`error`], [`limits`], [`capability`], [`entropy`], `sync`, [`config`], [`data_dir`], `rate`: one file each |
 //! | `store` | the only place that names an engine: connections, values, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends the chain, the bus, sealing, verifying |
 //! | [`op`] | rows, input decoding, contexts, dispatch, waits; OpenAPI, MCP and contracts as projections |
@@ -84,6 +84,7 @@ mod rate;
 pub mod service;
 pub mod setup;
 mod store;
+mod sync;
 mod table;
 pub mod text;
 pub mod time;

@@ -1,16 +1,17 @@
 //! Time: microseconds since the Unix epoch, UTC, always handed out by the service and never read from SQL or
-//! from the system by a feature. On the wire a time is an RFC 3339 string ending in `Z`.
+//! from the system by a feature. On the wire a time is an RFC 3339 string ending in `Z`. Deadlines are moments of
+//! a second clock, which never jumps. Waiting for one is left to [`crate::sync`].
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
+use crate::sync::lock;
 
 /// A moment in microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +89,24 @@ impl FromValue for Time {
     }
 }
 
+/// A moment of a clock that never jumps, counted from a start that only the process knows. Deadlines are such
+/// moments: setting the machine's clock neither ends a wait nor prolongs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Monotonic(Duration);
+
+impl Monotonic {
+    /// The moment `span` later; the end of time if that would overflow.
+    #[must_use]
+    pub fn plus(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+
+    /// The time from `earlier` on; zero if that is not in the past.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
 /// Where the service reads the time. A mock clock moves only when told to, for tests and simulations.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
@@ -95,16 +114,51 @@ pub enum Clock {
     #[default]
     System,
     /// A clock that stands still until [`Clock::advance`].
-    Mock(Arc<AtomicI64>),
+    Mock(Arc<MockTime>),
 }
+
+/// What a mock clock shows, and who sleeps by it.
+#[derive(Default)]
+pub struct MockTime {
+    shown: Mutex<Shown>,
+    sleepers: Mutex<Vec<Weak<dyn Sleeper>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Shown {
+    wall: Time,
+    monotonic: Monotonic,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self { wall: Time(0), monotonic: Monotonic::default() }
+    }
+}
+
+impl std::fmt::Debug for MockTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MockTime({})", lock(&self.shown).wall)
+    }
+}
+
+/// Somebody who waits for a moment, and must look at a mock clock again when it has moved.
+pub(crate) trait Sleeper: Send + Sync {
+    /// The clock has moved.
+    fn clock_moved(&self);
+}
+
+/// The process's first reading of the machine's monotonic clock; moments are counted from it.
+static START: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
     /// A clock that shows `start` until it is advanced.
     pub fn mock(start: Time) -> Self {
-        Self::Mock(Arc::new(AtomicI64::new(start.micros())))
+        let shown = Shown { wall: start, ..Shown::default() };
+        Self::Mock(Arc::new(MockTime { shown: Mutex::new(shown), sleepers: Mutex::default() }))
     }
 
-    /// The present moment.
+    /// The present moment. It jumps when the machine's clock is set.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the service reads the machine's clock"
@@ -112,15 +166,69 @@ impl Clock {
     pub fn now(&self) -> Time {
         match self {
             Self::System => Time(jiff::Timestamp::now().as_microsecond()),
-            Self::Mock(at) => Time(at.load(Ordering::SeqCst)),
+            Self::Mock(mock) => lock(&mock.shown).wall,
         }
     }
 
-    /// Moves a mock clock forward; the system's clock is left alone.
-    pub fn advance(&self, span: Duration) {
-        if let Self::Mock(at) = self {
-            at.fetch_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
+    /// The present moment of the clock that never jumps.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the service reads the machine's monotonic clock"
+    )]
+    pub fn monotonic(&self) -> Monotonic {
+        match self {
+            Self::System => {
+                let now = Instant::now();
+                Monotonic(now.saturating_duration_since(*START.get_or_init(|| now)))
+            }
+            Self::Mock(mock) => lock(&mock.shown).monotonic,
         }
+    }
+
+    /// The moment `span` from now.
+    pub fn deadline(&self, span: Duration) -> Monotonic {
+        self.monotonic().plus(span)
+    }
+
+    /// The time left until `deadline`; zero once it has passed.
+    pub fn remaining(&self, deadline: Monotonic) -> Duration {
+        deadline.since(self.monotonic())
+    }
+
+    /// Moves a mock clock forward and wakes who sleeps by it; the system's clock is left alone.
+    pub fn advance(&self, span: Duration) {
+        if let Self::Mock(mock) = self {
+            mock.show(|shown| Shown { wall: shown.wall.plus(span), monotonic: shown.monotonic.plus(span) });
+        }
+    }
+
+    /// Sets a mock clock to `to`, forward or back, as when somebody sets a machine's clock: deadlines stay where they
+    /// are. The system's clock is left alone.
+    pub fn set(&self, to: Time) {
+        if let Self::Mock(mock) = self {
+            mock.show(|shown| Shown { wall: to, ..shown });
+        }
+    }
+
+    /// Has `sleeper` woken whenever a mock clock moves, for as long as it lives.
+    pub(crate) fn wake(&self, sleeper: Weak<dyn Sleeper>) {
+        if let Self::Mock(mock) = self {
+            lock(&mock.sleepers).push(sleeper);
+        }
+    }
+}
+
+impl MockTime {
+    fn show(&self, next: impl FnOnce(Shown) -> Shown) {
+        let mut shown = lock(&self.shown);
+        *shown = next(*shown);
+        drop(shown);
+        let mut sleepers = lock(&self.sleepers);
+        sleepers.retain(|sleeper| sleeper.strong_count() > 0);
+        let woken: Vec<_> = sleepers.iter().filter_map(Weak::upgrade).collect();
+        // Nobody holds a lock of the clock while it wakes sleepers, who read it.
+        drop(sleepers);
+        woken.iter().for_each(|sleeper| sleeper.clock_moved());
     }
 }
 
@@ -135,5 +243,26 @@ mod tests {
         assert!(text.ends_with("123456Z\""), "{text}");
         assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), at);
         assert!(serde_json::from_str::<Time>("\"yesterday\"").is_err());
+    }
+
+    #[test]
+    fn setting_a_clock_moves_no_deadline() {
+        let clock = Clock::mock(Time::from_micros(1_000_000));
+        let deadline = clock.deadline(Duration::from_secs(5));
+        clock.set(Time::from_micros(86_400_000_000));
+        assert_eq!(clock.now(), Time::from_micros(86_400_000_000));
+        assert_eq!(clock.remaining(deadline), Duration::from_secs(5));
+        clock.set(Time::from_micros(1));
+        clock.advance(Duration::from_secs(6));
+        assert_eq!(clock.now(), Time::from_micros(6_000_001));
+        assert_eq!(clock.remaining(deadline), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_machines_clock_goes_forward_and_is_not_moved() {
+        let before = Clock::System.monotonic();
+        Clock::System.advance(Duration::from_secs(1_000_000));
+        assert!(Clock::System.monotonic() >= before);
+        assert!(Clock::System.remaining(before.plus(Duration::from_secs(1_000_000))) > Duration::ZERO);
     }
 }

@@ -10,7 +10,20 @@ use crate::source::Source;
 
 /// The layers of the core, from the top. A module uses what is above it.
 const LAYERS: &[&[&str]] = &[
-    &["id", "time", "text", "page", "error", "limits", "capability", "entropy", "config", "data_dir", "rate"],
+    &[
+        "id",
+        "time",
+        "text",
+        "page",
+        "error",
+        "limits",
+        "capability",
+        "entropy",
+        "sync",
+        "config",
+        "data_dir",
+        "rate",
+    ],
     &["store"],
     &["log"],
     &["op"],

@@ -5,13 +5,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Result;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{BUS_RECONCILE, SQLITE_POLL};
 use crate::log::event::Place;
 use crate::store::{Conn, Engine, Row};
+use crate::time::{Clock, Monotonic};
 
 /// Which events are of interest.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +71,7 @@ struct Listener {
     seen: i64,
     wakes: Wakes,
     wake: Wake,
-    deadline: Instant,
+    deadline: Monotonic,
 }
 
 #[derive(Default)]
@@ -83,7 +84,7 @@ struct Room {
 #[derive(Default)]
 struct State {
     rooms: HashMap<WorkspaceId, Room>,
-    deadlines: BTreeSet<(Instant, u64, WorkspaceId)>,
+    deadlines: BTreeSet<(Monotonic, u64, WorkspaceId)>,
     next: u64,
     closing: bool,
 }
@@ -139,7 +140,7 @@ impl Bus {
         workspace: WorkspaceId,
         seen: i64,
         wakes: Wakes,
-        deadline: Instant,
+        deadline: Monotonic,
         wake: Wake,
     ) -> u64 {
         self.listening.fetch_add(1, Ordering::SeqCst);
@@ -228,7 +229,7 @@ impl Bus {
                 continue;
             }
             let patience = state.deadlines.first().map_or(poll, |(at, _, _)| {
-                at.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), poll)
+                Clock::System.remaining(*at).clamp(Duration::from_millis(1), poll)
             });
             let (woken, timeout) =
                 self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +284,7 @@ impl Bus {
     }
 
     fn ring_deadlines<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let now = Instant::now();
+        let now = Clock::System.monotonic();
         while let Some((_, id, workspace)) = state.deadlines.first().copied().filter(|(at, _, _)| *at <= now)
         {
             state.deadlines.pop_first();

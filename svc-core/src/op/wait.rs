@@ -3,7 +3,7 @@
 //! deadline, so that a revoked token learns nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::context::Read;
 use super::dispatch::{Call, Done, Reply};
@@ -14,13 +14,14 @@ use crate::limits::WAITS_MAX;
 use crate::log::bus::{Signal, Wake, Wakes};
 use crate::log::memo::Notes;
 use crate::store::executor::{ReadTask, Reader};
+use crate::time::{Clock, Monotonic};
 
 /// One wait.
 pub(super) struct Parked {
     state: Mutex<State>,
     dispatch: Arc<super::Dispatch>,
     wakes: Wakes,
-    deadline: Instant,
+    deadline: Monotonic,
 }
 
 #[derive(Default)]
@@ -38,7 +39,7 @@ impl Parked {
     pub fn start(call: Call, job: WaitJob, wakes: Wakes, patience: Duration, done: Done) -> Arc<Self> {
         let dispatch = Arc::clone(&call.dispatch);
         let state = State { work: Some((call, job, done)), ..State::default() };
-        let deadline = Instant::now() + patience;
+        let deadline = Clock::System.deadline(patience);
         let parked = Arc::new(Self { state: Mutex::new(state), dispatch, wakes, deadline });
         parked.look();
         parked

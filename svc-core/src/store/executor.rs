@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::conn::{Conn, Engine, StatementCounts};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_MAX, QUEUE_MAX};
+pub(crate) use crate::sync::lock;
 
 /// What a writer keeps beside its connection: the state that the tasks of a batch share.
 pub(crate) trait Ledger: Send + 'static {
@@ -243,11 +244,6 @@ impl<L: Ledger> Executor<L> {
 
 fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name).spawn(body).map_err(Error::internal)
-}
-
-/// A core thread catches the panics of its tasks, so what a poisoned lock guards is still whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn overloaded() -> Error {

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime as PoolRuntime};
 use futures_util::StreamExt as _;
@@ -28,6 +28,7 @@ use crate::limits::{
     ACQUIRE_TIMEOUT, BUS_RECONCILE, IDLE_IN_TRANSACTION_TIMEOUT, LOCK_TIMEOUT, STATEMENT_TIMEOUT,
 };
 use crate::log::bus::Bus;
+use crate::time::Clock;
 
 type Deferred = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
@@ -243,10 +244,10 @@ impl PgConn {
     /// Waits for the end of every transaction that is under way now, for as long as `patience`. False if one goes on:
     /// what it may still see cannot be removed. Sessions that the role may not look at are taken for ended.
     pub fn outlast(&self, patience: Duration) -> Result<bool> {
-        let deadline = Instant::now() + patience;
+        let deadline = Clock::System.deadline(patience);
         let now: String = first(self.query(NOW, &[])?)?;
         while first::<i64>(self.query(OLDER, &[Param::Text(&now)])?)? > 0 {
-            if Instant::now() >= deadline {
+            if Clock::System.remaining(deadline).is_zero() {
                 return Ok(false);
             }
             std::thread::park_timeout(OUTLAST_STEP);
