@@ -55,8 +55,8 @@ impl<T> Monitor<T> {
             return guard;
         }
         match self.clock {
-            Clock::System => self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0,
             Clock::Mock(_) => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            _ => self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0,
         }
     }
 }

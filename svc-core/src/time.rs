@@ -34,6 +34,12 @@ impl Time {
         Self(self.0.saturating_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    /// The moment `micros` microseconds later, or before if they are negative.
+    #[must_use]
+    pub fn shifted(self, micros: i64) -> Self {
+        Self(self.0.saturating_add(micros))
+    }
+
     /// How long ago `earlier` was; zero if it is not in the past.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -113,6 +119,8 @@ pub enum Clock {
     /// The machine's clock; on Postgres the database's, so that servers agree.
     #[default]
     System,
+    /// A machine's clock that is wrong by so many microseconds, to try how servers agree whose clocks do not.
+    Wrong(i64),
     /// A clock that stands still until [`Clock::advance`].
     Mock(Arc<MockTime>),
 }
@@ -166,7 +174,17 @@ impl Clock {
     pub fn now(&self) -> Time {
         match self {
             Self::System => Time(jiff::Timestamp::now().as_microsecond()),
+            Self::Wrong(micros) => Self::System.now().shifted(*micros),
             Self::Mock(mock) => lock(&mock.shown).wall,
+        }
+    }
+
+    /// How many microseconds a database whose clock shows `theirs` is ahead of this clock. Nothing is ahead of a mock
+    /// clock.
+    pub fn skew_to(&self, theirs: Time) -> i64 {
+        match self {
+            Self::System | Self::Wrong(_) => theirs.0.saturating_sub(self.now().0),
+            Self::Mock(_) => 0,
         }
     }
 
@@ -177,7 +195,7 @@ impl Clock {
     )]
     pub fn monotonic(&self) -> Monotonic {
         match self {
-            Self::System => {
+            Self::System | Self::Wrong(_) => {
                 let now = Instant::now();
                 Monotonic(now.saturating_duration_since(*START.get_or_init(|| now)))
             }

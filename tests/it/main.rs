@@ -20,6 +20,7 @@ mod subscriptions;
 mod table;
 mod tampering;
 mod threads;
+mod time;
 mod tokens;
 mod transports;
 mod waits;

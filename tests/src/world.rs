@@ -32,11 +32,13 @@ pub struct Setup {
     pub seed: u64,
     /// Features beside the built-in ones.
     pub features: fn() -> Vec<Feature>,
+    /// Where the service reads the time.
+    pub clock: Clock,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { seed: 1, features: Vec::new }
+        Self { seed: 1, features: Vec::new, clock: clock() }
     }
 }
 
@@ -44,7 +46,7 @@ impl Default for Setup {
 pub struct World {
     /// The service.
     pub service: Service,
-    /// Moves only when told to.
+    /// Moves only when told to, unless the setup has another.
     pub clock: Clock,
     /// The ids of what is there.
     pub fixture: Fixture,
@@ -92,10 +94,9 @@ impl World {
     /// A world with a seed or features of its own.
     pub fn with(engine: Engine, setup: Setup) -> Self {
         let database = Lent::on(engine);
-        let clock = clock();
-        let service = open_service(&database, &clock, setup.seed, (setup.features)());
+        let service = open_service(&database, &setup.clock, setup.seed, (setup.features)());
         let Furniture { fixture, people } = database.furniture().clone();
-        Self { service, clock, fixture, people, server: OnceLock::new(), database }
+        Self { service, clock: setup.clock, fixture, people, server: OnceLock::new(), database }
     }
 
     /// The engine beneath.

@@ -119,11 +119,9 @@ impl Batch {
         }
     }
 
-    /// The present moment for a job on `workspace`: never before its log's last event.
-    pub fn now(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Time> {
-        let last = self.head(conn, workspace)?.at;
-        let clock = self.clock.now();
-        Ok(last.max(Time::from_micros(clock.micros().saturating_add(self.skew_micros))))
+    /// The present moment: what leases, expiry and due times go by.
+    pub fn now(&self) -> Time {
+        self.clock.now().shifted(self.skew_micros)
     }
 
     /// Where `workspace`'s log ends, with what the batch has appended so far.
@@ -154,11 +152,13 @@ impl Batch {
         event: &E,
     ) -> Result<Recorded> {
         let mut head = self.touch(conn, workspace)?;
+        // A log's times never go back, though clocks do.
+        let at = now.max(head.at);
         let link = Link {
             workspace_id: workspace,
             lsn: head.lsn + 1,
             kind: E::KIND,
-            at: now,
+            at,
             place,
             prev_hash: head.hash,
         };
@@ -168,9 +168,9 @@ impl Batch {
             Recorded { lsn: link.lsn, kind: E::KIND, place, prev_hash: head.hash, content_hash, payload };
         head.lsn = link.lsn;
         head.hash = content_hash;
-        head.at = now;
+        head.at = at;
         self.heads.insert(workspace, head);
-        self.events.push((workspace, now, recorded.clone()));
+        self.events.push((workspace, at, recorded.clone()));
         Ok(recorded)
     }
 
@@ -275,10 +275,8 @@ impl Ledger for Batch {
             for row in &mut conn.query(LOCK_HEADS, &[&ids])? {
                 let workspace: WorkspaceId = row.take()?;
                 let head = Head::take(row)?;
-                let database_now: i64 = row.take()?;
-                if matches!(self.clock, Clock::System) {
-                    self.skew_micros = database_now.saturating_sub(self.clock.now().micros());
-                }
+                let database_now: Time = row.take()?;
+                self.skew_micros = self.clock.skew_to(database_now);
                 self.memo.check(workspace, head.epoch);
                 self.heads.insert(workspace, head);
             }

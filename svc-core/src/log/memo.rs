@@ -91,6 +91,8 @@ impl Memo {
 #[derive(Default)]
 pub(crate) struct Notes {
     pub memo: Memo,
+    /// How far the database's clock is ahead of ours, on Postgres, as last read.
+    pub skew_micros: i64,
     reached: HashMap<WorkspaceId, i64>,
 }
 

@@ -25,7 +25,7 @@ use crate::log::chain::sha256;
 use crate::log::memo::Notes;
 use crate::rate::RateLimits;
 use crate::store::executor::{Executor, ReadTask, Reader, WriteTask, lock};
-use crate::store::{Conn, FromRow};
+use crate::store::{Conn, Engine, FromRow};
 use crate::time::{Clock, Time};
 
 /// What a shell sends back.
@@ -313,15 +313,16 @@ impl Call {
 
     /// Authenticates and checks the capability inside a read transaction.
     pub fn enter(&mut self, reader: &Reader<Notes>) -> Result<Entered> {
-        let now = self.dispatch.clock.now();
+        let clock = &self.dispatch.clock;
         let (caller, lsn) = match &self.access {
-            Access::Token(hash) => bearer(reader, hash, self.home)?,
+            Access::Token(hash) => bearer(reader, clock, hash, self.home)?,
             access => {
                 let caller = stranger(access, self.needs)?;
-                let lsn = check_notes(reader, caller.workspace_id)?;
+                let lsn = check_notes(reader, clock, caller.workspace_id)?;
                 (caller, lsn)
             }
         };
+        let now = clock.now().shifted(reader.notes.borrow().skew_micros);
         caller.check_live(now)?;
         if let (Access::Token(hash), None) = (&self.access, self.home) {
             self.dispatch.remember_home(*hash, caller.workspace_id);
@@ -364,33 +365,56 @@ impl Call {
 }
 
 /// Whose token it is, from the reader's memory if that holds, and how far the log of its workspace reaches.
-fn bearer(reader: &Reader<Notes>, hash: &[u8; 32], home: Option<WorkspaceId>) -> Result<(Caller, i64)> {
+fn bearer(
+    reader: &Reader<Notes>,
+    clock: &Clock,
+    hash: &[u8; 32],
+    home: Option<WorkspaceId>,
+) -> Result<(Caller, i64)> {
     if let Some(home) = home {
-        let lsn = check_notes(reader, home)?;
+        let lsn = check_notes(reader, clock, home)?;
         let known = reader.notes.borrow().memo.get::<Caller>(home, hash);
         if let Some(caller) = known {
             return Ok((caller, lsn));
         }
     }
     let caller = Caller::by_secret(&reader.conn, hash)?;
-    let lsn = check_notes(reader, caller.workspace_id)?;
+    let lsn = check_notes(reader, clock, caller.workspace_id)?;
     reader.notes.borrow_mut().memo.put(caller.workspace_id, hash, caller.clone());
     Ok((caller, lsn))
 }
 
 /// Drops what the reader remembers of a workspace if that has changed since, and answers how far its log reaches.
-fn check_notes(reader: &Reader<Notes>, workspace: WorkspaceId) -> Result<i64> {
+fn check_notes(reader: &Reader<Notes>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
     let known = reader.notes.borrow().reached(workspace);
     if let Some(lsn) = known {
         return Ok(lsn);
     }
-    let mut rows = reader.conn.query(HEAD, &[&workspace])?;
-    let (lsn, epoch) = rows.first_mut().map_or(Ok((0, 0)), FromRow::from_row)?;
+    let (lsn, epoch) = match reader.conn.engine() {
+        Engine::Sqlite => {
+            let mut rows = reader.conn.query(HEAD_SQLITE, &[&workspace])?;
+            rows.first_mut().map_or(Ok((0, 0)), FromRow::from_row)?
+        }
+        Engine::Postgres => {
+            let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
+            let row: Option<(Option<i64>, Option<i64>, Time)> =
+                rows.first_mut().map(FromRow::from_row).transpose()?;
+            let (lsn, epoch, database_now) =
+                row.ok_or_else(|| Error::internal("the database has no time"))?;
+            reader.notes.borrow_mut().skew_micros = clock.skew_to(database_now);
+            (lsn.unwrap_or(0), epoch.unwrap_or(0))
+        }
+    };
     reader.notes.borrow_mut().check(workspace, lsn, epoch);
     Ok(lsn)
 }
 
-const HEAD: &str = "select lsn, epoch from heads where workspace_id = $1";
+const HEAD_SQLITE: &str = "select lsn, epoch from heads where workspace_id = $1";
+
+/// With the database's time, by which all servers go; also for a workspace whose log is empty.
+const HEAD_POSTGRES: &str = "
+    select h.lsn, h.epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+    from (select 1) one left join heads h on h.workspace_id = $1";
 
 /// A caller without a token.
 fn stranger(access: &Access, needs: Needs) -> Result<Caller> {
@@ -469,7 +493,7 @@ impl WriteTask<Batch> for WriteCall {
         self.output = None;
         let dispatch = Arc::clone(&self.call.dispatch);
         let caller = self.call.enter_writer(conn, batch)?;
-        let now = batch.borrow_mut().now(conn, caller.workspace_id)?;
+        let now = batch.borrow().now();
         caller.check_live(now)?;
         let reached = |batch: &RefCell<Batch>, caller: &Caller| -> Result<Option<i64>> {
             let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
@@ -547,7 +571,7 @@ impl WriteTask<Batch> for Note {
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
-        let now = batch.borrow_mut().now(conn, self.caller.workspace_id)?;
+        let now = batch.borrow().now();
         let mut cx = Write::new(conn, &self.caller, now, &self.call.dispatch.ambient, batch);
         cx.audit("authorization.decision", self.call.origin.decision(self.refused))
     }
