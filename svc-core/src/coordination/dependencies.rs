@@ -189,10 +189,7 @@ const UNBLOCK_ONE: &str = "update threads set blocked = blocked - 1 where id = $
 
 /// Whether somebody could claim the thread now; [`FREED`] says the same.
 fn is_claimable(thread: &Thread) -> bool {
-    thread.blocked == 0
-        && thread.state == ThreadState::Open
-        && !thread.has_result
-        && thread.assignee_id.is_none()
+    thread.blocked == 0 && thread.state == ThreadState::Open && !thread.has_result && thread.held.is_none()
 }
 
 /// A thread that another one waits for.
@@ -343,16 +340,18 @@ const HELD_UP: &str = "
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coordination::claims::Held;
     use crate::coordination::threads::untouched;
-    use crate::id::MemberId;
+    use crate::time::Time;
 
     #[test]
     fn a_thread_is_announced_only_when_somebody_could_claim_it() {
-        let holder = MemberId::from(uuid::Uuid::from_u128(9));
+        let id = uuid::Uuid::from_u128;
+        let held = Held { holder: id(9).into(), lease_id: id(8).into(), until: Time::from_micros(0) };
         assert!(is_claimable(&untouched()));
         assert!(!is_claimable(&Thread { blocked: 1, ..untouched() }));
         assert!(!is_claimable(&Thread { state: ThreadState::InReview, ..untouched() }));
         assert!(!is_claimable(&Thread { has_result: true, ..untouched() }));
-        assert!(!is_claimable(&Thread { assignee_id: Some(holder), ..untouched() }));
+        assert!(!is_claimable(&Thread { held: Some(held), ..untouched() }));
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::claims::{expire, has_lapsed};
-use super::threads::{Thread, thread_select};
+use super::threads::{Thread, select_one, thread_select};
 use crate::Result;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::log::event::{Event, EventKind};
@@ -61,7 +61,7 @@ const UNACKNOWLEDGED: &str = "
 pub(crate) fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
     let mut reaped: usize = 0;
     for id in threads {
-        let Some(thread) = cx.one::<Thread>(BY_ID, &[id, &cx.caller().workspace_id])? else { continue };
+        let Some(thread) = select_one(cx, BY_ID, &[id, &cx.caller().workspace_id])? else { continue };
         if has_lapsed(&thread, cx.now()) {
             expire(cx, &thread)?;
         } else if !remind(cx, &thread)? {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::threads::{Thread, ThreadState, thread_select, visible_thread};
+use super::threads::{self, Thread, ThreadState, thread_select, visible_thread};
 use super::transitions;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
@@ -17,7 +17,7 @@ use crate::limits::{CONTEXT_MESSAGES, NOTICES_MAX};
 use crate::log::replay::StoredEvent;
 use crate::op::{Feature, Read, Write, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row};
+use crate::store::{FromRow, Row, ToParam};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -150,7 +150,7 @@ struct ListThreads {
 fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     let channel = places::visible_channel(cx, input.channel_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let threads = cx.query(IN_CHANNEL, &[&channel.id, &after, &input.state, &rows])?;
+    let threads = threads::select(cx, IN_CHANNEL, &[&channel.id, &after, &input.state, &rows])?;
     Ok(page(threads, input.limit))
 }
 
@@ -178,7 +178,7 @@ struct ListChildThreads {
 fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Thread>> {
     let parent = visible_thread(cx, input.thread_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let threads = cx.query(CHILDREN, &[&parent.id, &after, &rows])?;
+    let threads = threads::select(cx, CHILDREN, &[&parent.id, &after, &rows])?;
     Ok(page(threads, input.limit))
 }
 
@@ -206,9 +206,16 @@ fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result
     let (workspace, reader, is_member) = (input.workspace_id, cx.caller().member_id, cx.caller().is_member());
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let threads = match input.assignee_id {
-        None => cx.query(IN_WORKSPACE, &[&workspace, &after, &input.state, &reader, &is_member, &rows])?,
+        None => threads::select(
+            cx,
+            IN_WORKSPACE,
+            &[&workspace, &after, &input.state, &reader, &is_member, &rows],
+        )?,
         Some(holder) => {
-            cx.query(HELD_BY, &[&workspace, &after, &input.state, &reader, &is_member, &rows, &holder])?
+            let now = cx.now();
+            let params: [&dyn ToParam; 8] =
+                [&workspace, &after, &input.state, &reader, &is_member, &rows, &holder, &now];
+            threads::select(cx, HELD_BY, &params)?
         }
     };
     Ok(page(threads, input.limit))
@@ -226,7 +233,7 @@ const IN_WORKSPACE: &str = thread_select!(
 /// keeps SQLite from walking all threads in order instead.
 const HELD_BY: &str = thread_select!(
     "join channels c on c.id = t.channel_id
-     where t.workspace_id = $1 and t.assignee_id = $7 and +t.lsn > $2
+     where t.workspace_id = $1 and t.assignee_id = $7 and t.assignment_expires_at > $8 and +t.lsn > $2
         and (cast($3 as text) is null or t.state = $3)
         and (not c.private or not $5 or exists (
             select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::claims::Held;
 use super::dependencies::{self, DependsOn};
 use super::skills::{self, Skill, SkillSet};
 use crate::Result;
@@ -118,6 +119,40 @@ pub(crate) struct Thread {
     /// The number of its required skills, as [`skills::intern`] gave it.
     #[serde(skip)]
     pub skill_set: i64,
+    /// The claim that stands in its row, which counts for nothing, and is not shown, once it has lapsed.
+    #[serde(skip)]
+    pub held: Option<Held>,
+}
+
+/// A thread's row, before it is known whether the claim in it is live.
+struct Stored {
+    thread: Thread,
+    acknowledged_at: Option<Time>,
+}
+
+impl Stored {
+    /// The thread as it is now.
+    fn at(self, now: Time) -> Thread {
+        let Self { thread, acknowledged_at } = self;
+        let held = thread.held;
+        Thread { acknowledged_at, ..thread }.claimed(held, now)
+    }
+}
+
+/// The threads that a [`thread_select`] finds.
+pub(super) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Thread>> {
+    let found: Vec<Stored> = cx.query(sql, params)?;
+    Ok(found.into_iter().map(|stored| stored.at(cx.now())).collect())
+}
+
+/// The only thread that a [`thread_select`] finds, if there is one.
+pub(super) fn select_one(
+    cx: &Read<'_>,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+) -> Result<Option<Thread>> {
+    let found: Option<Stored> = cx.one(sql, params)?;
+    Ok(found.map(|stored| stored.at(cx.now())))
 }
 
 /// A statement that selects whole threads, as `t`, followed by the rest of the statement.
@@ -134,16 +169,16 @@ macro_rules! thread_select {
 }
 pub(crate) use thread_select;
 
-impl FromRow for Thread {
+impl FromRow for Stored {
     fn from_row(row: &mut Row) -> Result<Self> {
         let (id, workspace_id, channel_id) = (row.take()?, row.take()?, row.take()?);
         let (parent_id, title, state, priority) = (row.take()?, row.take()?, row.take()?, row.take()?);
         let required_skills = row.take::<SkillSet>()?.into_names();
         let (blocked, has_result, owner_id) = (row.take()?, row.take()?, row.take()?);
-        let (assignee_id, claim_lease_id) = (row.take()?, row.take()?);
-        let (assignment_expires_at, acknowledged_at) = (row.take()?, row.take()?);
+        let held = Held::take(row)?;
+        let acknowledged_at = row.take()?;
         let cancelled_at: Option<Time> = row.take()?;
-        Ok(Self {
+        let thread = Thread {
             id,
             uri: uri(workspace_id, channel_id, id),
             workspace_id,
@@ -156,10 +191,10 @@ impl FromRow for Thread {
             blocked,
             has_result,
             owner_id,
-            assignee_id,
-            claim_lease_id,
-            assignment_expires_at,
-            acknowledged_at,
+            assignee_id: None,
+            claim_lease_id: None,
+            assignment_expires_at: None,
+            acknowledged_at: None,
             cancelled: cancelled_at.is_some(),
             cancelled_at,
             created_by: row.take()?,
@@ -167,7 +202,9 @@ impl FromRow for Thread {
             lsn: row.take()?,
             depth: row.take()?,
             skill_set: row.take()?,
-        })
+            held,
+        };
+        Ok(Self { thread, acknowledged_at })
     }
 }
 
@@ -176,6 +213,19 @@ fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
 }
 
 impl Thread {
+    /// The thread with this claim in its row: everything that is shown of a claim follows from it here.
+    pub fn claimed(self, held: Option<Held>, now: Time) -> Self {
+        let live = held.filter(|held| held.is_live(now));
+        Self {
+            held,
+            assignee_id: live.map(|held| held.holder),
+            claim_lease_id: live.map(|held| held.lease_id),
+            assignment_expires_at: live.map(|held| held.until),
+            acknowledged_at: live.and(self.acknowledged_at),
+            ..self
+        }
+    }
+
     /// Where its events happen.
     pub fn place(&self) -> Place {
         Place::thread(self.channel_id, self.id)
@@ -251,7 +301,7 @@ pub(crate) fn feature() -> Feature {
 
 /// The thread `id`, if the caller may see it.
 pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
-    let found: Option<Thread> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found = select_one(cx, BY_ID, &[&id, &cx.caller().workspace_id])?;
     let thread = found.ok_or_else(|| Error::not_found("thread"))?;
     places::visible_channel(cx, thread.channel_id).map_err(as_hidden_thread)?;
     Ok(thread)
@@ -400,6 +450,7 @@ fn open(
         lsn: 0,
         depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
         skill_set,
+        held: None,
     };
     let created = ThreadCreated {
         title: &thread.title,
@@ -544,12 +595,28 @@ pub(super) fn untouched() -> Thread {
         lsn: 1,
         depth: 1,
         skill_set: 1,
+        held: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lapsed_claim_is_shown_as_none() {
+        let id = uuid::Uuid::from_u128;
+        let until = Time::from_micros(100);
+        let held = Some(Held { holder: id(5).into(), lease_id: id(6).into(), until });
+        let row = || Stored { thread: Thread { held, ..untouched() }, acknowledged_at: Some(until) };
+        let live = row().at(Time::from_micros(99));
+        assert_eq!((live.assignee_id, live.assignment_expires_at), (Some(id(5).into()), Some(until)));
+        assert_eq!((live.claim_lease_id, live.acknowledged_at), (Some(id(6).into()), Some(until)));
+        let lapsed = row().at(until);
+        assert_eq!((lapsed.assignee_id, lapsed.assignment_expires_at), (None, None));
+        assert_eq!((lapsed.claim_lease_id, lapsed.acknowledged_at), (None, None));
+        assert_eq!(lapsed.held, held, "whoever ends it still finds it");
+    }
 
     #[test]
     fn finished_threads_refuse_work_and_archived_ones_every_change() {

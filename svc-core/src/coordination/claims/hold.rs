@@ -125,7 +125,7 @@ fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
 /// The claim that the caller holds and acts under.
 fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<Held> {
     check_holder(cx, thread, named)?;
-    Held::of(thread).ok_or_else(|| Error::internal("a claim that is held is nowhere"))
+    thread.held.ok_or_else(|| Error::internal("a claim that is held is nowhere"))
 }
 
 /// The holder of a claim confirmed that it works on the thread.
@@ -235,14 +235,10 @@ struct ReleaseClaim {
 }
 
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
-    let mut thread = visible_thread(cx, input.thread_id)?;
+    let thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, Some(input.claim_lease_id))?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
-    thread.assignee_id = None;
-    thread.claim_lease_id = None;
-    thread.assignment_expires_at = None;
-    thread.acknowledged_at = None;
-    Ok(thread)
+    Ok(thread.claimed(None, cx.now()))
 }
 
 /// Gives the thread whose claim you hold to another member, who must have the required skills and see the channel.

@@ -23,6 +23,7 @@ use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_MAX_SECS, LEASE_MIN_SECS};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Write};
+use crate::store::Row;
 use crate::text::Count;
 use crate::time::Time;
 
@@ -41,31 +42,37 @@ type LeaseSecs = Count<LEASE_MIN_SECS, LEASE_MAX_SECS>;
 
 /// The claim that stands in a thread's row, live or lapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    holder: MemberId,
-    lease_id: LeaseId,
-    until: Time,
+pub(crate) struct Held {
+    pub holder: MemberId,
+    pub lease_id: LeaseId,
+    pub until: Time,
 }
 
 impl Held {
-    fn of(thread: &Thread) -> Option<Self> {
-        let (holder, lease_id) = (thread.assignee_id?, thread.claim_lease_id?);
-        Some(Self { holder, lease_id, until: thread.assignment_expires_at? })
+    /// Takes the three columns of a claim from a thread's row.
+    pub fn take(row: &mut Row) -> Result<Option<Self>> {
+        let (holder, lease_id, until) = (row.take()?, row.take()?, row.take()?);
+        let claim: (Option<MemberId>, Option<LeaseId>, Option<Time>) = (holder, lease_id, until);
+        Ok(match claim {
+            (Some(holder), Some(lease_id), Some(until)) => Some(Self { holder, lease_id, until }),
+            _ => None,
+        })
     }
 
-    fn is_live(&self, now: Time) -> bool {
+    /// Whether the claim counts.
+    pub fn is_live(&self, now: Time) -> bool {
         now < self.until
     }
 }
 
 /// The live claim on a thread.
 fn live(thread: &Thread, now: Time) -> Option<Held> {
-    Held::of(thread).filter(|held| held.is_live(now))
+    thread.held.filter(|held| held.is_live(now))
 }
 
 /// Refuses a caller who does not hold the live claim on `thread`, or who names a lease that is over.
 pub(super) fn check_holder(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<()> {
-    fence(Held::of(thread), cx.caller().member_id, named, cx.now())
+    fence(thread.held, cx.caller().member_id, named, cx.now())
 }
 
 /// The rule of everything that only a holder may do. The lease id is a fence and no credential: it says on which
@@ -270,7 +277,7 @@ fn hand_over(
     lease: Option<LeaseSecs>,
 ) -> Result<ClaimedThread> {
     let (now, terms) = (cx.now(), Terms::new(cx, to, lease)?);
-    let old = thread.claim_lease_id;
+    let old = thread.held.map(|held| held.lease_id);
     cx.execute(
         1,
         HAND_OVER,
@@ -280,12 +287,13 @@ fn hand_over(
 }
 
 const HAND_OVER: &str = "
-    update threads set worked_micros = worked_micros + ($4 - claimed_at), assignee_id = $2, claim_lease_id = $3,
+    update threads set worked_micros = worked_micros + case when $4 > claimed_at then $4 - claimed_at else 0 end,
+        assignee_id = $2, claim_lease_id = $3,
         claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
     where id = $1 and claim_lease_id = $7";
 
 /// Says that the thread has a new holder, and answers it as it is now.
-fn assigned(cx: &mut Write<'_>, mut thread: Thread, terms: &Terms, reason: Reason) -> Result<ClaimedThread> {
+fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -> Result<ClaimedThread> {
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
         assignee_id: Some(terms.holder),
@@ -295,18 +303,17 @@ fn assigned(cx: &mut Write<'_>, mut thread: Thread, terms: &Terms, reason: Reaso
         reason,
     };
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
-    thread.assignee_id = Some(terms.holder);
-    thread.claim_lease_id = Some(terms.lease_id);
-    thread.assignment_expires_at = Some(terms.until);
-    thread.acknowledged_at = None;
+    let held = Held { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
+    let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
     Ok(ClaimedThread { thread, pin: Pin { uri: recorded.uri(), content_hash: recorded.content_hash() } })
 }
 
 /// Ends the claim that stands in a thread's row, if there is one, and charges the time that was worked under it.
 /// `thread` is the row as it was read in this transaction.
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
-    let Some(held) = Held::of(thread) else { return Ok(()) };
-    // Nobody worked under the claim after its lease had lapsed, however late that is noticed.
+    let Some(held) = thread.held else { return Ok(()) };
+    // Nobody worked under the claim after its lease had lapsed, however late that is noticed; and nobody worked less
+    // than nothing, though the clock was set back.
     let worked_until = cx.now().min(held.until);
     cx.execute(1, END, &[&thread.id, &held.lease_id, &worked_until])?;
     let changed = ThreadAssignmentChanged {
@@ -322,13 +329,13 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
 }
 
 const END: &str = "
-    update threads set worked_micros = worked_micros + ($3 - claimed_at), assignee_id = null, claim_lease_id = null,
-        claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null
+    update threads set worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
+        assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null
     where id = $1 and claim_lease_id = $2";
 
 /// Ends the claim on a thread whose lease has lapsed.
 pub(super) fn expire(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
-    let Some(held) = Held::of(thread) else { return Ok(()) };
+    let Some(held) = thread.held else { return Ok(()) };
     let expired = ClaimExpired {
         thread_id: thread.id,
         member_id: held.holder,
@@ -341,7 +348,7 @@ pub(super) fn expire(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
 
 /// Whether the claim that stands in a thread's row has lapsed.
 pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
-    Held::of(thread).is_some_and(|held| !held.is_live(now))
+    thread.held.is_some_and(|held| !held.is_live(now))
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<ClaimedThread
     }
     if has_lapsed(&thread, cx.now()) {
         expire(cx, &thread)?;
-        thread.assignee_id = None;
+        thread = thread.claimed(None, cx.now());
     }
     begin(cx, thread, caller, input.lease_secs)
 }
@@ -242,6 +242,7 @@ fn wait_for_ready(cx: &Read<'_>, input: &WaitForReady) -> Result<Waited<ReadyThr
 mod tests {
     use uuid::Uuid;
 
+    use super::super::Held;
     use super::*;
     use crate::id::LeaseId;
 
@@ -271,16 +272,13 @@ mod tests {
             lsn: 1,
             depth: 1,
             skill_set: 1,
+            held: None,
         }
     }
 
     fn claimed(holder: u128, until: i64) -> Thread {
-        Thread {
-            assignee_id: Some(Uuid::from_u128(holder).into()),
-            claim_lease_id: Some(LeaseId::from(Uuid::from_u128(9))),
-            assignment_expires_at: Some(Time::from_micros(until)),
-            ..thread()
-        }
+        let (holder, lease_id) = (Uuid::from_u128(holder).into(), LeaseId::from(Uuid::from_u128(9)));
+        Thread { held: Some(Held { holder, lease_id, until: Time::from_micros(until) }), ..thread() }
     }
 
     #[test]
