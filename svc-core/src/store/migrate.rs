@@ -27,6 +27,7 @@ macro_rules! migrations {
 migrations! {
     1 "0001_spine",
     2 "0002_one_tree",
+    6 "0006_event_rows",
 }
 
 /// Brings the schema up to date, or refuses a database that another version or hand has changed.
@@ -116,7 +117,9 @@ mod tests {
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap());
         conn.batch(MIGRATIONS[0].sqlite).unwrap();
         conn.batch(
-            "insert into heads values (x'01', 7, x'02', 3, 4, 5); insert into message_keys values (x'06', x'08')",
+            "insert into heads values (x'01', 7, x'02', 3, 4, 5); insert into message_keys values (x'06', x'08');
+             insert into events values (x'01', 2, 'B', 4, null, x'05', null, x'09', x'0a', '{}');
+             insert into events values (x'01', 1, 'A', 3, x'07', null, null, x'09', x'0a', '{}');",
         )
         .unwrap();
         MIGRATIONS.iter().skip(1).for_each(|migration| conn.batch(migration.sqlite).unwrap());
@@ -128,6 +131,16 @@ mod tests {
             .unwrap();
         let row: (i64, i64, Vec<u8>) = FromRow::from_row(&mut rows[0]).unwrap();
         assert_eq!(row, (7, 5, vec![8]));
+        let mut rows = conn
+            .query(
+                "select lsn, kind, channel_id, payload from events where workspace_id = x'01' order by lsn",
+                &[],
+            )
+            .unwrap();
+        let rows: Vec<(i64, String, Option<Vec<u8>>, String)> =
+            rows.iter_mut().map(|row| FromRow::from_row(row).unwrap()).collect();
+        let stored = |lsn, kind: &str, channel| (lsn, kind.to_owned(), channel, "{}".to_owned());
+        assert_eq!(rows, [stored(1, "A", Some(vec![7])), stored(2, "B", None)]);
     }
 
     /// The first words of a statement's lines by table or index, as all migrations leave them.
@@ -141,7 +154,7 @@ mod tests {
                     open = (*name).to_owned();
                     shape.insert(open.clone(), Vec::new());
                 }
-                ["drop", "table", name] => drop(shape.remove(*name)),
+                ["drop", "table" | "index", name] => drop(shape.remove(*name)),
                 ["alter", "table", name, "rename", "to", new] => {
                     let columns = shape.remove(*name).unwrap();
                     shape.insert((*new).to_owned(), columns);
