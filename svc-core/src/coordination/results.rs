@@ -187,7 +187,7 @@ impl Event for ThreadResultSet<'_> {
 struct SetThreadResult {
     /// The thread.
     thread_id: ThreadId,
-    /// The result: any JSON object of at most 262144 bytes.
+    /// The result: any JSON object of at most 262144 bytes. Numbers from 2^53 on are refused: send them as strings.
     result: Map<String, Value>,
     /// What the result is, for those who look for its kind: `<namespace>.<name>/<n>`, such as `example.port/1`.
     result_kind: Option<ResultKind>,

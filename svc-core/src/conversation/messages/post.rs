@@ -58,7 +58,7 @@ pub(super) struct PostMessage {
     /// What to say. Markdown is welcome.
     body: Text<1, MESSAGE_MAX>,
     /// Any JSON object, at most 256 KiB, for programs. `artifacts` is a list of SHA-256 sums of artifacts,
-    /// `citations` a list of {uri, content_hash}; integers beyond 2^53 are refused: send them as strings.
+    /// `citations` a list of {uri, content_hash}; numbers from 2^53 on are refused: send them as strings.
     #[serde(default)]
     metadata: Option<Metadata>,
 }
