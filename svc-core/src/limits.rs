@@ -29,6 +29,14 @@ pub const PRIORITY_MIN: i64 = -100;
 pub const PRIORITY_MAX: i64 = 100;
 /// Dependencies that one thread may have.
 pub const DEPENDENCIES_MAX: usize = 100;
+/// Threads that may wait for one thread: its close changes each of them in one transaction.
+pub const DEPENDENTS_MAX: i64 = 1000;
+/// Threads that are looked at in each direction to find out whether a dependency would close a circle.
+pub const DEPENDENCY_WALK_MAX: i64 = 5000;
+/// Live tokens derived from one minted token, directly or not: revoking it ends each of them in one transaction.
+pub const DERIVED_TOKENS_MAX: i64 = 1000;
+/// How often in a row a token may be derived from a derived one.
+pub const TOKEN_DEPTH_MAX: i64 = 16;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Bytes of a result or of a message's metadata as canonical JSON.

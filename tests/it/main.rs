@@ -7,6 +7,7 @@ mod cli;
 mod contention;
 mod crash;
 mod extension;
+mod fan_out;
 mod house;
 mod log;
 mod messages;

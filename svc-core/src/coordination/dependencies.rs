@@ -15,7 +15,7 @@ use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
-use crate::limits::DEPENDENCIES_MAX;
+use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use crate::log::event::{Event, EventKind, Place};
 use crate::op::{Feature, Read, Write, destructive, idempotent, read};
 use crate::page::Page;
@@ -76,8 +76,9 @@ impl Event for ThreadDependencyRemoved {
     const KIND: &'static str = "ThreadDependencyRemoved";
 }
 
-/// The last unfinished dependency of a thread is gone: it can be claimed. Not sent when that dependency was
-/// cancelled, although the thread can be claimed then too.
+/// The last unfinished dependency of a thread is gone: it can be claimed. Sent once, when the last one is gone and not
+/// for each; also in an archived channel, where the thread can be claimed only after that is unarchived. Not sent
+/// when that dependency was cancelled, although the thread can be claimed then too.
 #[derive(Serialize, JsonSchema)]
 struct ThreadReady {
     /// The thread that can be claimed.
@@ -90,8 +91,9 @@ impl Event for ThreadReady {
 
 /// Makes a thread wait for another one: it cannot be claimed until that one is closed or cancelled. Both may stand
 /// in different channels of the workspace. A claim that is held goes on. Answers the waiting thread; 409
-/// `dependency-cycle` when the other one waits for it already, 409 `wrong-state` when it is finished or waits for
-/// too many.
+/// `dependency-cycle` when the other one waits for it already, 409 `wrong-state` when it is finished, when it waits
+/// for 100 threads already, when 1000 wait for the other one, or when both stand among more than 5000 threads that
+/// wait for each other.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddThreadDependency {
@@ -114,6 +116,9 @@ fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Res
     if usize::try_from(count).is_ok_and(|count| count >= DEPENDENCIES_MAX) {
         return Err(Error::wrong_state(format!("a thread waits for at most {DEPENDENCIES_MAX} others")));
     }
+    let (dependents,): (i64,) =
+        cx.one(DEPENDENTS, &[&awaited.id])?.ok_or_else(|| Error::internal("a count answers one row"))?;
+    check_room_for_dependent(dependents)?;
     check_no_cycle(cx, &thread, &awaited)?;
     let added = cx.emit(thread.place(), &ThreadDependencyAdded { depends_on_id: awaited.id })?;
     cx.execute(1, INSERT, &[&thread.id, &awaited.id, &added.lsn])?;
@@ -128,31 +133,94 @@ const COUNT: &str = "
     select count(*), coalesce(max(case when depends_on_id = $2 then 1 else 0 end), 0) = 1
     from thread_dependencies where thread_id = $1";
 
+const DEPENDENTS: &str = "select count(*) from thread_dependencies where depends_on_id = $1";
+
+/// Refuses one more dependent of a thread that has `dependents`.
+fn check_room_for_dependent(dependents: i64) -> Result<()> {
+    if dependents >= DEPENDENTS_MAX {
+        return Err(Error::wrong_state(format!(
+            "{DEPENDENTS_MAX} threads wait for that thread, and more cannot: wait for one of these instead"
+        )));
+    }
+    Ok(())
+}
+
 const INSERT: &str = "insert into thread_dependencies (thread_id, depends_on_id, lsn) values ($1, $2, $3)";
 
 const BLOCK_ONE: &str = "update threads set blocked = blocked + 1 where id = $1";
 
+/// A circle would lead from `thread` over those that wait for it to `awaited`, and from there back. It is looked for
+/// from either end, so that one with few threads around it is enough to know.
 fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()> {
     let refusal = |detail: &'static str| Err(Error::new(Code::DependencyCycle, detail));
     if thread.id == awaited.id {
         return refusal("a thread cannot wait for itself");
     }
-    match cx.one::<(ThreadId,)>(REACHES, &[&awaited.id, &thread.id])? {
-        Some(_) => refusal("the other thread waits for this one already, perhaps through others"),
-        None => Ok(()),
+    let found = match walk(cx, DOWNSTREAM, thread.id, awaited.id)? {
+        Walk::Unfinished => walk(cx, UPSTREAM, awaited.id, thread.id)?,
+        found => found,
+    };
+    match found {
+        Walk::Passed => Ok(()),
+        Walk::Met => refusal("the other thread waits for this one already, perhaps through others"),
+        Walk::Unfinished => Err(Error::wrong_state(format!(
+            "more than {DEPENDENCY_WALK_MAX} threads wait for this one and the other one waits for as many: remove \
+             dependencies that are finished first"
+        ))),
     }
 }
 
-/// Whether `$1` waits for `$2`, through whatever others. For a thread that nobody waits for, the walk does not begin.
-const REACHES: &str = "
-    with recursive upstream (id) as (
-        select d.depends_on_id from thread_dependencies d
-        where d.thread_id = $1
-            and exists (select 1 from thread_dependencies w where w.depends_on_id = $2)
-        union
-        select d.depends_on_id from upstream u join thread_dependencies d on d.thread_id = u.id
-    )
-    select id from upstream where id = $2 limit 1";
+/// How a walk along dependencies ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    /// It came to the thread it was looking for.
+    Met,
+    /// It went everywhere and did not come to it.
+    Passed,
+    /// There was more to look at than [`DEPENDENCY_WALK_MAX`] threads.
+    Unfinished,
+}
+
+fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Result<Walk> {
+    let (visited, met): (i64, bool) = cx
+        .one(sql, &[&from, &to, &DEPENDENCY_WALK_MAX])?
+        .ok_or_else(|| Error::internal("a count answers one row"))?;
+    Ok(match met {
+        true => Walk::Met,
+        false if visited < DEPENDENCY_WALK_MAX => Walk::Passed,
+        false => Walk::Unfinished,
+    })
+}
+
+/// A statement that visits at most `$3` threads along dependencies from `$1`, and says how many and whether `$2` was
+/// among them.
+macro_rules! walk_sql {
+    ($from:literal, $to:literal) => {
+        concat!(
+            "with recursive reached (id) as (
+                 select d.",
+            $to,
+            " from thread_dependencies d where d.",
+            $from,
+            " = $1
+                 union
+                 select d.",
+            $to,
+            " from reached r join thread_dependencies d on d.",
+            $from,
+            " = r.id
+             )
+             select count(*), coalesce(max(case when id = $2 then 1 else 0 end), 0) = 1
+             from (select id from reached limit $3) visited"
+        )
+    };
+}
+
+/// From a thread to those that wait for it.
+const DOWNSTREAM: &str = walk_sql!("depends_on_id", "thread_id");
+
+/// From a thread to those that it waits for.
+const UPSTREAM: &str = walk_sql!("thread_id", "depends_on_id");
 
 /// Makes a thread no longer wait for another one. If that was the last unfinished one, the thread can be claimed.
 /// Answers the thread; 404 when it did not wait for the other one.
@@ -256,15 +324,16 @@ pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Awaited> {
         return Err(Error::not_found("thread").with("field", "depends_on"));
     }
     let mut unfinished: i64 = 0;
-    for (channel, state) in found {
+    for (channel, state, dependents) in found {
         places::visible_channel(cx, channel).map_err(as_hidden_thread)?;
+        check_room_for_dependent(dependents)?;
         unfinished = unfinished.saturating_add(i64::from(!state.is_finished()));
     }
     Ok(Awaited { ids, unfinished })
 }
 
-/// The channel and state of each thread that is in the caller's workspace.
-fn standing(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadState)>> {
+/// The channel, the state and the number of dependents of each thread that is in the caller's workspace.
+fn standing(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadState, i64)>> {
     let workspace = cx.caller().workspace_id;
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -281,10 +350,21 @@ fn standing(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadSta
     }
 }
 
-const STANDING_SQLITE: &str = "select channel_id, state from threads where id = $1 and workspace_id = $2";
+macro_rules! standing_sql {
+    ($which:literal) => {
+        concat!(
+            "select t.channel_id, t.state,
+                 (select count(*) from thread_dependencies d where d.depends_on_id = t.id)
+             from threads t where t.id = ",
+            $which,
+            " and t.workspace_id = $2"
+        )
+    };
+}
 
-const STANDING_POSTGRES: &str =
-    "select channel_id, state from threads where id = any($1) and workspace_id = $2";
+const STANDING_SQLITE: &str = standing_sql!("$1");
+
+const STANDING_POSTGRES: &str = standing_sql!("any($1)");
 
 /// Makes `thread` wait for `awaited`, which its `blocked` counts already.
 pub(super) fn insert(cx: &mut Write<'_>, thread: ThreadId, awaited: &[ThreadId], lsn: i64) -> Result<()> {

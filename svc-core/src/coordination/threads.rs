@@ -337,7 +337,8 @@ impl Event for ThreadCreated<'_> {
 
 /// Opens a thread, which is a task, in a channel. It is given to whoever claims next and has the required skills,
 /// once every thread in `depends_on` is finished; of several, the one with the highest priority and then the
-/// oldest first. Answers the thread; 409 `wrong-state` when the channel is archived.
+/// oldest first. Answers the thread; 409 `wrong-state` when the channel is archived, or when 1000 threads wait for
+/// one in `depends_on` already.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateThread {
@@ -367,9 +368,10 @@ fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
     open(cx, &channel, None, &task)
 }
 
-/// Opens a thread below another one, in the same channel. A parent cannot close while a child is open or in
-/// review. Answers the thread; 409 `wrong-state` when the parent is closed or archived, when the channel is
-/// archived, or when threads would nest too deep.
+/// Opens a thread below another one, in the same channel. A parent waits for its children: it cannot close while one
+/// is open or in review, but a child may close before its parent. Answers the thread; 409 `wrong-state` when the
+/// parent is closed or archived, when the channel is archived, when threads would nest too deep, or when 1000 threads
+/// wait for one in `depends_on` already.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateChildThread {

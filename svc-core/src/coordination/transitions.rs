@@ -116,7 +116,8 @@ impl Event for ThreadStateChanged {
     const KIND: &'static str = "ThreadStateChanged";
 }
 
-/// Moves a thread to another state: `start_review` (open to in_review; a live claim goes on), `return_to_open`
+/// Moves a thread to another state: `start_review` (open to in_review; a live claim goes on, and lapses unless it is
+/// renewed), `return_to_open`
 /// (in_review to open), `close` (open or in_review to closed; ends a live claim), `reopen` (closed to open, also
 /// after a cancel) and `archive` (closed to archived, for good). A thread that is open again is given out again.
 /// Answers where the thread stands now; 409 `wrong-state` when the move does not begin at the thread's state or

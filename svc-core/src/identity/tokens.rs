@@ -16,7 +16,7 @@ use crate::capability::Capability::{AuditReadGlobal, OperatorGlobal, TokenAdmin}
 use crate::capability::{Capabilities, Capability, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
-use crate::limits::NAME_MAX;
+use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Place};
 use crate::op::{Caller, Feature, Read, Surface, Write, destructive, read, secret_hash, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -413,26 +413,27 @@ struct Revocation {
     id: TokenId,
     /// When it was revoked.
     revoked_at: Time,
-    /// The tokens that ended now: the token itself and those derived from it. Empty if it was revoked before.
+    /// The tokens that ended now: the token itself and the live ones derived from it. Empty if it was revoked before.
     revoked_ids: Vec<TokenId>,
 }
 
-/// The token and all that were derived from it, as far as they are not revoked.
+/// The token, unless it is revoked, and the live ones derived from it. What ended before is passed over with all that
+/// was derived from it: nothing outlives what it was derived from, and authentication asks for revoked ancestors.
 const LIVE_WITH_DERIVED: &str = "
-    with recursive doomed (id) as (
-        select id from tokens where id = $1
-        union
-        select t.id from tokens t join doomed d on t.parent_id = d.id
+    with recursive ending (id, member_id, lsn) as (
+        select id, member_id, lsn from tokens where id = $1 and revoked_at is null
+        union all
+        select t.id, t.member_id, t.lsn from ending e join tokens t on t.parent_id = e.id
+        where t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
     )
-    select t.id, t.member_id from tokens t join doomed d on d.id = t.id
-    where t.revoked_at is null order by t.lsn";
+    select id, member_id from ending order by lsn";
 
 const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
 
 fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
     let token = load_token(cx, input.token_id)?;
-    let ending: Vec<(TokenId, MemberId)> = cx.query(LIVE_WITH_DERIVED, &[&token.id])?;
     let now = cx.now();
+    let ending: Vec<(TokenId, MemberId)> = cx.query(LIVE_WITH_DERIVED, &[&token.id, &now])?;
     for (token_id, member_id) in &ending {
         let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
         cx.emit(Place::WORKSPACE.about(*member_id), &event)?;
@@ -510,7 +511,8 @@ fn check_can_rotate(token: &Token, now: Time) -> Result<()> {
 
 /// Derives a token from the one you call with, for a helper that needs less: it can do no more than you name,
 /// never administers tokens, and ends no later than yours, and with yours. Asking for more is refused with 403.
-/// Answers the token with its `secret`, which is shown this once.
+/// 409 `wrong-state` when yours was derived 16 times over, or while 1000 live tokens come from the one that yours
+/// comes from: let them end sooner. Answers the token with its `secret`, which is shown this once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AttenuateToken {
@@ -533,6 +535,7 @@ fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedT
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     check_narrower(caller.capabilities, capabilities)?;
     let expires_at = no_later(caller.expires_at, asked)?;
+    check_room_for_derived(cx, parent_id)?;
     let mint = Mint {
         workspace_id: caller.workspace_id,
         member_id: caller.member_id,
@@ -547,6 +550,44 @@ fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedT
     let minted = issue(cx, &mint)?;
     cx.forget()?;
     Ok(minted)
+}
+
+/// The minted token that `$1` comes from, and how many derivations lie between.
+const ORIGIN: &str = "
+    with recursive above (id, parent_id, depth) as (
+        select id, parent_id, cast(0 as bigint) from tokens where id = $1
+        union all
+        select t.id, t.parent_id, a.depth + 1 from above a join tokens t on t.id = a.parent_id
+    )
+    select id, depth from above where parent_id is null";
+
+/// How many live tokens are derived from `$1`, directly or not, counted up to `$3`.
+const LIVE_DERIVED: &str = "
+    with recursive below (id) as (
+        select t.id from tokens t
+        where t.parent_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+        union all
+        select t.id from below b join tokens t on t.parent_id = b.id
+        where t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+    )
+    select count(*) from (select id from below limit $3) counted";
+
+/// Refuses to derive from `parent_id` if a revocation of the minted token would then have too much to end.
+fn check_room_for_derived(cx: &Read<'_>, parent_id: TokenId) -> Result<()> {
+    let (origin, depth): (TokenId, i64) =
+        cx.one(ORIGIN, &[&parent_id])?.ok_or_else(|| Error::internal("a token comes from none"))?;
+    if depth >= TOKEN_DEPTH_MAX {
+        return Err(Error::wrong_state(format!(
+            "the token was derived {TOKEN_DEPTH_MAX} times over; derive from an earlier one"
+        )));
+    }
+    let live: Option<(i64,)> = cx.one(LIVE_DERIVED, &[&origin, &cx.now(), &DERIVED_TOKENS_MAX])?;
+    if live.is_some_and(|(live,)| live >= DERIVED_TOKENS_MAX) {
+        return Err(Error::wrong_state(format!(
+            "{DERIVED_TOKENS_MAX} live tokens come from the same minted token; let some end or revoke them first"
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses to derive what the parent cannot do, or what administers tokens.

@@ -136,10 +136,17 @@ impl Caller {
     }
 }
 
-/// Columns as [`Caller::from_row`] takes them.
+/// Columns as [`Caller::from_row`] takes them. A token is revoked with any that it was derived from.
 const BY_SECRET: &str = "
     select t.id, t.workspace_id, t.member_id, t.actor_id, t.grant_id, t.capabilities, t.expires_at,
-           t.revoked_at is not null, m.frozen_at is not null, m.deactivated_at is not null
+           t.revoked_at is not null or (t.parent_id is not null and exists (
+               with recursive above (parent_id, revoked_at) as (
+                   select p.parent_id, p.revoked_at from tokens p where p.id = t.parent_id
+                   union all
+                   select p.parent_id, p.revoked_at from above a join tokens p on p.id = a.parent_id
+               )
+               select 1 from above where revoked_at is not null)),
+           m.frozen_at is not null, m.deactivated_at is not null
     from tokens t join members m on m.id = t.member_id
     where t.secret_hash = $1";
 

@@ -191,7 +191,8 @@ impl Event for ClaimRenewed {
 
 /// Lets the lease of the claim that you hold begin anew: it ends `lease_secs` from now. Answers the claim. 404
 /// when the thread is finished, as after a cancel: stop working on it; 409 `claim-not-held` when you do not hold
-/// the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+/// the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current, as when the thread was
+/// cancelled and reopened since.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenewClaim {
