@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::client::Answer;
+use svc_tests::client::agent::Agent;
 use svc_tests::client::kept::Kept;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::process::Running;
 use svc_tests::site::{Caller, Server, Site};
 use svc_tests::{World, on_both_engines, runtime};
 use tokio::task::JoinSet;
@@ -143,44 +143,6 @@ fn two_servers_on_one_database_share_the_tasks() {
         }
         check_claimed(claimed.concat(), &wanted);
         assert!(ready(&site.database, &channel).is_empty());
-    }
-}
-
-/// An agent over standard input and output, by lines of JSON-RPC.
-struct Agent {
-    running: Running,
-    last: i64,
-}
-
-impl Agent {
-    fn start(site: &Site, token: &str) -> Self {
-        Self { running: site.mcp_stdio(token), last: 0 }
-    }
-
-    /// Sends a call and answers its id.
-    fn ask(&mut self, tool: &str, arguments: Value) -> i64 {
-        self.last += 1;
-        let params = json!({"name": tool, "arguments": arguments});
-        let mut message = svc_tests::client::mcp::message("tools/call", params);
-        message["id"] = json!(self.last);
-        self.running.say(&message.to_string());
-        self.last
-    }
-
-    /// The next answer, which must be to the call `id`.
-    fn answer(&mut self, id: i64) -> Value {
-        let line = self.running.next_line();
-        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!(answer["id"], json!(id), "{line}");
-        assert_ne!(answer["result"]["isError"], json!(true), "{line}");
-        let output = &answer["result"]["structuredContent"];
-        assert!(output.is_object(), "{line}");
-        output.clone()
-    }
-
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let id = self.ask(tool, arguments);
-        self.answer(id)
     }
 }
 

@@ -11,6 +11,7 @@ mod fan_out;
 mod house;
 mod log;
 mod messages;
+mod ordeals_controls;
 mod outside;
 mod pages;
 mod reading;

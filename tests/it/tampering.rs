@@ -262,7 +262,9 @@ impl Forger<'_> {
         let last = self.logs[0].last();
         let workspace = self.id(&self.logs[0].workspace_id);
         let zeros = self.bytes(&"00".repeat(32));
+        let behind = self.bytes(&self.logs[0].at(last - 3).content_hash);
         vec![
+            case("events beyond the head", self.head(&format!("lsn = lsn - 3, hash = {behind}")), last),
             case("the head too far", self.head("lsn = lsn + 1"), last + 1),
             case("the head too near", self.head("lsn = lsn - 1"), last),
             case("the head's hash", self.head(&format!("hash = {zeros}")), last),

@@ -6,6 +6,7 @@ pub mod bench;
 pub mod client;
 pub mod database;
 pub mod golden;
+pub mod ordeal;
 mod pool;
 mod prepare;
 pub mod process;

@@ -74,6 +74,24 @@ impl Running {
         self.out.next().unwrap_or_else(|| panic!("the program ended; it said: {}", self.err.text()))
     }
 
+    /// Lets the program stand still, as a suspended machine does.
+    pub fn pause(&self) {
+        self.signal("STOP");
+        let status = format!("/proc/{}/status", self.child.id());
+        let is_stopped = || std::fs::read_to_string(&status).unwrap().contains("\nState:\tT");
+        until("the program stands still", is_stopped);
+    }
+
+    /// Lets a program that stands still go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let outcome = run(Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+
     /// Ends the program as a crash would: it gets no chance to do anything more.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -49,7 +49,7 @@ impl Kept {
     }
 
     /// Sends a request; answers the status and the body.
-    async fn ask(
+    pub async fn ask(
         &mut self,
         method: Method,
         target: &str,

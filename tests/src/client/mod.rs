@@ -1,5 +1,6 @@
 //! Ways to call the service. All answer the same [`Answer`], so that a test can be written once for every way.
 
+pub mod agent;
 pub mod kept;
 pub mod mcp;
 pub mod rest;

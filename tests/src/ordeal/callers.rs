@@ -1,0 +1,416 @@
+//! Callers: members who write through real servers, each at its own pace, and remember what they were told. They make
+//! threads, post, edit, withdraw, cancel, claim and set results; every one writes on objects of its own, but for the
+//! tasks, which all of them want.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use svc_core::op::{Operation, Table};
+
+use super::record::{Record, Verdict, Write, plain, verdict};
+use crate::client::agent::Agent;
+use crate::client::kept::{Broken, Kept};
+use crate::client::{mcp, rest};
+use crate::runtime;
+use crate::site::{Site, done};
+
+/// Callers over HTTP in an ordeal.
+pub const CALLERS: usize = 24;
+
+/// What a caller does not wait for any longer. What it asked for may have been done.
+const TIMEOUT: Duration = Duration::from_secs(45);
+/// How long a caller holds back after an answer that says to try again.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// A member, with a thread of its own to write in.
+#[derive(Clone)]
+struct Person {
+    member: String,
+    token: String,
+    home: String,
+    number: usize,
+}
+
+/// Everybody, and where they work.
+pub struct Workload {
+    workspace: String,
+    channel: String,
+    people: Vec<Person>,
+    table: Table,
+    /// How many titles, texts and marks there are, over all callers of a member.
+    texts: AtomicUsize,
+}
+
+impl Workload {
+    /// Makes `count` members with a thread each.
+    pub fn prepare(site: &Site, count: usize) -> Self {
+        let service = site.open();
+        let (workspace, admin) = (site.founders.workspace_id.clone(), &site.founders.admin);
+        let call = |operation, input| done(&service, admin, operation, input);
+        let id = |value: &Value| value["id"].as_str().unwrap().to_owned();
+        let channel = |name| id(&call("create_channel", json!({"workspace_id": workspace, "name": name})));
+        let (homes, tasks) = (channel("homes"), channel("tasks"));
+        let person = |number: usize| {
+            let handle = format!("caller-{number}");
+            let agent = json!({"workspace_id": workspace, "handle": handle, "display_name": handle});
+            let made = call("create_agent", agent);
+            let home =
+                call("create_thread", json!({"channel_id": homes, "title": format!("home of {handle}")}));
+            Person {
+                member: plain(&made["member"]["id"]),
+                token: made["token"]["secret"].as_str().unwrap().to_owned(),
+                home: plain(&home["id"]),
+                number,
+            }
+        };
+        let people = (0..count).map(person).collect();
+        Self {
+            workspace,
+            channel: tasks,
+            people,
+            table: svc_core::operation_table().unwrap(),
+            texts: AtomicUsize::new(0),
+        }
+    }
+
+    /// A caller that writes through a server.
+    pub fn caller(&self, number: usize, address: SocketAddr) -> Caller<'_> {
+        self.caller_by(number, Way::Http { address, kept: None })
+    }
+
+    /// A caller that writes through a process of its own.
+    pub fn agent(&self, number: usize, site: &Site) -> Caller<'_> {
+        self.caller_by(number, Way::Stdio(Agent::start(site, &self.people[number].token)))
+    }
+
+    fn caller_by(&self, number: usize, way: Way) -> Caller<'_> {
+        let person = self.people[number].clone();
+        Caller { workload: self, person, way, own: Own::default(), turn: 0, padding: 0, records: Vec::new() }
+    }
+
+    fn operation(&self, name: &str) -> &Operation {
+        self.table.operation(name).unwrap_or_else(|| panic!("there is no operation {name}"))
+    }
+}
+
+/// How a caller reaches the service.
+enum Way {
+    Http { address: SocketAddr, kept: Option<Kept> },
+    Stdio(Agent),
+}
+
+/// How a call ended.
+enum Reply {
+    Answered(u16, Value),
+    /// It was never sent.
+    NotSent,
+    /// It was sent, and there was no answer.
+    CutOff,
+}
+
+impl Way {
+    fn call(&mut self, token: &str, row: &Operation, input: &Value) -> Reply {
+        match self {
+            Self::Http { address, kept } => {
+                let (target, body) = rest::address(row, row.path(), input);
+                runtime().block_on(over_http(*address, kept, token, row, &target, body.as_ref()))
+            }
+            Self::Stdio(agent) => {
+                let id = agent.ask(row.name(), input.clone());
+                let (status, body) = mcp::outcome(&agent.response(id), 500, row);
+                Reply::Answered(status, body)
+            }
+        }
+    }
+}
+
+async fn over_http(
+    address: SocketAddr,
+    kept: &mut Option<Kept>,
+    token: &str,
+    row: &Operation,
+    target: &str,
+    body: Option<&Value>,
+) -> Reply {
+    if kept.is_none() {
+        *kept = Kept::open(address, token).await.ok();
+    }
+    let Some(open) = kept else { return Reply::NotSent };
+    let method = row.method().name().parse().unwrap();
+    match tokio::time::timeout(TIMEOUT, open.ask(method, target, body)).await {
+        Ok(Ok((status, answer))) => Reply::Answered(status, answer),
+        Ok(Err(broken)) => {
+            *kept = None;
+            if broken == Broken::Idle { Reply::NotSent } else { Reply::CutOff }
+        }
+        Err(_) => {
+            *kept = None;
+            Reply::CutOff
+        }
+    }
+}
+
+/// What a caller has that it can write on.
+#[derive(Default)]
+struct Own {
+    threads: Vec<String>,
+    messages: Vec<String>,
+    claims: Vec<(String, String)>,
+}
+
+/// Somebody who writes, and remembers.
+pub struct Caller<'a> {
+    workload: &'a Workload,
+    person: Person,
+    way: Way,
+    own: Own,
+    turn: usize,
+    /// Characters by which its messages are longer than they have to be.
+    padding: usize,
+    /// What it was told.
+    pub records: Vec<Record>,
+}
+
+impl Caller<'_> {
+    /// The same caller, with longer messages.
+    #[must_use]
+    pub fn padded(self, padding: usize) -> Self {
+        Self { padding, ..self }
+    }
+
+    /// Writes whatever is next. Returns whether that was acknowledged.
+    pub fn step(&mut self) -> bool {
+        self.turn += 1;
+        match self.turn % 8 {
+            0 => self.claim(),
+            1 | 4 => self.create_thread(),
+            2 | 6 => self.post(),
+            3 => self.edit(),
+            5 => {
+                if self.turn % 16 == 5 {
+                    self.set_result()
+                } else {
+                    self.withdraw()
+                }
+            }
+            _ => {
+                if self.turn % 16 == 7 {
+                    self.cancel()
+                } else {
+                    self.claim()
+                }
+            }
+        }
+    }
+
+    /// Makes a thread.
+    pub fn create_thread(&mut self) -> bool {
+        let title = self.unique("thread");
+        let input = json!({"channel_id": self.workload.channel, "title": title});
+        let made = self.write("create_thread", &input, Write::Thread(title));
+        self.keep(made, |own, id, _| own.threads.push(id))
+    }
+
+    /// Posts a message.
+    pub fn post(&mut self) -> bool {
+        let body = format!("{} {}", self.unique("message"), "x".repeat(self.padding));
+        let thread = self.person.home.clone();
+        let input = json!({"thread_id": dashed(&thread), "body": body});
+        let made = self.write("post_message", &input, Write::Post { thread, body });
+        self.keep(made, |own, id, _| own.messages.push(id))
+    }
+
+    /// Edits the last message, and keeps it in mind as one to withdraw. Posts if there is none.
+    pub fn edit(&mut self) -> bool {
+        let Some(message) = self.own.messages.last().cloned() else { return self.post() };
+        let body = self.unique("edited");
+        if self
+            .records
+            .iter()
+            .rev()
+            .any(|record| matches!(&record.write, Write::Edit { message: edited, .. } if *edited == message))
+        {
+            return self.post();
+        }
+        let input = json!({"message_id": dashed(&message), "body": body});
+        self.write("edit_message", &input, Write::Edit { message, body }).is_some()
+    }
+
+    /// Withdraws the last message. Posts if there is none.
+    pub fn withdraw(&mut self) -> bool {
+        let Some(message) = self.own.messages.pop() else { return self.post() };
+        let input = json!({"message_id": dashed(&message)});
+        self.write("delete_message", &input, Write::Withdraw(message)).is_some()
+    }
+
+    /// Cancels the last thread. Makes one if there is none.
+    pub fn cancel(&mut self) -> bool {
+        let Some(thread) = self.own.threads.pop() else { return self.create_thread() };
+        let input = json!({"thread_id": dashed(&thread), "reason": "an ordeal"});
+        self.write("cancel_thread", &input, Write::Cancel(thread)).is_some()
+    }
+
+    /// Claims the next task.
+    pub fn claim(&mut self) -> bool {
+        let input = json!({"workspace_id": self.workload.workspace, "lease_secs": 86_400});
+        let made = self.write("claim_next_workspace_thread", &input, Write::Claim);
+        self.keep(made, |own, lease, thread| own.claims.extend(thread.map(|thread| (thread, lease))))
+    }
+
+    /// Sets the result of a claimed task. Claims one if there is none.
+    pub fn set_result(&mut self) -> bool {
+        let Some((thread, lease)) = self.own.claims.pop() else { return self.claim() };
+        let mark = self.unique("result");
+        let input =
+            json!({"thread_id": dashed(&thread), "claim_lease_id": dashed(&lease), "result": {"mark": mark}});
+        self.write("set_thread_result", &input, Write::Result { thread, mark }).is_some()
+    }
+
+    /// How the last write went.
+    pub fn last(&self) -> Option<&Record> {
+        self.records.last()
+    }
+
+    fn unique(&self, what: &str) -> String {
+        let number = self.workload.texts.fetch_add(1, Ordering::Relaxed);
+        format!("{what} {number} of caller {}", self.person.number)
+    }
+
+    fn keep(
+        &mut self,
+        made: Option<(String, Option<String>)>,
+        keep: impl FnOnce(&mut Own, String, Option<String>),
+    ) -> bool {
+        made.is_some_and(|(id, thread)| {
+            keep(&mut self.own, id, thread);
+            true
+        })
+    }
+
+    /// Asks for a write and remembers how it went. Returns the ids if it was acknowledged.
+    fn write(&mut self, operation: &str, input: &Value, write: Write) -> Option<(String, Option<String>)> {
+        let began = Instant::now();
+        let reply = self.way.call(&self.person.token, self.workload.operation(operation), input);
+        let took = began.elapsed();
+        let verdict = match reply {
+            Reply::Answered(status, answer) => verdict(&write, status, &answer)?,
+            Reply::NotSent => {
+                std::thread::park_timeout(RETRY_PAUSE);
+                return None;
+            }
+            Reply::CutOff => Verdict::Unknown,
+        };
+        let ids = match &verdict {
+            Verdict::Acknowledged { id, thread, .. } => Some((id.clone(), thread.clone())),
+            _ => None,
+        };
+        if matches!(verdict, Verdict::Refused(status, _) if status >= 500) {
+            std::thread::park_timeout(RETRY_PAUSE);
+        }
+        self.records.push(Record { member: self.person.member.clone(), write, verdict, took });
+        ids
+    }
+}
+
+/// An id as the service wants it.
+fn dashed(plain: &str) -> String {
+    plain.parse::<uuid::Uuid>().unwrap().to_string()
+}
+
+/// How far callers have got.
+#[derive(Default)]
+pub struct Progress {
+    acknowledged: Mutex<usize>,
+    in_flight: AtomicUsize,
+    more: Condvar,
+    stopped: AtomicBool,
+}
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes that were acknowledged until now.
+    pub fn acknowledged(&self) -> usize {
+        *self.lock()
+    }
+
+    /// Callers that are waiting for an answer.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// Waits for `more` acknowledged writes, for `limit` at the most. Returns whether they came.
+    pub fn wait_for(&self, more: usize, limit: Duration) -> bool {
+        let acknowledged = self.lock();
+        let wanted = *acknowledged + more;
+        let waited = self.more.wait_timeout_while(acknowledged, limit, |count| *count < wanted);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn add_one(&self) {
+        *self.lock() += 1;
+        self.more.notify_all();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// Lets callers write while something happens. Returns what they were told, and what came of what happened.
+pub fn write_during<T>(callers: Vec<Caller<'_>>, happens: impl FnOnce(&Progress) -> T) -> (Vec<Record>, T) {
+    let progress = Progress::default();
+    /// Stops the callers also when what happens panics.
+    struct Stop<'a>(&'a Progress);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.stopped.store(true, Ordering::Relaxed);
+        }
+    }
+    std::thread::scope(|scope| {
+        let progress = &progress;
+        let write = |mut caller: Caller<'_>| {
+            while !progress.is_stopped() {
+                progress.in_flight.fetch_add(1, Ordering::SeqCst);
+                let acknowledged = caller.step();
+                progress.in_flight.fetch_sub(1, Ordering::SeqCst);
+                if acknowledged {
+                    progress.add_one();
+                }
+            }
+            caller.records
+        };
+        let threads: Vec<_> = callers.into_iter().map(|caller| scope.spawn(move || write(caller))).collect();
+        let stop = Stop(progress);
+        let came = happens(progress);
+        drop(stop);
+        (threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect(), came)
+    })
+}
+
+/// Writes through a server until that is acknowledged, and returns how long it took.
+pub fn until_it_writes(caller: &mut Caller<'_>, limit: Duration) -> Duration {
+    let began = Instant::now();
+    while !caller.create_thread() && began.elapsed() < limit {}
+    began.elapsed()
+}
+
+/// What a run was like, in a line.
+pub fn summary(records: &[Record]) -> String {
+    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    for record in records {
+        let name = match &record.verdict {
+            Verdict::Acknowledged { .. } => "acknowledged".to_owned(),
+            Verdict::Refused(status, code) => format!("{status} {code}"),
+            Verdict::Unknown => "unknown".to_owned(),
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+    let longest = records.iter().map(|record| record.took).max().unwrap_or_default();
+    format!("{counts:?}, the longest call took {longest:.1?}")
+}

@@ -1,0 +1,330 @@
+//! The checker: compares what callers were told with what there is. Every acknowledged write is there, in the rows, in
+//! the log and in what can be read; no refused one is; rows and events agree; nobody was given what another member held;
+//! the log is whole. It names everything that is wrong, so that a control can say which defect it must find.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::Service;
+
+use super::RECOVERY;
+use super::record::{Record, Verdict, Write, plain};
+use super::replay::Replayed;
+use super::rows::{Rows, events};
+use crate::site::Site;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// A write was acknowledged, and is not there as it was told.
+    Lost(String),
+    /// A write was refused, and was done.
+    RefusedDone(String),
+    /// A write was asked for once and was done more often.
+    DoneTwice(String),
+    /// A row whose event is not in the log.
+    RowWithoutEvent {
+        /// Its table.
+        table: &'static str,
+        /// Its id, or that of what it belongs to.
+        id: String,
+    },
+    /// An event whose row is not there.
+    EventWithoutRow {
+        /// Its kind.
+        kind: &'static str,
+        /// Its position.
+        lsn: i64,
+    },
+    /// A row that says something else than its events.
+    RowDiffers {
+        /// Its table.
+        table: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// The log gives a thread to somebody while another one holds it.
+    SecondHolder {
+        /// The thread.
+        thread: String,
+        /// The position of the second claim.
+        lsn: i64,
+    },
+    /// An event that cannot follow those before it.
+    Impossible {
+        /// Its kind.
+        kind: String,
+        /// Its position.
+        lsn: i64,
+    },
+    /// A log that `svc verify` does not accept.
+    Chain {
+        /// The first position that is broken.
+        lsn: i64,
+        /// What is broken.
+        defect: String,
+    },
+    /// A message that can no longer be read, or a thread's list of them.
+    Unreadable(String),
+    /// A server that took no write for too long after the fault had ended.
+    Slow(Duration),
+    /// Something that came too late.
+    Late(String),
+    /// A fault from outside that was reported as the service's own, as 500.
+    Internal(String),
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{self:?}")
+    }
+}
+
+/// What wakes up after a fault must do so soon.
+pub fn check_recovery(took: Duration) -> Option<Defect> {
+    (took > RECOVERY).then_some(Defect::Slow(took))
+}
+
+/// Callers who were told that the service itself had failed.
+pub fn internal_errors(records: &[Record]) -> impl Iterator<Item = Defect> {
+    let internal = records.iter().filter(|record| matches!(record.verdict, Verdict::Refused(500, _)));
+    internal.map(|record| Defect::Internal(record.to_string()))
+}
+
+/// Calls that took longer than they may.
+pub fn late(records: &[Record], limit: Duration) -> impl Iterator<Item = Defect> {
+    let late = records.iter().filter(move |record| record.took > limit);
+    late.map(|record| Defect::Late(format!("{record} took {:?}", record.took)))
+}
+
+/// Fails with everything that is wrong, shortened.
+#[track_caller]
+pub fn assert_sound(what: &str, defects: &[Defect]) {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for defect in defects {
+        let name = format!("{defect:?}");
+        let name = name.split([' ', '(', '{']).next().unwrap_or_default();
+        *counts.entry(name.to_owned()).or_default() += 1;
+    }
+    let some: Vec<String> = defects.iter().take(12).map(|defect| format!("  {defect}")).collect();
+    assert!(
+        defects.is_empty(),
+        "{what}: {} defects, {counts:?}, such as\n{}",
+        defects.len(),
+        some.join("\n")
+    );
+}
+
+/// Everything that is wrong at a site whose callers remember `records`.
+pub fn check(site: &Site, records: &[Record]) -> Vec<Defect> {
+    let mut defects = chain(site);
+    let id = site.database.id(site.founders.workspace_id.parse::<uuid::Uuid>().unwrap());
+    let log = Replayed::of(&events(&site.database, &id));
+    let rows = Rows::read(&site.database, &id);
+    defects.extend(rows.disagreements(&log));
+    let (bodies, unreadable) = read_bodies(site, records);
+    defects.extend(unreadable);
+    let found = Found { log: &log, rows: &rows, bodies: &bodies, texts: texts(&rows, &bodies) };
+    defects.extend(records.iter().filter_map(|record| found.judge(record)));
+    defects.extend(found.claims(records));
+    defects.extend(found.repeated(records));
+    defects.extend(log.defects.iter().cloned());
+    defects
+}
+
+/// How often each title, each text of a message and each mark of a result is there.
+fn texts(rows: &Rows, bodies: &Bodies) -> BTreeMap<String, usize> {
+    let titles = rows.threads.values().map(|thread| thread.title.clone());
+    let said = bodies.values().flatten().cloned();
+    let marks = rows.results.values().filter_map(|(_, result)| {
+        let result: Value = serde_json::from_str(result).ok()?;
+        Some(result["mark"].as_str()?.to_owned())
+    });
+    let mut texts = BTreeMap::new();
+    for text in titles.chain(said).chain(marks) {
+        *texts.entry(text).or_default() += 1;
+    }
+    texts
+}
+
+/// What `svc verify` says.
+fn chain(site: &Site) -> Vec<Defect> {
+    let outcome = site.svc(&["verify", "--json"]);
+    if outcome.code == Some(0) {
+        return Vec::new();
+    }
+    let told: Value = serde_json::from_str(&outcome.out).unwrap_or_default();
+    let broken = told["logs"].as_array().into_iter().flatten().filter(|log| !log["broken"].is_null());
+    let named: Vec<Defect> = broken
+        .map(|log| Defect::Chain {
+            lsn: log["broken"]["lsn"].as_i64().unwrap_or_default(),
+            defect: log["broken"]["defect"].as_str().unwrap_or_default().to_owned(),
+        })
+        .collect();
+    if named.is_empty() {
+        return vec![Defect::Chain { lsn: -1, defect: format!("{:?} {}", outcome.code, outcome.err) }];
+    }
+    named
+}
+
+/// What messages say, by id: none if withdrawn.
+type Bodies = BTreeMap<String, Option<String>>;
+
+/// Reads the bodies of every thread in which somebody posted.
+fn read_bodies(site: &Site, records: &[Record]) -> (Bodies, Vec<Defect>) {
+    let threads: BTreeSet<&str> = records
+        .iter()
+        .filter_map(|record| match &record.write {
+            Write::Post { thread, .. } => Some(thread.as_str()),
+            _ => None,
+        })
+        .collect();
+    let service = site.open();
+    let (mut bodies, mut unreadable) = (Bodies::new(), Vec::new());
+    for thread in threads {
+        let mut cursor = Value::Null;
+        loop {
+            let Some(page) = page(&service, site, thread, &cursor) else {
+                unreadable.push(Defect::Unreadable(thread.to_owned()));
+                break;
+            };
+            for message in page["items"].as_array().into_iter().flatten() {
+                if message["unreadable"] == json!(true) {
+                    unreadable.push(Defect::Unreadable(plain(&message["id"])));
+                }
+                let body = message["body"].as_str().unwrap_or_default();
+                let withdrawn = message["withdrawn"] == json!(true) && body.is_empty();
+                bodies.insert(plain(&message["id"]), (!withdrawn).then(|| body.to_owned()));
+            }
+            cursor = page["next_cursor"].clone();
+            if cursor.is_null() {
+                break;
+            }
+        }
+    }
+    (bodies, unreadable)
+}
+
+fn page(service: &Service, site: &Site, thread: &str, cursor: &Value) -> Option<Value> {
+    let mut input = json!({"thread_id": thread.parse::<uuid::Uuid>().unwrap(), "limit": 500});
+    if !cursor.is_null() {
+        input["cursor"] = cursor.clone();
+    }
+    let answer = crate::answer_of(crate::call(service, Some(&site.founders.admin), "list_messages", &input));
+    answer.is_success().then_some(answer.body)
+}
+
+/// What there is.
+struct Found<'a> {
+    log: &'a Replayed,
+    rows: &'a Rows,
+    bodies: &'a Bodies,
+    texts: BTreeMap<String, usize>,
+}
+
+impl Found<'_> {
+    /// Compares one write with what there is. Claims are judged together.
+    fn judge(&self, record: &Record) -> Option<Defect> {
+        match &record.verdict {
+            Verdict::Acknowledged { id, lsn, .. } => {
+                (!self.is_there(&record.write, id, *lsn)).then(|| Defect::Lost(record.to_string()))
+            }
+            Verdict::Refused(..) => {
+                self.was_done(&record.write).then(|| Defect::RefusedDone(record.to_string()))
+            }
+            Verdict::Unknown => None,
+        }
+    }
+
+    /// Whether an acknowledged write is there, where the answer said.
+    fn is_there(&self, write: &Write, id: &str, lsn: Option<i64>) -> bool {
+        let message = |id: &str| self.rows.messages.get(id);
+        match write {
+            Write::Thread(title) => {
+                let thread = self.rows.threads.get(id);
+                thread.is_some_and(|thread| thread.title == *title && Some(thread.lsn) == lsn)
+            }
+            Write::Post { .. } => {
+                self.bodies.contains_key(id) && message(id).is_some_and(|message| Some(message.lsn) == lsn)
+            }
+            Write::Edit { body, .. } => {
+                let says =
+                    self.bodies.get(id).is_some_and(|said| said.as_ref().is_none_or(|said| said == body));
+                says && message(id).is_some_and(|message| message.edits == 1)
+            }
+            Write::Withdraw(_) => {
+                self.bodies.get(id) == Some(&None) && message(id).is_some_and(|message| message.withdrawn)
+            }
+            Write::Cancel(_) => {
+                let thread = self.rows.threads.get(id);
+                thread.is_some_and(|thread| thread.cancelled && thread.state == "closed")
+            }
+            Write::Claim => self.log.claims.contains_key(id),
+            Write::Result { mark, .. } => {
+                lsn.and_then(|lsn| self.rows.results.get(&lsn)).is_some_and(|(_, text)| text.contains(mark))
+            }
+        }
+    }
+
+    /// Whether there is any trace of a refused write.
+    fn was_done(&self, write: &Write) -> bool {
+        match write {
+            Write::Thread(text) | Write::Post { body: text, .. } | Write::Result { mark: text, .. } => {
+                self.texts.contains_key(text)
+            }
+            Write::Edit { message, .. } => {
+                self.rows.messages.get(message).is_some_and(|found| found.edits > 0)
+            }
+            Write::Withdraw(message) => self.rows.messages.get(message).is_some_and(|found| found.withdrawn),
+            Write::Cancel(thread) => self.rows.threads.get(thread).is_some_and(|found| found.cancelled),
+            Write::Claim => false,
+        }
+    }
+
+    /// Claims of which no caller was told, beyond those of which somebody may not have been told: a refused claim says
+    /// not of which thread it was.
+    fn claims(&self, records: &[Record]) -> Vec<Defect> {
+        let claims = || records.iter().filter(|record| record.write == Write::Claim);
+        let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
+        for record in claims().filter(|record| record.verdict == Verdict::Unknown) {
+            *unknown.entry(&record.member).or_default() += 1;
+        }
+        let told: BTreeMap<&str, (&str, Option<&str>)> = claims()
+            .filter_map(|record| match &record.verdict {
+                Verdict::Acknowledged { id, thread, .. } => {
+                    Some((id.as_str(), (record.member.as_str(), thread.as_deref())))
+                }
+                _ => None,
+            })
+            .collect();
+        let mut defects = Vec::new();
+        for (lease, claim) in &self.log.claims {
+            match told.get(lease.as_str()) {
+                Some(&(member, thread)) if member == claim.member && thread == Some(&claim.thread) => {}
+                Some(_) => {
+                    defects.push(Defect::Lost(format!("lease {lease} is of another claim: {claim:?}")))
+                }
+                None => match unknown.get_mut(claim.member.as_str()).filter(|left| **left > 0) {
+                    Some(left) => *left -= 1,
+                    None => {
+                        defects.push(Defect::RefusedDone(format!("a claim nobody was told of: {claim:?}")))
+                    }
+                },
+            }
+        }
+        defects
+    }
+
+    /// What was asked for once and is there more than once.
+    fn repeated(&self, records: &[Record]) -> Vec<Defect> {
+        let asked = records.iter().filter(|record| match &record.write {
+            Write::Thread(text) | Write::Post { body: text, .. } | Write::Result { mark: text, .. } => {
+                self.texts.get(text).is_some_and(|count| *count > 1)
+            }
+            _ => false,
+        });
+        asked.map(|record| Defect::DoneTwice(record.to_string())).collect()
+    }
+}
