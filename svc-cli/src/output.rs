@@ -5,36 +5,13 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use svc_core::{Code, Error, Result};
-
-/// Every exit code and what it means. The help and svc(1) show this table.
-pub const EXIT_CODES: [(u8, &str); 7] = [
-    (0, "it is done"),
-    (1, "it failed: the database, the file system, or the service itself"),
-    (2, "the command line, a variable or an input is not as it must be"),
-    (3, "a log does not verify"),
-    (4, "there is no such thing, or the folder or database is not set up"),
-    (5, "the present state does not allow it, such as a second set-up"),
-    (6, "the token is missing, not known, or does not allow it"),
-];
+use svc_core::{EXIT_CODES, Error, Result};
 
 /// The table as the help shows it.
 pub fn exit_codes_help() -> String {
     EXIT_CODES
         .iter()
         .fold("Exit codes:\n".to_owned(), |text, (code, meaning)| format!("{text}  {code}  {meaning}\n"))
-}
-
-/// The exit code of a failure.
-fn exit_code(error: &Error) -> u8 {
-    match (error.code(), error.code().status()) {
-        (Code::Configuration, _) | (_, 400) => 2,
-        (Code::EventLogBroken, _) => 3,
-        (_, 401 | 403) => 6,
-        (_, 404) => 4,
-        (_, 409) => 5,
-        _ => 1,
-    }
 }
 
 /// Where results and errors go, and in which form.
@@ -63,37 +40,30 @@ impl Output {
         }
     }
 
-    /// Prints an error and answers its exit code. Whoever runs this command may see the cause.
+    /// Prints an error on one line and answers its exit code. Whoever runs this command may see the causes.
     pub fn refuse(&self, error: &Error) -> ExitCode {
-        let mut text = if self.json {
-            serde_json::to_string(&error.problem()).unwrap_or_else(|_| error.to_string())
-        } else {
-            format!("svc: {}", error.detail())
-        };
         if !self.json {
-            let mut cause = error.cause().map(|cause| cause as &dyn std::error::Error);
-            while let Some(error) = cause {
-                text.push_str(&format!("\n  because: {error}"));
-                cause = error.source();
-            }
+            return svc_mcp_stdio::refuse("svc", error);
         }
         // Where standard error is closed there is nobody to tell.
-        let _ = writeln!(io::stderr().lock(), "{text}");
-        ExitCode::from(exit_code(error))
+        let _ = writeln!(io::stderr().lock(), "{}", json_line(error));
+        ExitCode::from(error.code().exit_code())
     }
+}
+
+/// The problem, and what caused it.
+fn json_line(error: &Error) -> String {
+    let mut problem = error.problem();
+    let causes = error.causes();
+    if !causes.is_empty() {
+        problem.extra.insert("causes".to_owned(), causes.into());
+    }
+    serde_json::to_string(&problem).unwrap_or_else(|_| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_failure_has_a_code_of_the_table() {
-        for code in Code::ALL {
-            let exit = exit_code(&Error::new(*code, ""));
-            assert!(exit != 0 && EXIT_CODES.iter().any(|(known, _)| *known == exit), "{code:?}");
-        }
-    }
 
     #[test]
     fn the_manual_has_the_table() {
@@ -104,22 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_apart() {
-        let cases = [
-            (Code::Internal, 1),
-            (Code::Unavailable, 1),
-            (Code::Malformed, 2),
-            (Code::Configuration, 2),
-            (Code::EventLogBroken, 3),
-            (Code::NotFound, 4),
-            (Code::AlreadyInitialised, 5),
-            (Code::WrongState, 5),
-            (Code::Unauthenticated, 6),
-            (Code::MissingCapability, 6),
-        ];
-        for (code, exit) in cases {
-            assert_eq!(exit_code(&Error::new(code, "")), exit, "{code:?}");
-        }
+    fn the_help_has_the_table() {
         assert!(exit_codes_help().contains("  3  a log does not verify\n"));
+    }
+
+    #[test]
+    fn programs_are_told_the_causes_too() {
+        let error = Error::configuration("correct it").caused_by("it is wrong");
+        assert!(json_line(&error).contains("\"causes\":[\"it is wrong\"]"), "{}", json_line(&error));
+        assert!(!json_line(&Error::configuration("correct it")).contains("causes"));
     }
 }

@@ -104,6 +104,31 @@ codes! {
     OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown";
 }
 
+/// What a program exits with, and what that means.
+pub const EXIT_CODES: [(u8, &str); 7] = [
+    (0, "it is done"),
+    (1, "it failed: the database, the file system, or the service itself"),
+    (2, "the command line, a variable or an input is not as it must be"),
+    (3, "a log does not verify"),
+    (4, "there is no such thing, or the folder or database is not set up"),
+    (5, "the present state does not allow it, such as a second set-up"),
+    (6, "the token is missing, not known, or does not allow it"),
+];
+
+impl Code {
+    /// What a program exits with that ends for this.
+    pub fn exit_code(self) -> u8 {
+        match (self, self.status()) {
+            (Self::Configuration, _) | (_, 400) => 2,
+            (Self::EventLogBroken, _) => 3,
+            (_, 401 | 403) => 6,
+            (_, 404) => 4,
+            (_, 409) => 5,
+            _ => 1,
+        }
+    }
+}
+
 /// A failure: what the caller is told, and a cause for the trace.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {detail}", code.name())]
@@ -193,6 +218,32 @@ impl Error {
         self.cause.as_deref()
     }
 
+    /// What caused it, from near to far, each once and on one line. For the trace, and for whoever runs the program;
+    /// never for a caller.
+    pub fn causes(&self) -> Vec<String> {
+        let mut causes: Vec<String> = Vec::new();
+        let mut next = self.cause().map(|cause| cause as &(dyn std::error::Error + 'static));
+        while let Some(cause) = next {
+            let text = match cause.downcast_ref::<Self>() {
+                Some(own) => own.detail().to_owned(),
+                None => cause.to_string(),
+            };
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            // Some errors repeat what caused them.
+            if causes.iter().all(|known| !known.contains(&text)) && !self.detail.contains(&text) {
+                causes.push(text);
+            }
+            next = cause.source();
+        }
+        causes
+    }
+
+    /// All there is to say, on one line, for whoever runs the program.
+    pub fn line(&self) -> String {
+        let causes = self.causes().join(": ");
+        if causes.is_empty() { self.detail().to_owned() } else { format!("{} ({causes})", self.detail) }
+    }
+
     /// Seconds after which to try again, for the `Retry-After` header.
     pub fn retry_after_secs(&self) -> Option<u64> {
         match self.code {
@@ -244,6 +295,42 @@ mod tests {
         for code in Code::ALL {
             assert!(code.manual().len() > 20 && (400..600).contains(&code.status()), "{code:?}");
         }
+    }
+
+    #[test]
+    fn every_failure_has_an_exit_code_of_the_table() {
+        for code in Code::ALL {
+            let exit = code.exit_code();
+            assert!(exit != 0 && EXIT_CODES.iter().any(|(known, _)| *known == exit), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        let cases = [
+            (Code::Internal, 1),
+            (Code::Unavailable, 1),
+            (Code::Malformed, 2),
+            (Code::Configuration, 2),
+            (Code::EventLogBroken, 3),
+            (Code::NotFound, 4),
+            (Code::AlreadyInitialised, 5),
+            (Code::WrongState, 5),
+            (Code::Unauthenticated, 6),
+            (Code::MissingCapability, 6),
+        ];
+        for (code, exit) in cases {
+            assert_eq!(code.exit_code(), exit, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_every_cause_once() {
+        let inner =
+            Error::new(Code::Unavailable, "it cannot be reached").caused_by("refused:\n  by the host");
+        let outer = Error::configuration("correct the address").caused_by(inner);
+        assert_eq!(outer.line(), "correct the address (it cannot be reached: refused: by the host)");
+        assert_eq!(Error::wrong_state("no").line(), "no");
     }
 
     #[test]

@@ -14,13 +14,15 @@ use crate::error::{Error, Result};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::limits::REAP_MAX;
 use crate::op::{Dispatch, Surface, Write};
+use crate::opening::Outdated;
 use crate::store::{Conn, Opener};
 use crate::sync::{Monitor, lock};
 use crate::time::Monotonic;
 
 /// How often the log's size and pending scrubs are looked at.
 const PULSE: Duration = Duration::from_millis(500);
-/// How often clients that have been quiet are dropped from the rate limits.
+/// How often clients that have been quiet are dropped from the rate limits, and the schema and the keys in use are
+/// read again.
 const TIDY: Duration = Duration::from_secs(60);
 /// A SQLite log larger than this is moved into the file, beside the writer.
 const LOG_BYTES: u64 = 32 * 1024 * 1024;
@@ -78,6 +80,10 @@ impl Housekeeper {
             }
             if clock.monotonic() >= next_tidy {
                 self.dispatch.limits.tidy();
+                self.note(
+                    "schema",
+                    self.dispatch.look_as_instance(Outdated::of).map(|outdated| outdated.warn()),
+                );
                 next_tidy = clock.deadline(TIDY);
             }
         }

@@ -28,7 +28,7 @@
 //! | `coordination` | threads, dependencies, the ready queue, claims, results, the reaper |
 //! | `integrity` | reading the event log and the audit trail |
 //!
-//! Above all of them, and exempt from the rule: [`service`], [`setup`] and `housekeeping` put things together, `table` lists
+//! Above all of them, and exempt from the rule: [`service`], `opening`, [`setup`] and `housekeeping` put things together, `table` lists
 //! the features and the hooks by which a higher feature hears of a lower one.
 //!
 //! # What always holds
@@ -79,6 +79,7 @@ mod integrity;
 pub mod limits;
 mod log;
 pub mod op;
+mod opening;
 pub mod page;
 mod rate;
 pub mod service;
@@ -89,11 +90,13 @@ mod table;
 pub mod text;
 pub mod time;
 
-pub use error::{Code, Error, Problem, Result};
+pub use error::{Code, EXIT_CODES, Error, Problem, Result};
 pub use log::bus::Wakes;
 pub use log::event::{Attribution, Event, EventKind, Place, Recorded};
 pub use log::{chain, seal, verify};
 pub use rate::RateSettings;
-pub use service::{Options, Service};
-pub use store::{Conn, Database, Engine, FromRow, FromValue, Param, Row, StatementCounts, ToParam, Value};
+pub use service::{Options, PartHealth, Service};
+pub use store::{
+    Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,
+};
 pub use table::operation_table;

@@ -17,9 +17,11 @@ use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::Haste;
 use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Settings, Table, Ticket};
+use crate::opening::{self, Outdated};
 use crate::rate::{RateLimits, RateSettings};
 use crate::store::executor::{Executor, Open, lock};
-use crate::store::{Database, Opener, StatementCounts, migrate};
+use crate::store::refusal::refusal;
+use crate::store::{Database, OpenMode, Opener, StatementCounts};
 use crate::table;
 use crate::time::Clock;
 
@@ -27,6 +29,8 @@ use crate::time::Clock;
 pub struct Options {
     /// Where the rows are.
     pub database: Database,
+    /// Whether it may be begun.
+    pub mode: OpenMode,
     /// The key-encryption key.
     pub kek: [u8; 32],
     /// Retired key-encryption keys that still unwrap.
@@ -46,10 +50,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Defaults for everything but the database and the key.
+    /// Defaults for everything but the database, which has to be there, and the key.
     pub fn new(database: Database, kek: [u8; 32]) -> Self {
         Self {
             database,
+            mode: OpenMode::Existing,
             kek,
             retired_keks: Vec::new(),
             settings: Settings::default(),
@@ -82,6 +87,15 @@ impl Options {
     }
 }
 
+/// How a part of the service is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartHealth {
+    /// What it is called in readiness.
+    pub name: &'static str,
+    /// What is wrong with it, if anything is.
+    pub fault: Option<String>,
+}
+
 /// A running service. Clones are handles to the same one; the last one to go closes it.
 #[derive(Clone)]
 pub struct Service {
@@ -95,12 +109,19 @@ struct Inner {
 }
 
 impl Service {
-    /// Opens the database, brings its schema up to date and starts the core threads.
+    /// Opens the database, brings its schema up to date and starts the core threads. Refuses, before anything is
+    /// written, a database that was not set up or that was used with keys which are not given.
     pub fn open(options: Options) -> Result<Self> {
+        let database = options.database.clone();
+        Self::start(options).map_err(|error| refusal(error, &database))
+    }
+
+    fn start(options: Options) -> Result<Self> {
         let mut features = table::features();
         features.extend(options.features);
         let opener = Opener::new(&options.database)?;
-        migrate::migrate(&opener.writer()?, options.clock.now())?;
+        let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone());
+        opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
         let bus = Arc::new(Bus::default());
         let (lanes, readers) =
             if opener.is_sqlite() { (1, READERS) } else { (WRITER_LANES, POSTGRES_READERS) };
@@ -111,11 +132,7 @@ impl Service {
         let dispatch = Arc::new(Dispatch {
             table: Table::build(features)?,
             hooks: table::hooks(),
-            ambient: Ambient {
-                entropy: options.entropy.clone(),
-                sealer: Sealer::new(options.kek, &options.retired_keks, options.entropy),
-                settings: options.settings,
-            },
+            ambient: Ambient { entropy: options.entropy, sealer, settings: options.settings },
             clock: options.clock,
             executor: Executor::start(ledgers, readers, &open_writer, &open_reader)?,
             bus,
@@ -174,14 +191,30 @@ impl Service {
         told.await.map_err(Error::internal)?
     }
 
-    /// Whether the database answers.
-    pub async fn ping(&self) -> Result<()> {
+    /// Whether each part of the service can do its work, as the database says now. Takes as long as the database
+    /// takes to answer.
+    pub async fn health(&self) -> Vec<PartHealth> {
         let (tell, told) = tokio::sync::oneshot::channel();
-        self.dispatch().ping(Box::new(move |outcome| {
+        self.dispatch().read_as_instance(Outdated::of, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
-            let _ = tell.send(outcome.map(|_| ()));
-        }));
-        told.await.map_err(Error::internal)?
+            let _ = tell.send(outcome);
+        });
+        let (database, outdated) = match told.await.map_err(Error::internal).flatten() {
+            Ok(outdated) => (None, outdated),
+            Err(error) => (Some(error.detail().to_owned()), Outdated::default()),
+        };
+        let bus = self.bus_fault();
+        let parts =
+            [("database", database), ("schema", outdated.schema), ("keys", outdated.keys), ("bus", bus)];
+        parts.into_iter().map(|(name, fault)| PartHealth { name, fault }).collect()
+    }
+
+    fn bus_fault(&self) -> Option<String> {
+        if lock(&self.inner.threads).iter().any(JoinHandle::is_finished) {
+            return Some("a thread of the service has ended: restart it".to_owned());
+        }
+        let deaf = self.dispatch().bus.is_deaf();
+        deaf.then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
     }
 
     /// Runs one round of what is otherwise done from time to time: ends lapsed claims, removes destroyed keys.

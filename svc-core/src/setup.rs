@@ -17,7 +17,10 @@ use crate::identity::members::Member;
 use crate::identity::setup::{self, InstanceMint, SetupNames};
 use crate::identity::tokens::MintedToken;
 use crate::op::Surface;
+use crate::opening;
 use crate::service::{Options, Service};
+use crate::store::refusal::refusal;
+use crate::store::{Database, OpenMode, Opener};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -66,12 +69,40 @@ impl std::fmt::Debug for IssuedToken {
 /// The variables of a process, as the system has them.
 pub type Variables = [(OsString, OsString)];
 
-/// The service that `config` describes. Refuses a data folder that is not set up, unless the rows are elsewhere.
+/// The service that `config` describes. Refuses what is not set up: a data folder, or a database without schema.
 pub fn open(config: &Config) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
     }
     Service::open(Options::configured(config)?)
+}
+
+/// The service that `variables` and `data_dir` describe, in bootstrap mode: a folder that was never set up, or a
+/// database without schema, is begun, and the first workspace comes later, from whoever asks.
+#[cfg(feature = "bootstrap")]
+pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
+    let read = || Config::read(variables.iter().cloned(), data_dir);
+    let begin =
+        |config: &Config| Service::open(Options { mode: OpenMode::Create, ..Options::configured(config)? });
+    let config = read()?;
+    if config.database_url.is_some() {
+        let service = begin(&config)?;
+        return Ok((config, service));
+    }
+    match DataDir::create(data_dir, &Entropy::System) {
+        Ok(mut setup) => {
+            setup.make_database()?;
+            let config = read()?;
+            let service = begin(&config)?;
+            setup.finish()?;
+            Ok((config, service))
+        }
+        Err(error) if error.code() == Code::AlreadyInitialised => {
+            let service = open(&config)?;
+            Ok((config, service))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Sets up what `variables` and `data_dir` describe: the folder with its keys, the database, and in it the first
@@ -102,9 +133,19 @@ pub fn init(
 }
 
 fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, Established)> {
-    let service = Service::open(Options::configured(config)?)?;
+    let options = Options { mode: OpenMode::Create, ..Options::configured(config)? };
+    if config.database_url.is_some() {
+        // The folder says nothing about a database that lies elsewhere.
+        check_is_new(&options.database)?;
+    }
+    let service = Service::open(options)?;
     let made = service.establish(workspace, admin)?;
     Ok((service, made))
+}
+
+fn check_is_new(database: &Database) -> Result<()> {
+    let found = Opener::new(database).and_then(|opener| opening::check_is_new(&opener));
+    found.map_err(|error| refusal(error, database))
 }
 
 /// Leaves a set-up that was refused in the right state. A workspace in the folder's own database can only have
@@ -185,10 +226,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Database;
 
     fn service(folder: &tempfile::TempDir) -> Service {
-        Service::open(Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])).unwrap()
+        let database = Database::Sqlite(folder.path().join("svc.db"));
+        Service::open(Options { mode: OpenMode::Create, ..Options::new(database, [7; 32]) }).unwrap()
     }
 
     #[test]
@@ -208,6 +249,18 @@ mod tests {
     fn nobody_gets_in_without_a_credential() {
         let table = crate::operation_table().unwrap();
         assert!(table.operations().all(|row| row.needed() != crate::capability::Needs::Nothing));
+    }
+
+    #[cfg(feature = "bootstrap")]
+    #[test]
+    fn bootstrap_begins_a_folder_and_opens_it_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, service) = open_or_begin(&[], folder.path()).unwrap();
+        drop(service);
+        let (config, service) = open_or_begin(&[], folder.path()).unwrap();
+        service.establish("Team", "ada").unwrap();
+        drop(service);
+        assert!(open(&config).is_ok());
     }
 
     #[cfg(feature = "bootstrap")]

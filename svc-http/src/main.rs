@@ -15,9 +15,10 @@ use svc_core::config::Config;
 use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, serve};
-use svc_mcp_stdio::start_trace;
+use svc_mcp_stdio::{refuse, start_trace};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// What one thread allocates another often frees here: a request is made, run and answered on different ones.
 #[global_allocator]
@@ -42,12 +43,7 @@ struct Cli {
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let cause = error.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
-            // There is nobody else left to tell.
-            let _ = writeln!(io::stderr(), "svc-http: {}{cause}", error.detail());
-            ExitCode::FAILURE
-        }
+        Err(error) => refuse("svc-http", &error),
     }
 }
 
@@ -55,12 +51,8 @@ fn run(cli: &Cli) -> Result<()> {
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let config = Config::read(variables.iter().cloned(), &cli.data)?;
     start_trace(&config)?;
-    let (config, service, made) = if cli.dev {
-        open_or_set_up(&variables, cli)?
-    } else {
-        let service = setup::open(&config)?;
-        (config, service, None)
-    };
+    let (config, service, made) =
+        if cli.dev { open_or_set_up(&variables, cli)? } else { open(&variables, config)? };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::internal)?;
     let outcome = runtime.block_on(listen_and_serve(cli, &config, service.clone(), made));
@@ -68,6 +60,18 @@ fn run(cli: &Cli) -> Result<()> {
     runtime.shutdown_background();
     drop(service);
     outcome
+}
+
+#[cfg(not(feature = "bootstrap"))]
+fn open(_: &Variables, config: Config) -> Result<(Config, Service, Option<Established>)> {
+    let service = setup::open(&config)?;
+    Ok((config, service, None))
+}
+
+#[cfg(feature = "bootstrap")]
+fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Option<Established>)> {
+    let (config, service) = setup::open_or_begin(variables, &config.data_dir)?;
+    Ok((config, service, None))
 }
 
 /// What `--dev` does before it serves.
@@ -89,9 +93,7 @@ async fn listen_and_serve(
     service: Service,
     made: Option<Established>,
 ) -> Result<()> {
-    // From here on a signal asks for an orderly end.
-    let (mut interrupt, mut terminate) =
-        (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
+    let asked = signals()?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
     let cannot = |error: io::Error| Error::configuration(format!("{wanted} cannot be served on: {error}"));
     let listener = TcpListener::bind(wanted).await.map_err(cannot)?;
@@ -103,21 +105,35 @@ async fn listen_and_serve(
     let mut out = io::stdout().lock();
     out.write_all(greeting.as_bytes()).and_then(|()| out.flush()).map_err(Error::internal)?;
     drop(out);
-    let (ask, asked) = tokio::sync::oneshot::channel::<()>();
-    let serving = serve(service, listener, HttpSettings::from(config), async {
-        // The other half is kept until the signal has come.
+    let shutdown = async {
+        // The other half is kept until the first signal.
         let _ = asked.await;
-    });
-    let ending = async {
-        either(&mut interrupt, &mut terminate).await;
-        tracing::info!("ending: finishing what is under way; a second signal ends at once");
-        drop(ask);
-        either(&mut interrupt, &mut terminate).await;
     };
-    tokio::select! {
-        served = serving => served.map_err(Error::internal),
-        () = ending => Ok(()),
-    }
+    serve(service, listener, HttpSettings::from(config), shutdown).await.map_err(Error::internal)
+}
+
+/// From here on a signal asks for an orderly end: the receiver hears of it. A second one ends the process wherever
+/// it is, be it in a call to a database that says nothing, so the signals have a thread of their own until the end.
+fn signals() -> Result<oneshot::Receiver<()>> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+    let entered = runtime.enter();
+    let (mut interrupt, mut terminate) =
+        (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
+    drop(entered);
+    let (ask, asked) = oneshot::channel();
+    let body = move || {
+        runtime.block_on(async {
+            either(&mut interrupt, &mut terminate).await;
+            tracing::info!("ending: finishing what is under way; a second signal ends at once");
+            // Where nobody hears, the end has come by itself.
+            let _ = ask.send(());
+            either(&mut interrupt, &mut terminate).await;
+        });
+        std::process::exit(0);
+    };
+    std::thread::Builder::new().name("svc-signals".to_owned()).spawn(body).map_err(Error::internal)?;
+    Ok(asked)
 }
 
 fn listen_for(kind: SignalKind) -> Result<Signal> {

@@ -8,7 +8,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use svc_core::{Database, Options, Service};
+use svc_core::{Database, OpenMode, Options, Service};
 use svc_http::HttpSettings;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -31,6 +31,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             reap_tick: None,
+            mode: OpenMode::Create,
             ..Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
         let service = Service::open(options).unwrap();

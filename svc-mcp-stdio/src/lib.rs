@@ -7,7 +7,8 @@ mod lines;
 mod server;
 pub mod wire;
 
-use std::io;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 use rmcp::service::serve_directly;
 use secrecy::SecretString;
@@ -58,6 +59,13 @@ pub fn process(config: &Config) -> Result<()> {
     // A read of standard input that nobody will answer must not keep the process.
     runtime.shutdown_background();
     outcome
+}
+
+/// Ends a program that was refused: one line on standard error, with every cause, and the exit code of svc(1).
+pub fn refuse(program: &str, error: &Error) -> ExitCode {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(io::stderr().lock(), "{program}: {}", error.line());
+    ExitCode::from(error.code().exit_code())
 }
 
 /// Starts the trace of a process, on standard error: standard output belongs to the protocol, or to what a program

@@ -1,6 +1,5 @@
 //! `svc-mcp-stdio`: `svc mcp-stdio` as a program of its own, for set-ups that need nothing else.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,11 +23,6 @@ fn main() -> ExitCode {
     let config = Config::read(std::env::vars_os(), &cli.data);
     match config.and_then(|config| svc_mcp_stdio::process(&config)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let cause = error.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
-            // There is nobody else left to tell.
-            let _ = writeln!(io::stderr(), "svc-mcp-stdio: {}{cause}", error.detail());
-            ExitCode::FAILURE
-        }
+        Err(error) => svc_mcp_stdio::refuse("svc-mcp-stdio", &error),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::{Database, Options, Service};
+use svc_core::{Database, OpenMode, Options, Service};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 
@@ -28,6 +28,7 @@ impl Pipe {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             reap_tick: None,
+            mode: OpenMode::Create,
             ..Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
         let service = Service::open(options).unwrap();

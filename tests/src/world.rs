@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use svc_core::entropy::Entropy;
 use svc_core::op::{Feature, Fixture, Operation, Reply, Request, Surface};
 use svc_core::time::{Clock, Time};
-use svc_core::{Engine, Error, Options, RateSettings, Result, Service};
+use svc_core::{Engine, Error, OpenMode, Options, RateSettings, Result, Service};
 
 use crate::client::Answer;
 use crate::client::mcp::Mcp;
@@ -72,6 +72,7 @@ pub(crate) fn open_service(
     features: Vec<Feature>,
 ) -> Service {
     let mut options = Options::new(database.address(), KEK);
+    options.mode = OpenMode::Create;
     options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
     options.reap_tick = None;
     options.clock = clock.clone();

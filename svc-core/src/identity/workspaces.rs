@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::NAME_MAX;
 use crate::log::event::{Event, EventKind, Place};
+use crate::log::keys;
 use crate::op::{Feature, Read, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row};
@@ -178,5 +179,9 @@ pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     cx.audit_in(WorkspaceId::INSTANCE, "workspace.create", json!({"workspace_id": id, "name": name}))?;
     let created_at = cx.now();
     cx.execute(1, INSERT, &[&id, &name, &created_at, &lsn])?;
+    // From the first workspace on the key is in use; whoever has another is refused.
+    let key = cx.sealer().current_id().to_vec();
+    let sealed = cx.sealer().check_value(&key)?;
+    cx.execute_any(keys::RECORD, &[&key, &sealed, &created_at])?;
     Ok(Workspace { id, name: name.to_owned(), handle: None, created_at, lsn })
 }

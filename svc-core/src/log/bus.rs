@@ -3,7 +3,7 @@
 //! to a position and names it, so nothing that came between reading and listening is missed.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -119,6 +119,8 @@ pub(crate) struct Bus {
     state: Mutex<State>,
     changed: Condvar,
     listening: AtomicUsize,
+    /// Whether notifications of other servers are interrupted.
+    deaf: AtomicBool,
 }
 
 impl Bus {
@@ -184,6 +186,16 @@ impl Bus {
     /// Whether [`Bus::close`] was called.
     pub fn is_closing(&self) -> bool {
         self.lock().closing
+    }
+
+    /// Notifications of other servers come again, or are interrupted.
+    pub fn set_deaf(&self, deaf: bool) {
+        self.deaf.store(deaf, Ordering::SeqCst);
+    }
+
+    /// Whether notifications of other servers are interrupted.
+    pub fn is_deaf(&self) -> bool {
+        self.deaf.load(Ordering::SeqCst)
     }
 
     /// Reads new events and wakes listeners, until closed.

@@ -6,6 +6,7 @@ pub(crate) mod bus;
 pub(crate) mod canonical;
 pub mod chain;
 pub(crate) mod event;
+pub(crate) mod keys;
 pub(crate) mod memo;
 pub(crate) mod replay;
 pub mod seal;

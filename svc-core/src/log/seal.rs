@@ -15,6 +15,8 @@ use crate::id::MessageId;
 
 const NONCE_BYTES: usize = 12;
 const KEK_ID_BYTES: usize = 8;
+/// What the check value of a key-encryption key holds. The tag is what tells the right key.
+const CHECKED: &[u8] = b"svc.kek-check/1";
 
 /// The key-encryption keys: the one that wraps, and retired ones that still unwrap.
 pub struct Sealer {
@@ -54,6 +56,33 @@ impl Sealer {
         }
     }
 
+    /// The id of the key-encryption key that wraps. It can be shown: it says nothing about the key.
+    pub fn current_id(&self) -> &[u8] {
+        &self.current.id
+    }
+
+    /// The check value of the configured key `id`: only that key opens it.
+    pub fn check_value(&self, id: &[u8]) -> Result<Vec<u8>> {
+        encrypt(&self.kek(id)?.cipher, &check_aad(id), CHECKED, &self.entropy)
+    }
+
+    /// Whether the key `id` is configured and opens its check value.
+    pub fn opens_check(&self, id: &[u8], sealed: &[u8]) -> bool {
+        self.kek(id)
+            .is_ok_and(|kek| decrypt(&kek.cipher, &check_aad(id), sealed).is_ok_and(|found| found == CHECKED))
+    }
+
+    /// The id of the key-encryption key that wrapped a message key.
+    pub fn wrapped_by(wrapped: &[u8]) -> Option<&[u8]> {
+        wrapped.get(..KEK_ID_BYTES)
+    }
+
+    fn kek(&self, id: &[u8]) -> Result<&Kek> {
+        std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id).ok_or_else(|| {
+            Error::internal("a message key is wrapped by a key-encryption key that is not configured")
+        })
+    }
+
     /// Draws a fresh message key.
     pub fn new_key(&self) -> Result<MessageKey> {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
@@ -69,10 +98,7 @@ impl Sealer {
     /// Unwraps what [`Sealer::wrap`] made.
     pub fn unwrap(&self, message: MessageId, wrapped: &[u8]) -> Result<MessageKey> {
         let (id, sealed) = wrapped.split_at_checked(KEK_ID_BYTES).ok_or_else(broken)?;
-        let kek = std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id).ok_or_else(
-            || Error::internal("a message key is wrapped by a key-encryption key that is not configured"),
-        )?;
-        let key = Zeroizing::new(decrypt(&kek.cipher, &wrap_aad(message), sealed)?);
+        let key = Zeroizing::new(decrypt(&self.kek(id)?.cipher, &wrap_aad(message), sealed)?);
         let key: [u8; 32] = key.as_slice().try_into().map_err(|_| broken())?;
         Ok(MessageKey(Zeroizing::new(key)))
     }
@@ -104,6 +130,10 @@ impl Sealer {
 
 fn wrap_aad(message: MessageId) -> Vec<u8> {
     [b"svc.message-key/1".as_slice(), message.uuid().as_bytes()].concat()
+}
+
+fn check_aad(id: &[u8]) -> Vec<u8> {
+    [b"svc.kek-check/1".as_slice(), id].concat()
 }
 
 fn text_aad(message: MessageId, field: &str, edit: i64) -> Vec<u8> {
@@ -152,5 +182,18 @@ mod tests {
         let again = rotated.unwrap(a, &wrapped).unwrap();
         assert_eq!(rotated.open(&again, a, "words", 0, &sealed).unwrap(), b"hello");
         assert!(Sealer::new([8; 32], &[], Entropy::System).unwrap(a, &wrapped).is_err());
+    }
+
+    #[test]
+    fn a_check_value_opens_for_its_key_alone() {
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let id = sealer.current_id().to_vec();
+        let sealed = sealer.check_value(&id).unwrap();
+        let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
+        assert!(sealer.opens_check(&id, &sealed) && rotated.opens_check(&id, &sealed));
+        assert!(!Sealer::new([8; 32], &[], Entropy::System).opens_check(&id, &sealed));
+        // Neither another key's value under this id nor a cut one passes.
+        let other = rotated.check_value(rotated.current_id()).unwrap();
+        assert!(!rotated.opens_check(&id, &other) && !sealer.opens_check(&id, &sealed[..20]));
     }
 }

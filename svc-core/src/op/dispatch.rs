@@ -253,9 +253,22 @@ impl Dispatch {
         })
     }
 
-    /// Looks for nothing, as the service itself: `done` hears whether the database answers.
-    pub(crate) fn ping(self: &Arc<Self>, done: Done) {
-        let job: ReadJob = Box::new(|cx| Ok(Box::new(cx.query::<(i64,)>("select 1", &[])?.len())));
+    /// Reads as the service itself on a core thread; `done` hears what was read.
+    pub(crate) fn read_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: ReadJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Box::new(()))
+        });
+        let done: Done = Box::new(move |outcome| {
+            let made = lock(&made).take();
+            done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job made nothing"))));
+        });
         let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
         self.look(ReadCall { call, job, done }, false, Haste::Queue);
     }

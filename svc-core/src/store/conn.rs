@@ -144,6 +144,14 @@ impl Conn {
         }
     }
 
+    /// Begins a transaction that may write, when nobody else writes to the file, however long that takes.
+    pub(crate) fn begin_alone(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.begin_alone(),
+            Self::Postgres(conn) => conn.begin("begin"),
+        }
+    }
+
     /// Begins a transaction that sees one moment.
     pub(crate) fn begin_read(&self) -> Result<()> {
         match self {

@@ -565,7 +565,7 @@ mod tests {
             let path = path.to_owned();
             Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
         };
-        open(Role::Writer)().unwrap().batch(SCHEMA).unwrap();
+        open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
         Executor::start(vec![Tally::default()], 2, &open(Role::Writer), &open(Role::Reader)).unwrap()
     }
 

@@ -1,8 +1,10 @@
 //! Migrations: the schema's history, the same numbers and names for both engines. One that has been applied is
-//! never edited; its checksum is compared at every start.
+//! never edited; its checksum is compared at every start. Numbers go up and may have gaps. Whether a database may be
+//! given a schema at all is decided by whoever opens it.
 
 use super::conn::{Conn, Engine};
-use crate::error::{Error, Result};
+use super::row::Row;
+use crate::error::{Code, Error, Result};
 use crate::log::chain::sha256;
 use crate::time::Time;
 
@@ -27,69 +29,167 @@ macro_rules! migrations {
 migrations! {
     1 "0001_spine",
     2 "0002_one_tree",
+    3 "0003_key_checks",
     6 "0006_event_rows",
 }
 
-/// Brings the schema up to date, or refuses a database that another version or hand has changed.
-pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
-    conn.batch(
-        "create table if not exists schema_migrations (
-             version bigint primary key, name text not null, checksum text not null, applied_at bigint not null)",
-    )?;
-    conn.begin_write()?;
-    let applied = apply_missing(conn, now).and_then(|()| conn.flush());
-    match applied {
+/// Serialises migrations on Postgres, for each database by itself.
+const TURN: &str = "select pg_advisory_xact_lock(7233071290617)";
+
+/// What a database has of the schema, as far as this version knows it.
+pub(crate) struct Schema {
+    exists: bool,
+    missing: Vec<&'static Migration>,
+    newest: i64,
+}
+
+impl Schema {
+    /// Reads it, or refuses a database that a newer version or another hand has changed.
+    pub fn read(conn: &Conn) -> Result<Self> {
+        let exists = exists(conn)?;
+        let applied = if exists { applied(conn)? } else { Vec::new() };
+        let known = |found: &Applied| MIGRATIONS.iter().find(|known| known.version == found.version);
+        if let Some(newer) = applied.iter().find(|found| known(found).is_none()) {
+            return Err(too_new(&newer.name));
+        }
+        let is_edited =
+            |(known, found): &(&Migration, &Applied)| known.checksum(conn.engine()) != found.checksum;
+        if let Some((known, _)) =
+            applied.iter().filter_map(|found| Some((known(found)?, found))).find(is_edited)
+        {
+            return Err(edited(known));
+        }
+        let is_missing = |known: &&Migration| applied.iter().all(|found| found.version != known.version);
+        Ok(Self {
+            exists,
+            missing: MIGRATIONS.iter().filter(is_missing).collect(),
+            newest: applied.last().map_or(0, |found| found.version),
+        })
+    }
+
+    /// Whether there is any of it.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// Whether all of it is there.
+    pub fn is_complete(&self) -> bool {
+        self.exists && self.missing.is_empty()
+    }
+
+    /// Whether the migration `version` has been applied.
+    pub fn has(&self, version: i64) -> bool {
+        version <= self.newest && self.missing.iter().all(|migration| migration.version != version)
+    }
+
+    /// Applies what is missing, inside the transaction of [`in_turn`].
+    pub fn complete(&self, conn: &Conn, now: Time) -> Result<()> {
+        if !self.exists {
+            conn.batch(
+                "create table schema_migrations (
+                     version bigint primary key, name text not null, checksum text not null, applied_at bigint not null)",
+            )?;
+        }
+        for migration in &self.missing {
+            tracing::info!(migration = migration.name, "the schema is brought up to date");
+            conn.batch(migration.text(conn.engine()))?;
+            conn.execute(
+                "insert into schema_migrations (version, name, checksum, applied_at) values ($1, $2, $3, $4)",
+                &[&migration.version, &migration.name, &migration.checksum(conn.engine()), &now],
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Migration {
+    fn text(&self, engine: Engine) -> &'static str {
+        match engine {
+            Engine::Sqlite => self.sqlite,
+            Engine::Postgres => self.postgres,
+        }
+    }
+
+    fn checksum(&self, engine: Engine) -> String {
+        hex::encode(sha256(self.text(engine).as_bytes()))
+    }
+}
+
+/// Runs `change` in a transaction while nobody else migrates, however long that takes to come about. What it reads
+/// in there is what the one before it has left. The lock ends with the transaction, so it cannot outlive it.
+pub(crate) fn in_turn(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> Result<()> {
+    conn.begin_alone()?;
+    let changed = match conn.engine() {
+        Engine::Sqlite => Ok(()),
+        Engine::Postgres => conn.query(TURN, &[]).map(drop),
+    };
+    match changed.and_then(|()| change(conn)).and_then(|()| conn.flush()) {
         Ok(()) => conn.commit(&Default::default()),
         Err(error) => {
-            conn.rollback()?;
+            // The first failure is the one to tell.
+            let _ = conn.rollback();
             Err(error)
         }
     }
 }
 
-fn apply_missing(conn: &Conn, now: Time) -> Result<()> {
-    if conn.engine() == Engine::Postgres {
-        // Servers that start together take turns.
-        conn.batch("lock table schema_migrations in exclusive mode")?;
-    }
-    let applied = applied(conn)?;
-    for (version, name, _) in &applied {
-        if !MIGRATIONS.iter().any(|known| known.version == *version) {
-            return Err(Error::internal(format!(
-                "the database has the migration {name}, which this version of svc does not know: use the newer version"
-            )));
-        }
-    }
-    for migration in MIGRATIONS {
-        let text = match conn.engine() {
-            Engine::Sqlite => migration.sqlite,
-            Engine::Postgres => migration.postgres,
-        };
-        let checksum = hex::encode(sha256(text.as_bytes()));
-        match applied.iter().find(|(version, _, _)| *version == migration.version) {
-            Some((_, _, known)) if *known == checksum => {}
-            Some(_) => {
-                return Err(Error::internal(format!(
-                    "the migration {} was edited after it had been applied",
-                    migration.name
-                )));
-            }
-            None => {
-                conn.batch(text)?;
-                conn.execute(
-                    "insert into schema_migrations (version, name, checksum, applied_at) values ($1, $2, $3, $4)",
-                    &[&migration.version, &migration.name, &checksum, &now],
-                )?;
-            }
-        }
-    }
-    Ok(())
+/// Brings the schema up to date, for databases without content.
+#[cfg(test)]
+pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
+    in_turn(conn, |conn| Schema::read(conn)?.complete(conn, now))
 }
 
-fn applied(conn: &Conn) -> Result<Vec<(i64, String, String)>> {
+/// The newest migration.
+pub(crate) const NEWEST: &str = "select version, name from schema_migrations order by version desc limit 1";
+
+/// Whether a migration that [`NEWEST`] found is of a later version of svc.
+pub(crate) fn is_newer(version: i64) -> bool {
+    MIGRATIONS.iter().all(|known| known.version != version)
+}
+
+fn exists(conn: &Conn) -> Result<bool> {
+    let sql = match conn.engine() {
+        Engine::Sqlite => {
+            "select count(*) from sqlite_schema where type = 'table' and name = 'schema_migrations'"
+        }
+        Engine::Postgres => "select count(to_regclass('schema_migrations'))",
+    };
+    let found: i64 = conn.query(sql, &[])?.first_mut().map_or(Ok(0), Row::take)?;
+    Ok(found > 0)
+}
+
+struct Applied {
+    version: i64,
+    name: String,
+    checksum: String,
+}
+
+/// In the order of their versions.
+fn applied(conn: &Conn) -> Result<Vec<Applied>> {
     let mut rows =
         conn.query("select version, name, checksum from schema_migrations order by version", &[])?;
-    rows.iter_mut().map(|row| Ok((row.take()?, row.take()?, row.take()?))).collect()
+    let read = |row: &mut Row| Ok(Applied { version: row.take()?, name: row.take()?, checksum: row.take()? });
+    rows.iter_mut().map(read).collect()
+}
+
+/// There is a database, and nobody has set it up.
+pub(crate) fn not_set_up() -> Error {
+    Error::new(Code::NotFound, "the database is not set up; run `svc init`, or correct DATABASE_URL")
+}
+
+fn too_new(name: &str) -> Error {
+    Error::wrong_state(format!(
+        "the database is that of a newer version of svc: this one does not know its migration {name}; use the newer \
+         version"
+    ))
+}
+
+fn edited(migration: &Migration) -> Error {
+    Error::wrong_state(format!(
+        "the migration {} is not the one that was applied to this database: it was made by another build; use that \
+         build, or restore the database of this one",
+        migration.name
+    ))
 }
 
 #[cfg(test)]
@@ -103,18 +203,36 @@ mod tests {
     #[test]
     fn an_edited_migration_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap());
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         migrate(&conn, Time::from_micros(1)).unwrap();
         migrate(&conn, Time::from_micros(2)).unwrap();
         conn.batch("update schema_migrations set checksum = 'x'").unwrap();
         let error = migrate(&conn, Time::from_micros(3)).unwrap_err();
-        assert!(format!("{:?}", error.cause()).contains("was edited"), "{error:?}");
+        assert!(error.detail().contains("0001_spine is not the one"), "{error:?}");
+        conn.batch("update schema_migrations set version = 9000, name = 'later' where version = 1").unwrap();
+        let error = migrate(&conn, Time::from_micros(3)).unwrap_err();
+        assert!(error.detail().contains("does not know its migration later"), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_applied_also_between_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
+        let schema = Schema::read(&conn).unwrap();
+        assert!(!schema.exists() && !schema.is_complete() && !schema.has(1));
+        migrate(&conn, Time::from_micros(1)).unwrap();
+        assert!(Schema::read(&conn).unwrap().is_complete());
+        conn.batch("drop table key_checks; delete from schema_migrations where version = 3").unwrap();
+        let schema = Schema::read(&conn).unwrap();
+        assert!(schema.exists() && !schema.is_complete() && schema.has(2) && !schema.has(3));
+        migrate(&conn, Time::from_micros(2)).unwrap();
+        assert!(Schema::read(&conn).unwrap().has(3));
     }
 
     #[test]
     fn rows_survive_being_moved() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap());
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         conn.batch(MIGRATIONS[0].sqlite).unwrap();
         conn.batch(
             "insert into heads values (x'01', 7, x'02', 3, 4, 5); insert into message_keys values (x'06', x'08');

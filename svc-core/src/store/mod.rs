@@ -3,17 +3,19 @@
 
 mod conn;
 pub(crate) mod executor;
+mod file;
 pub(crate) mod migrate;
 mod opener;
 mod postgres;
+pub(crate) mod refusal;
 mod row;
 mod sqlite;
 mod value;
 
 pub(crate) use conn::BulkInsert;
 pub use conn::{Conn, Engine, StatementCounts};
-pub use opener::Database;
 pub(crate) use opener::Opener;
+pub use opener::{Database, OpenMode};
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use value::{FromValue, Param, ToParam, Value};

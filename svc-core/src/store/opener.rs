@@ -7,16 +7,17 @@ use std::thread::JoinHandle;
 use secrecy::SecretString;
 
 use super::conn::Conn;
-use super::postgres::{PgConn, listen, parse_url, read_only};
+use super::file::{self, At};
+use super::postgres::{PgConn, listen, parse_url, read_only, unhurried};
 use super::sqlite::{Role, SqliteConn};
 use crate::data_dir::DataDir;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::log::bus::Bus;
 
 /// Where the rows are.
 #[derive(Clone, Debug)]
 pub enum Database {
-    /// A SQLite file; created if it is missing.
+    /// A SQLite file.
     Sqlite(PathBuf),
     /// A PostgreSQL database, by its `postgres://` address.
     Postgres(SecretString),
@@ -29,10 +30,22 @@ impl Database {
     }
 }
 
+/// Whether opening may begin a database. Only a set-up may: whatever else finds none has lost it, or was led to
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// The database has to be there, with its schema.
+    Existing,
+    /// What is missing is made.
+    Create,
+}
+
 /// Knows where the database is.
 #[derive(Clone)]
 pub(crate) enum Opener {
     Sqlite(PathBuf),
+    /// A SQLite file for those who only read, and may not be able to do more.
+    Read(At),
     Postgres(Box<tokio_postgres::Config>),
 }
 
@@ -47,8 +60,43 @@ impl Opener {
         }
     }
 
+    /// For those who change nothing, on media that they may not write to as well. The database has to be there.
+    pub fn for_audit(database: &Database) -> Result<Self> {
+        match database {
+            Database::Sqlite(path) => {
+                file::check_set_up(path)?;
+                At::readable(path).map(Self::Read)
+            }
+            Database::Postgres(_) => Self::new(database),
+        }
+    }
+
     pub fn is_sqlite(&self) -> bool {
-        matches!(self, Self::Sqlite(_))
+        !matches!(self, Self::Postgres(_))
+    }
+
+    /// The first connection, to see what is there. On SQLite a file that must exist is looked at before SQLite has
+    /// it, and one that may be made is made.
+    pub fn first(&self, mode: OpenMode) -> Result<Conn> {
+        match (self, mode) {
+            (Self::Sqlite(path), OpenMode::Existing) => {
+                file::check_set_up(path)?;
+                self.reader()
+            }
+            (Self::Sqlite(path), OpenMode::Create) => {
+                file::check_can_begin(path)?;
+                self.open(Role::Creator)
+            }
+            _ => self.reader(),
+        }
+    }
+
+    /// A connection that changes the schema, which may take as long as it takes.
+    pub fn migrator(&self) -> Result<Conn> {
+        match self {
+            Self::Postgres(config) => PgConn::open(&unhurried(config)).map(Conn::Postgres),
+            _ => self.writer(),
+        }
     }
 
     /// A connection that writes.
@@ -61,19 +109,15 @@ impl Opener {
         self.open(Role::Reader)
     }
 
-    /// A connection that can change nothing, to a database that exists.
+    /// A connection that can change nothing.
     pub fn auditor(&self) -> Result<Conn> {
-        if let Self::Sqlite(path) = self
-            && !path.is_file()
-        {
-            return Err(Error::new(Code::NotFound, format!("there is no database at {}", path.display())));
-        }
         self.open(Role::Auditor)
     }
 
     fn open(&self, role: Role) -> Result<Conn> {
         match self {
             Self::Sqlite(path) => SqliteConn::open(path, role).map(Conn::Sqlite),
+            Self::Read(at) => SqliteConn::audit(at).map(Conn::Sqlite),
             Self::Postgres(config) if role == Role::Auditor => {
                 PgConn::open(&read_only(config)).map(Conn::Postgres)
             }
@@ -84,9 +128,7 @@ impl Opener {
     /// The size of SQLite's log; 0 on Postgres, which looks after its own.
     pub fn log_bytes(&self) -> u64 {
         let Self::Sqlite(path) = self else { return 0 };
-        let mut log = path.clone().into_os_string();
-        log.push("-wal");
-        std::fs::metadata(log).map_or(0, |file| file.len())
+        file::log_bytes(path)
     }
 
     /// Has what was written to SQLite's file put on the disk; the log is not part of it.
@@ -98,7 +140,7 @@ impl Opener {
     /// Hears from other servers how far logs reach; nothing to hear on SQLite.
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
-            Self::Sqlite(_) => Ok(None),
+            Self::Sqlite(_) | Self::Read(_) => Ok(None),
             Self::Postgres(config) => listen(config, bus).map(Some),
         }
     }

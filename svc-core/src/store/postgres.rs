@@ -100,6 +100,17 @@ pub(crate) fn read_only(config: &Config) -> Config {
     config
 }
 
+/// The same server, with sessions whose statements may take as long as they take.
+pub(crate) fn unhurried(config: &Config) -> Config {
+    let mut config = config.clone();
+    let options = format!(
+        "{} -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0",
+        config.get_options().unwrap_or_default()
+    );
+    config.options(options);
+    config
+}
+
 impl PgConn {
     pub fn open(config: &Config) -> Result<Self> {
         let runtime = OwnRuntime::new()?;
@@ -488,6 +499,7 @@ pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
             while !bus.is_closing() {
                 tokio::select! {
                     heard = hear(&config, &bus) => {
+                        bus.set_deaf(true);
                         if let Err(error) = heard {
                             tracing::warn!(%error, "notifications are interrupted; polling goes on");
                         }
@@ -523,6 +535,7 @@ async fn hear(config: &Config, bus: &Bus) -> std::result::Result<(), tokio_postg
     });
     let listening = async {
         client.batch_execute("listen svc_log").await?;
+        bus.set_deaf(false);
         // The client must outlive the reading: when it goes, the connection closes.
         std::future::pending().await
     };

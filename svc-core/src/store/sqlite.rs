@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::conn::StatementCounts;
+use super::file::At;
 use super::row::{Columns, Row, Visitor};
 use super::value::{Param, Value};
 use crate::error::{Code, Error, Result};
@@ -27,6 +28,8 @@ const TRUNCATE_PATIENCE: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Reads and writes, and creates the file.
+    Creator,
+    /// Reads and writes a file that exists.
     Writer,
     /// Reads only.
     Reader,
@@ -54,20 +57,29 @@ enum JobState {
 impl SqliteConn {
     pub(crate) fn open(path: &Path, role: Role) -> Result<Self> {
         let access = match role {
-            Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-            Role::Reader => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::Creator => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+            Role::Writer | Role::Reader => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Role::Auditor => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
-        let mut conn =
-            Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
+        Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role)
+    }
+
+    /// For verification, of a file wherever it lies.
+    pub(crate) fn audit(at: &At) -> Result<Self> {
+        let (address, flags) = at.address();
+        Self::connect(&address, flags, Role::Auditor)
+    }
+
+    fn connect(address: &Path, flags: OpenFlags, role: Role) -> Result<Self> {
+        let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
         conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         conn.busy_handler(Some(wait_for_lock)).map_err(failed)?;
-        if role == Role::Writer {
+        if matches!(role, Role::Creator | Role::Writer) {
             conn.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         }
         conn.execute_batch(match role {
-            Role::Writer => {
+            Role::Creator | Role::Writer => {
                 "pragma synchronous = full; pragma wal_autocheckpoint = 0; pragma secure_delete = on;
                  pragma foreign_keys = on; pragma mmap_size = 0; pragma temp_store = memory;
                  pragma cache_size = -65536; pragma journal_size_limit = 67108864;"
@@ -191,6 +203,14 @@ impl SqliteConn {
         self.conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).map_err(failed)
     }
 
+    /// Begins a transaction that writes, when the lock is free.
+    pub fn begin_alone(&self) -> Result<()> {
+        PATIENCE.set(Duration::MAX);
+        let begun = self.batch("begin immediate");
+        PATIENCE.set(SQLITE_BUSY);
+        begun
+    }
+
     pub fn begin_job(&self) {
         self.job.set(JobState::Clean);
     }
@@ -304,7 +324,7 @@ mod tests {
     #[test]
     fn parameters_are_numbered_as_written() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         let mut rows = conn.query("select $2, $1, $2, '$1'", &[Param::Int(10), Param::Int(20)]).unwrap();
         let row: Vec<i64> = (0..3).map(|_| rows[0].take().unwrap()).collect();
         assert_eq!(row, [20, 10, 20]);
@@ -314,7 +334,7 @@ mod tests {
     #[test]
     fn a_writer_is_fully_durable_and_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         for (pragma, wanted) in
             [("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 1), ("mmap_size", 0)]
         {
@@ -325,7 +345,7 @@ mod tests {
     #[test]
     fn a_job_is_undone_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Writer).unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table t (n bigint); begin immediate").unwrap();
         conn.begin_job();
         conn.execute("insert into t values (1)", &[]).unwrap();

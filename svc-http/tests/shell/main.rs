@@ -14,7 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use svc_core::setup::Established;
-use svc_core::{Database, Options, Service};
+use svc_core::{Database, OpenMode, Options, Service};
 use svc_http::HttpSettings;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -39,7 +39,12 @@ impl Server {
     async fn start(settings: HttpSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::Sqlite(folder.path().join("svc.db"));
-        let service = Service::open(Options { reap_tick: None, ..Options::new(database, [7; 32]) }).unwrap();
+        let service = Service::open(Options {
+            mode: OpenMode::Create,
+            reap_tick: None,
+            ..Options::new(database, [7; 32])
+        })
+        .unwrap();
         let made = service.establish("home", "ada").unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -4,7 +4,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use svc_core::op::{Request, Surface};
-use svc_core::{Engine, Options, RateSettings, Service};
+use svc_core::{Engine, OpenMode, Options, RateSettings, Service};
 
 use crate::database::TestDatabase;
 
@@ -31,6 +31,7 @@ impl Stage {
     /// Sets a service up on `database`.
     pub fn build(database: &TestDatabase) -> Self {
         let mut options = Options::new(database.address(), [7; 32]);
+        options.mode = OpenMode::Create;
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         let service = Service::open(options).expect("the service opens");
         let made = service.establish("bench", "admin").expect("the set-up");

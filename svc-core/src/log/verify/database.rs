@@ -15,6 +15,8 @@ use super::{
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
+use crate::store::migrate::{self, Schema};
+use crate::store::refusal::refusal;
 use crate::store::{Conn, Database, Opener, ToParam};
 
 /// Events of one part. Shorter logs are walked by one thread.
@@ -29,8 +31,19 @@ pub fn verify_database(
     workspace_id: Option<WorkspaceId>,
     expected: Option<ExpectedHead>,
 ) -> Result<Vec<ChainReport>> {
-    let opener = Opener::new(database)?;
+    verify_logs(database, workspace_id, expected).map_err(|error| refusal(error, database))
+}
+
+fn verify_logs(
+    database: &Database,
+    workspace_id: Option<WorkspaceId>,
+    expected: Option<ExpectedHead>,
+) -> Result<Vec<ChainReport>> {
+    let opener = Opener::for_audit(database)?;
     let conn = opener.auditor()?;
+    if !Schema::read(&conn)?.exists() {
+        return Err(migrate::not_set_up());
+    }
     match (workspace_id, expected) {
         (Some(workspace_id), _) => Ok(vec![verify_log(&opener, &conn, workspace_id, expected)?]),
         (None, None) => verify_all(&opener, &conn),
@@ -250,7 +263,7 @@ mod tests {
     use super::super::super::chain::{Link, sha256};
     use super::super::super::event::{Attribution, Event, Place};
     use super::*;
-    use crate::store::migrate;
+    use crate::store::OpenMode;
     use crate::time::Time;
 
     #[derive(serde::Serialize, schemars::JsonSchema)]
@@ -286,7 +299,7 @@ mod tests {
     fn parts_say_together_what_one_walk_says() {
         let folder = tempfile::tempdir().unwrap();
         let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
-        let conn = opener.writer().unwrap();
+        let conn = opener.first(OpenMode::Create).unwrap();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
         let workspace_id = WorkspaceId::from(Uuid::from_u128(7));
         let tampers = [

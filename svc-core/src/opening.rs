@@ -1,0 +1,105 @@
+//! What has to hold before anything is served: the database was set up, or may be; its schema is that of this
+//! version; every key-encryption key that it was used with is given. All of it is looked at before anything is locked,
+//! so that a start beside a long writer waits for nobody, and decided anew under the lock of migrations.
+
+use crate::error::{Code, Error, Result};
+use crate::log::keys;
+use crate::log::seal::Sealer;
+use crate::op::Read;
+use crate::store::migrate::{self, Schema};
+use crate::store::{Conn, OpenMode, Opener};
+use crate::time::Time;
+
+/// The migration that brought the check values of keys.
+const KEY_CHECKS: i64 = 3;
+
+/// Makes the database ready for a service, or says why it cannot be.
+pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
+    if Lack::of(&opener.first(mode)?, mode, sealer)?.is_nothing() {
+        return Ok(());
+    }
+    let conn = opener.migrator()?;
+    migrate::in_turn(&conn, |conn| Lack::of(conn, mode, sealer)?.supply(conn, sealer, now))?;
+    // A schema that stands in SQLite's file, not only in its log, can be seen without touching either.
+    conn.checkpoint()
+}
+
+/// Refuses a database that somebody has set up. It is not changed.
+pub(crate) fn check_is_new(opener: &Opener) -> Result<()> {
+    let conn = opener.reader()?;
+    if Schema::read(&conn)?.exists() && keys::has_workspace(&conn)? {
+        return Err(set_up_already());
+    }
+    Ok(())
+}
+
+fn set_up_already() -> Error {
+    Error::new(Code::AlreadyInitialised, "the database is set up already; nothing was changed")
+}
+
+/// Why this process should be replaced although it runs: what has come to the database since it started.
+#[derive(Default)]
+pub(crate) struct Outdated {
+    /// Another version has migrated the schema.
+    pub schema: Option<String>,
+    /// Another process wraps with a key that is not given here.
+    pub keys: Option<String>,
+}
+
+impl Outdated {
+    /// Whether it is, and by what.
+    pub fn of(cx: &Read<'_>) -> Result<Self> {
+        let newest = cx.one::<(i64, String)>(migrate::NEWEST, &[])?;
+        let newer = newest.filter(|(version, _)| migrate::is_newer(*version));
+        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
+        let lacking = keys::lacking(&checks, cx.sealer());
+        Ok(Self {
+            schema: newer
+                .map(|(_, name)| format!("a newer version has applied {name}: start that version here")),
+            keys: (!lacking.is_empty()).then(|| {
+                format!("the key {} is in use: give it in SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))
+            }),
+        })
+    }
+
+    /// Says so in the trace.
+    pub fn warn(&self) {
+        for found in [&self.schema, &self.keys].into_iter().flatten() {
+            tracing::warn!("this process should be replaced: {found}");
+        }
+    }
+}
+
+/// What is missing.
+struct Lack {
+    schema: Schema,
+    /// Keys in use without a check value.
+    keys: Vec<Vec<u8>>,
+}
+
+impl Lack {
+    fn of(conn: &Conn, mode: OpenMode, sealer: &Sealer) -> Result<Self> {
+        let schema = Schema::read(conn)?;
+        if !schema.exists() {
+            return match mode {
+                OpenMode::Existing => Err(migrate::not_set_up()),
+                OpenMode::Create => Ok(Self { schema, keys: Vec::new() }),
+            };
+        }
+        match keys::unrecorded(conn, sealer, schema.has(KEY_CHECKS)) {
+            Ok(keys) => Ok(Self { schema, keys }),
+            // Whoever sets up has drawn a key of its own.
+            Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(set_up_already()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.schema.is_complete() && self.keys.is_empty()
+    }
+
+    fn supply(&self, conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
+        self.schema.complete(conn, now)?;
+        keys::record(conn, sealer, &self.keys, now)
+    }
+}

@@ -1,0 +1,259 @@
+//! The file of a SQLite database before SQLite has it. SQLite makes what is missing and deletes the log of an empty
+//! file, so whether a file may be opened is found out without touching it, nor its log, nor the index of its log:
+//! read as it lies or, where only the log can tell, in a private copy. The same two ways read what nobody may write to.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tempfile::TempDir;
+
+use super::refusal;
+use crate::error::{Code, Error, Result};
+
+/// What every SQLite file begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Refuses a file that is not the database of a service that was set up.
+pub(super) fn check_set_up(path: &Path) -> Result<()> {
+    let shown = path.display();
+    match size_of(path)? {
+        None => {
+            return Err(Error::new(
+                Code::NotFound,
+                format!("there is no database at {shown}, and only a set-up makes one: {}", restore(path)),
+            ));
+        }
+        Some(0) => {
+            return Err(Error::new(
+                Code::NotFound,
+                format!("the database {shown} is empty: {}", restore(path)),
+            ));
+        }
+        Some(_) => {}
+    }
+    if !begins_as_database(path)? {
+        return Err(refusal::not_a_database(path));
+    }
+    let has_schema = match has_schema(&At::Still(path.to_owned()))? {
+        true => true,
+        // A set-up that was not moved into the file yet stands in the log alone.
+        false if log_bytes(path) > 0 => has_schema(&At::Copy(Copy::of(path)?))?,
+        false => false,
+    };
+    if has_schema {
+        return Ok(());
+    }
+    Err(Error::new(Code::NotFound, format!("the database {shown} is without a schema: {}", restore(path))))
+}
+
+/// Refuses to begin a database beside the log of one that is gone.
+pub(super) fn check_can_begin(path: &Path) -> Result<()> {
+    if size_of(path)?.unwrap_or(0) == 0 && log_bytes(path) > 0 {
+        return Err(Error::wrong_state(format!(
+            "{} is missing or empty, but its log is there and would be lost: {}",
+            path.display(),
+            restore(path)
+        )));
+    }
+    Ok(())
+}
+
+/// The size of the log beside the file; 0 if there is none.
+pub(super) fn log_bytes(path: &Path) -> u64 {
+    std::fs::metadata(log_of(path)).map_or(0, |file| file.len())
+}
+
+/// A SQLite file that is only read, wherever it lies.
+#[derive(Clone)]
+pub(crate) enum At {
+    /// Where SQLite can share it with others.
+    Place(PathBuf),
+    /// Where nobody writes, and SQLite must not either. It has no log.
+    Still(PathBuf),
+    /// A private copy.
+    Copy(Arc<Copy>),
+}
+
+impl At {
+    /// The way in which this process can read the file, which must be a database.
+    pub(super) fn readable(path: &Path) -> Result<Self> {
+        let place = Self::Place(path.to_owned());
+        match has_schema(&place) {
+            Err(error) if refusal::is_read_only(&error) => {}
+            found => return found.map(|_| place),
+        }
+        if log_bytes(path) == 0 {
+            return Ok(Self::Still(path.to_owned()));
+        }
+        tracing::info!(file = %path.display(), "the log cannot be read where it lies: a private copy is read");
+        Copy::of(path).map(Self::Copy)
+    }
+
+    /// The address for SQLite, and how to open it.
+    pub(super) fn address(&self) -> (PathBuf, OpenFlags) {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        match self {
+            Self::Place(path) => (path.clone(), flags),
+            Self::Still(path) => (still(path), flags | OpenFlags::SQLITE_OPEN_URI),
+            Self::Copy(copy) => (copy.file.clone(), flags),
+        }
+    }
+}
+
+/// A copy of a database and its log, for this process alone. It goes with the last who reads it.
+pub(crate) struct Copy {
+    _folder: TempDir,
+    file: PathBuf,
+}
+
+impl Copy {
+    fn of(path: &Path) -> Result<Arc<Self>> {
+        let failed = |error: std::io::Error| {
+            Error::configuration(format!(
+                "{} can only be read in a copy, for which the folder for temporary files (TMPDIR) has no room",
+                path.display()
+            ))
+            .caused_by(error)
+        };
+        let folder = tempfile::Builder::new().prefix("svc-").tempdir().map_err(failed)?;
+        let file = folder.path().join("svc.db");
+        // The log first: what is moved from it into the file meanwhile is in both.
+        std::fs::copy(log_of(path), log_of(&file)).map_err(failed)?;
+        std::fs::copy(path, &file).map_err(failed)?;
+        Ok(Arc::new(Self { _folder: folder, file }))
+    }
+}
+
+fn size_of(path: &Path) -> Result<Option<u64>> {
+    match std::fs::metadata(path) {
+        Ok(file) if file.is_file() => Ok(Some(file.len())),
+        Ok(_) => Err(refusal::not_a_database(path)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(refusal::unreadable(path, error)),
+    }
+}
+
+fn begins_as_database(path: &Path) -> Result<bool> {
+    let mut begins = [0; 16];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut begins)) {
+        Ok(()) => Ok(&begins == MAGIC),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(refusal::unreadable(path, error)),
+    }
+}
+
+fn has_schema(at: &At) -> Result<bool> {
+    const SCHEMA: &str =
+        "select count(*) from sqlite_schema where type = 'table' and name = 'schema_migrations'";
+    let (address, flags) = at.address();
+    let found: rusqlite::Result<i64> = Connection::open_with_flags(address, flags)
+        .and_then(|conn| conn.query_row(SCHEMA, [], |row| row.get(0)));
+    match found {
+        Ok(found) => Ok(found > 0),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),
+        Err(error) => Err(Error::internal(error)),
+    }
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    beside(path, "-wal")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// The address of a file that does not change while it is read.
+fn still(path: &Path) -> PathBuf {
+    let mut address = OsString::from("file:");
+    for byte in std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()) {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                address.push(char::from(*byte).to_string());
+            }
+            other => address.push(format!("%{other:02X}")),
+        }
+    }
+    address.push("?immutable=1");
+    address.into()
+}
+
+/// What to do about a database that is gone.
+fn restore(path: &Path) -> String {
+    let log = if log_bytes(path) > 0 {
+        ", and keep the svc.db-wal beside it, which holds the newest changes"
+    } else {
+        ""
+    };
+    format!("nothing was touched; put the database back where it was, or restore a backup{log}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database with a schema in its log alone, and that log.
+    fn unmoved(folder: &Path) -> PathBuf {
+        let path = folder.join("a ?#%.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch(
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table schema_migrations (version bigint)",
+        )
+        .unwrap();
+        let copy = folder.join("svc.db");
+        std::fs::copy(&path, &copy).unwrap();
+        std::fs::copy(log_of(&path), log_of(&copy)).unwrap();
+        copy
+    }
+
+    fn files(folder: &Path) -> Vec<(OsString, Vec<u8>)> {
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn a_file_is_judged_with_its_log_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = unmoved(folder.path());
+        let before = files(folder.path());
+        check_set_up(&path).unwrap();
+        assert_eq!(files(folder.path()), before);
+        for content in [Vec::new(), b"garbage, and more than sixteen bytes of it".to_vec()] {
+            std::fs::write(&path, &content).unwrap();
+            let before = files(folder.path());
+            let error = check_set_up(&path).unwrap_err();
+            assert_eq!(files(folder.path()), before, "{error}");
+            assert_eq!(check_can_begin(&path).is_err(), content.is_empty());
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(check_set_up(&path).unwrap_err().detail().contains("svc.db-wal"));
+        assert_eq!(check_can_begin(&path).unwrap_err().code(), Code::WrongState);
+    }
+
+    #[test]
+    fn a_database_of_others_has_no_schema() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.db");
+        Connection::open(&path).unwrap().execute_batch("create table other (n)").unwrap();
+        assert!(check_set_up(&path).unwrap_err().detail().contains("without a schema"));
+    }
+
+    #[test]
+    fn strange_names_can_be_read_as_they_lie() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a ?#%\u{e9}.db");
+        Connection::open(&path).unwrap().execute_batch("create table schema_migrations (version)").unwrap();
+        assert!(has_schema(&At::Still(path)).unwrap());
+    }
+}

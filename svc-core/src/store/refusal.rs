@@ -1,0 +1,106 @@
+//! Why a database cannot be opened, told to whoever starts a program on it: each cause has a text that says what to
+//! do. Requests never see these.
+
+use std::error::Error as StdError;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+use tokio_postgres::error::{DbError, SqlState};
+
+use super::opener::Database;
+use crate::error::{Code, Error};
+
+/// The failure of a start, in words of its own.
+pub(crate) fn refusal(error: Error, database: &Database) -> Error {
+    let told = match database {
+        Database::Sqlite(path) => of_sqlite(&error, path),
+        Database::Postgres(_) => of_postgres(&error),
+    };
+    match told {
+        Some(told) => told.caused_by(error),
+        None if error.code() == Code::Internal => {
+            Error::new(Code::Internal, "the database could not be made ready").caused_by(error)
+        }
+        None => error,
+    }
+}
+
+/// The file is not what a set-up made.
+pub(super) fn not_a_database(path: &Path) -> Error {
+    Error::configuration(format!(
+        "{} is not a SQLite database, or is damaged: restore it from a backup; nothing was touched",
+        path.display()
+    ))
+}
+
+/// The file is there, and this process may not read it.
+pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    Error::configuration(format!("{} cannot be read: check its owner and its mode", path.display()))
+        .caused_by(error)
+}
+
+/// Whether SQLite could not read without writing, which it must not or cannot here.
+pub(super) fn is_read_only(error: &Error) -> bool {
+    sqlite_code(error).is_some_and(|code| {
+        matches!(code, ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+    })
+}
+
+fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
+    let folder = path.parent().unwrap_or(path).display();
+    match sqlite_code(error)? {
+        ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Some(not_a_database(path)),
+        ErrorCode::DiskFull => Some(Error::new(
+            Code::Unavailable,
+            format!("the disk of {folder} is full: make room; nothing was changed"),
+        )),
+        _ if is_read_only(error) => Some(Error::configuration(format!(
+            "the folder {folder} and the files in it must be writable for this user: check owner, mode and mount"
+        ))),
+        _ => None,
+    }
+}
+
+fn of_postgres(error: &Error) -> Option<Error> {
+    let state = causes(error).find_map(|cause| cause.downcast_ref::<DbError>().map(DbError::code));
+    let told = match state {
+        Some(state) if *state == SqlState::INVALID_CATALOG_NAME => {
+            "the database that DATABASE_URL names does not exist: create it, or correct the name"
+        }
+        Some(state)
+            if [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION]
+                .contains(state) =>
+        {
+            "the PostgreSQL server does not let the user of DATABASE_URL in: create the role, or correct the user \
+             or the password"
+        }
+        Some(state) if *state == SqlState::INSUFFICIENT_PRIVILEGE => {
+            "the role of DATABASE_URL may not do what a start needs: it has to own its tables and may create some"
+        }
+        Some(state) if *state == SqlState::TOO_MANY_CONNECTIONS => {
+            return Some(Error::new(
+                Code::Unavailable,
+                "the PostgreSQL server takes no more connections: raise max_connections, or end other programs",
+            ));
+        }
+        None if error.code() == Code::Unavailable => {
+            return Some(Error::new(
+                Code::Unavailable,
+                "the PostgreSQL server of DATABASE_URL cannot be reached: check the address, and that it runs",
+            ));
+        }
+        _ => return None,
+    };
+    Some(Error::configuration(told))
+}
+
+fn sqlite_code(error: &Error) -> Option<ErrorCode> {
+    causes(error).find_map(|cause| cause.downcast_ref::<rusqlite::Error>()?.sqlite_error_code())
+}
+
+/// The error and what caused it.
+fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    std::iter::successors(Some(error as &(dyn StdError + 'static)), |error: &&(dyn StdError + 'static)| {
+        (*error).source()
+    })
+}
