@@ -76,7 +76,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_CONTENT_KEK", Form::Secret,
         "The key-encryption key that wraps the key of each message: 32 bytes, as hex or base64. Needed by everything that reads or writes messages; who loses it loses the words of all messages."),
     variable("SVC_CONTENT_KEK_PREVIOUS", Form::Secret,
-        "Retired key-encryption keys, separated by commas: they still open messages and wrap none."),
+        "Other key-encryption keys, separated by commas: they open messages and wrap none. Every key that the database was used with must be given, here or in SVC_CONTENT_KEK."),
     variable("SVC_ALLOW_INSECURE_DEV_KEK", Form::Flag,
         "Use a key that everybody knows where SVC_CONTENT_KEK is not set. Refused in production."),
     variable("SVC_ENV", Form::OneOf(&["development", "production"]),
