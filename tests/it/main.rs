@@ -12,6 +12,7 @@ mod house;
 mod log;
 mod messages;
 mod ordeals_controls;
+mod ordeals_sqlite;
 mod outside;
 mod pages;
 mod reading;

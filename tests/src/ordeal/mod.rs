@@ -1,14 +1,36 @@
 //! Ordeals: real servers under load while something beneath them fails. Callers remember what they were told of every
-//! write ([`callers`]), and a checker compares that with rows, events and what can be read ([`checker`]). What breaks is
-//! always outside of the programs: none of them has a switch that brings a fault.
+//! write ([`callers`]); something breaks file operations ([`faults`]); and a checker compares
+//! what was told with rows, events and what can be read ([`checker`]). What breaks is always outside of the programs: none of them
+//! has a switch that brings a fault.
 
 pub mod callers;
 pub mod checker;
+pub mod faults;
 pub mod record;
 pub mod replay;
 mod rows;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How soon after the end of a fault a write must succeed.
 pub const RECOVERY: Duration = Duration::from_secs(2);
+
+/// How often an ordeal runs: `SVC_TEST_ROUNDS`, or once.
+pub fn rounds() -> usize {
+    match std::env::var("SVC_TEST_ROUNDS") {
+        Ok(rounds) => rounds.parse().unwrap_or_else(|error| panic!("SVC_TEST_ROUNDS={rounds}: {error}")),
+        Err(_) => 1,
+    }
+}
+
+/// Does something again and again, with `pause` in between, until `span` is over.
+pub fn for_a_while(span: Duration, pause: Duration, mut step: impl FnMut()) {
+    let end = Instant::now() + span;
+    while Instant::now() < end {
+        step();
+        let next = (Instant::now() + pause).min(end);
+        while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            std::thread::park_timeout(left);
+        }
+    }
+}

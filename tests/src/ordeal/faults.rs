@@ -1,0 +1,124 @@
+//! Faults of file operations beneath a program: a plan for the preloaded library that `tests/run` compiles from
+//! `tests/faults.c`. The plan can be changed while the program runs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::database::skipped;
+
+/// Where the library is.
+pub const LIBRARY: &str = "SVC_TEST_FAULTS";
+
+/// "Input/output error".
+pub const EIO: u64 = 5;
+/// "No space left on device".
+pub const ENOSPC: u64 = 28;
+/// "Structure needs cleaning", as file systems say of bad metadata.
+pub const EUCLEAN: u64 = 117;
+
+/// Which operations fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Reads.
+    Reads = 1,
+    /// Writes.
+    Writes = 2,
+    /// Those that bring bytes to the disk.
+    Syncs = 4,
+}
+
+/// How often they fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The call of this number, counted from the moment of the plan.
+    Once(u64),
+    /// One of so many.
+    Every(u64),
+}
+
+/// Where the fields of the plan stand, in words of 64 bits.
+const ON: u64 = 0;
+const BUDGET: u64 = 7;
+const CALLS: u64 = 8;
+const FAILED: u64 = 9;
+const REFUSED: u64 = 10;
+const WORDS: usize = 11;
+
+/// A plan for one program.
+pub struct Faults {
+    library: PathBuf,
+    file: File,
+    folder: TempDir,
+}
+
+impl Faults {
+    /// A plan by which nothing fails. None, said aloud, without the library; in CI that is a failure.
+    pub fn plan() -> Option<Self> {
+        let Some(library) = std::env::var_os(LIBRARY) else {
+            skipped("failing disks", LIBRARY);
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan");
+        std::fs::write(&path, [0; 8 * WORDS]).unwrap();
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        Some(Self { library: library.into(), file, folder })
+    }
+
+    /// The variables by which a program comes under the plan.
+    pub fn variables(&self) -> [(String, String); 2] {
+        let path = |path: PathBuf| path.into_os_string().into_string().unwrap();
+        [
+            ("LD_PRELOAD".to_owned(), path(self.library.clone())),
+            ("FAULT_PLAN".to_owned(), path(self.folder.path().join("plan"))),
+        ]
+    }
+
+    fn word(&self, place: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, 8 * place).unwrap();
+        u64::from_ne_bytes(bytes)
+    }
+
+    fn set(&self, place: u64, words: &[u64]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.file.write_all_at(&bytes, 8 * place).unwrap();
+    }
+
+    /// Lets operations fail with `error` from now on; `halves` lets a write do half of its work first. Reads fail on
+    /// the threads that write.
+    pub fn begin(&self, calls: Calls, error: u64, how: How, halves: bool) {
+        self.end();
+        let (nth, every) = match how {
+            How::Once(nth) => (nth, 0),
+            How::Every(every) => (0, every),
+        };
+        let writer_only = u64::from(calls == Calls::Reads);
+        self.set(CALLS, &[0, 0]);
+        self.set(1, &[calls as u64, error, nth, every, u64::from(halves), writer_only]);
+        self.set(ON, &[1]);
+    }
+
+    /// Lets nothing fail any more.
+    pub fn end(&self) {
+        self.set(ON, &[0]);
+    }
+
+    /// Bytes that the files of the database may have together; 0 for as many as there is room for.
+    pub fn allow(&self, bytes: u64) {
+        self.set(BUDGET, &[bytes]);
+    }
+
+    /// How many operations have failed since the plan began.
+    pub fn failed(&self) -> u64 {
+        self.word(FAILED)
+    }
+
+    /// How many operations found no room.
+    pub fn refused(&self) -> u64 {
+        self.word(REFUSED)
+    }
+}
