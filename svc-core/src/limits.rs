@@ -93,14 +93,36 @@ pub const WS_FRAME_MAX_BYTES: usize = 65_536;
 
 /// Jobs that may wait for a writer before callers are told to come back.
 pub const QUEUE_MAX: usize = 4096;
+/// Bytes of requests that may wait for a writer, or for the readers.
+pub const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long a job may wait for a writer or a reader; after that its caller is told to try again.
+pub const QUEUED_MAX: Duration = Duration::from_secs(30);
 /// Jobs in one commit.
 pub const BATCH_MAX: usize = 256;
+/// Bytes of requests in one commit; a single larger one goes alone.
+pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Reads that share a transaction beside the first, at the most, so that none waits long for the others.
+pub const READ_BATCH_MAX: usize = 15;
+/// How long a batch waits for a workspace that another server holds, before others of its lane are run first.
+pub const HELD_WAIT: Duration = Duration::from_millis(100);
 /// How long SQLite waits for another process's lock.
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
 /// How often other processes' commits to a shared SQLite file are looked for while somebody waits.
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
 /// How often a Postgres bus reads the heads in case a notification was lost.
 pub const BUS_RECONCILE: Duration = Duration::from_millis(1000);
+/// How long a connection attempt to a Postgres server may take; the address can say otherwise.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long data may stay unacknowledged before the kernel gives a connection to Postgres up.
+pub const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection to Postgres is idle before the kernel asks whether the other end is there.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Time between two such questions.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// How many such questions may stay unanswered.
+pub const KEEPALIVE_RETRIES: u32 = 3;
+/// How much longer than Postgres lets a statement run its answer is waited for.
+pub const ANSWER_SLACK: Duration = Duration::from_secs(2);
 /// Postgres `statement_timeout`.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
 /// Postgres `idle_in_transaction_session_timeout`.

@@ -129,12 +129,13 @@ impl Service {
         let (open_writer, open_reader) = (opener.clone(), opener.clone());
         let open_writer: Open = Arc::new(move || open_writer.writer());
         let open_reader: Open = Arc::new(move || open_reader.reader());
+        let executor = Executor::start(ledgers, readers, &options.clock, &open_writer, &open_reader)?;
         let dispatch = Arc::new(Dispatch {
             table: Table::build(features)?,
             hooks: table::hooks(),
             ambient: Ambient { entropy: options.entropy, sealer, settings: options.settings },
             clock: options.clock,
-            executor: Executor::start(ledgers, readers, &open_writer, &open_reader)?,
+            executor,
             bus,
             limits: RateLimits::new(options.rates),
             homes: RwLock::default(),
@@ -203,9 +204,16 @@ impl Service {
             Ok(outdated) => (None, outdated),
             Err(error) => (Some(error.detail().to_owned()), Outdated::default()),
         };
+        let writers = self.dispatch().executor.check_writers();
+        let disk = writers.err().map(|error| error.detail().to_owned());
         let bus = self.bus_fault();
-        let parts =
-            [("database", database), ("schema", outdated.schema), ("keys", outdated.keys), ("bus", bus)];
+        let parts = [
+            ("database", database),
+            ("disk", disk),
+            ("schema", outdated.schema),
+            ("keys", outdated.keys),
+            ("bus", bus),
+        ];
         parts.into_iter().map(|(name, fault)| PartHealth { name, fault }).collect()
     }
 

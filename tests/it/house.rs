@@ -48,7 +48,7 @@ const LOOKS_DOWN: &[(&str, &str, &str)] = &[
     ("time.rs", "store", "its values say themselves how they are stored"),
     ("store/migrate.rs", "log::chain", "one SHA-256 for the whole crate"),
     ("store/opener.rs", "log::bus", "Postgres notifications end at the bus"),
-    ("store/postgres.rs", "log::bus", "Postgres notifications end at the bus"),
+    ("store/postgres/listen.rs", "log::bus", "Postgres notifications end at the bus"),
 ];
 
 /// Where SQL may stand in the core beside the store, the log and the features.

@@ -16,7 +16,7 @@ use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
-use crate::op::{Feature, Read, Surface, Write, write};
+use crate::op::{Effect, Feature, Read, Surface, Wants, Write, wanting};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -24,13 +24,18 @@ pub(crate) fn feature() -> Feature {
     let feature = Feature::new().operations(
         "operator",
         vec![
-            write("create_workspace", create_workspace)
-                .title("Create a workspace")
-                .post("/operator/workspaces")
-                .needs(&[OperatorGlobal])
-                .rest_only()
-                .created()
-                .example(|_| json!({"name": "Second team", "admin_handle": "ada"})),
+            wanting(
+                "create_workspace",
+                Effect::Write,
+                |_| Wants::workspace(WorkspaceId::INSTANCE),
+                create_workspace,
+            )
+            .title("Create a workspace")
+            .post("/operator/workspaces")
+            .needs(&[OperatorGlobal])
+            .rest_only()
+            .created()
+            .example(|_| json!({"name": "Second team", "admin_handle": "ada"})),
         ],
     );
     #[cfg(feature = "bootstrap")]
@@ -201,7 +206,7 @@ mod bootstrap {
     use crate::capability::Capability::TokenAdmin;
     use crate::id::TokenId;
     use crate::identity::members::check_handle_free;
-    use crate::op::Operation;
+    use crate::op::{Operation, write};
 
     pub(super) fn operations() -> Vec<Operation> {
         vec![
@@ -211,12 +216,17 @@ mod bootstrap {
                 .open_to_all()
                 .rest_only()
                 .created(),
-            write("bootstrap_member", bootstrap_member)
-                .title("Add a member to a workspace without an administrator")
-                .post("/workspaces/{workspace_id}/members")
-                .open_to_all()
-                .rest_only()
-                .created(),
+            wanting(
+                "bootstrap_member",
+                Effect::Write,
+                |input: &BootstrapMember| Wants::workspace(input.workspace_id),
+                bootstrap_member,
+            )
+            .title("Add a member to a workspace without an administrator")
+            .post("/workspaces/{workspace_id}/members")
+            .open_to_all()
+            .rest_only()
+            .created(),
         ]
     }
 

@@ -175,6 +175,7 @@ pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let id: WorkspaceId = cx.new_id()?;
     let created = WorkspaceCreated { workspace_id: id, name: name.to_owned() };
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Place::WORKSPACE, &created)?.lsn;
+    cx.begin_log(id)?;
     cx.emit_in(id, Place::WORKSPACE, &created)?;
     cx.audit_in(WorkspaceId::INSTANCE, "workspace.create", json!({"workspace_id": id, "name": name}))?;
     let created_at = cx.now();

@@ -12,8 +12,10 @@ use super::chain::{Link, genesis, sha256};
 use super::event::{Attribution, Event, Place, Recorded};
 use super::memo::{Memo, Notes};
 use crate::Result;
+use crate::error::Error;
 use crate::id::WorkspaceId;
-use crate::store::executor::Ledger;
+use crate::limits::HELD_WAIT;
+use crate::store::executor::{Held, Ledger};
 use crate::store::{BulkInsert, Conn, Engine, Param, Row};
 use crate::time::{Clock, Time};
 
@@ -26,22 +28,33 @@ pub(crate) struct Head {
     pub audit_seq: i64,
     pub epoch: i64,
     touched: bool,
+    /// The position in the stored row; none while there is no row.
+    stored: Option<i64>,
 }
 
 impl Head {
+    /// Of a log that is being made.
     fn empty() -> Self {
-        Self { lsn: 0, hash: genesis(), at: Time::from_micros(0), audit_seq: 0, epoch: 0, touched: false }
+        let at = Time::from_micros(0);
+        Self { lsn: 0, hash: genesis(), at, audit_seq: 0, epoch: 0, touched: true, stored: None }
     }
 
     fn take(row: &mut Row) -> Result<Self> {
+        let lsn = row.take()?;
         Ok(Self {
-            lsn: row.take()?,
+            lsn,
             hash: row.take()?,
             at: row.take()?,
             audit_seq: row.take()?,
             epoch: row.take()?,
             touched: false,
+            stored: Some(lsn),
         })
+    }
+
+    /// As it is once what was written of it is committed.
+    fn committed(self) -> Self {
+        Self { touched: false, stored: Some(self.lsn), ..self }
     }
 }
 
@@ -68,8 +81,10 @@ pub(crate) struct Batch {
     /// How far the database's clock is ahead of ours, on Postgres.
     skew_micros: i64,
     heads: HashMap<WorkspaceId, Head>,
-    /// The heads that the running job has touched, as they were before it.
-    undo: Vec<(WorkspaceId, Head)>,
+    /// The workspaces that the tasks of the batch have named: only their logs are written to.
+    named: BTreeSet<WorkspaceId>,
+    /// The heads that the running job has touched, as they were before it; none where it makes the log.
+    undo: Vec<(WorkspaceId, Option<Head>)>,
     events: Vec<(WorkspaceId, Time, Recorded)>,
     audit: Vec<AuditRow>,
     /// Where the running job's events and audit rows begin.
@@ -94,14 +109,20 @@ const INSERT_AUDIT: BulkInsert = BulkInsert {
                    $7::uuid[], $8::text[])",
 };
 
-const UPSERT_HEADS: BulkInsert = BulkInsert {
-    sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch) values ($1, $2, $3, $4, $5, $6)
-             on conflict (workspace_id) do update set lsn = excluded.lsn, hash = excluded.hash, at = excluded.at,
-                 audit_seq = excluded.audit_seq, epoch = excluded.epoch",
+const INSERT_HEADS: BulkInsert = BulkInsert {
+    sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch) values ($1, $2, $3, $4, $5, $6)",
     postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch)
-               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])
-               on conflict (workspace_id) do update set lsn = excluded.lsn, hash = excluded.hash,
-                   at = excluded.at, audit_seq = excluded.audit_seq, epoch = excluded.epoch",
+               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])",
+};
+
+/// Only from the position at which the row was read.
+const UPDATE_HEADS: BulkInsert = BulkInsert {
+    sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6
+             where workspace_id = $1 and lsn = $7",
+    postgres: "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch
+               from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+                   as n (workspace_id, lsn, hash, at, audit_seq, epoch, stored)
+               where h.workspace_id = n.workspace_id and h.lsn = n.stored",
 };
 
 impl Batch {
@@ -111,6 +132,7 @@ impl Batch {
             clock,
             skew_micros: 0,
             heads: HashMap::new(),
+            named: BTreeSet::new(),
             undo: Vec::new(),
             events: Vec::new(),
             audit: Vec::new(),
@@ -124,22 +146,37 @@ impl Batch {
         self.clock.now().shifted(self.skew_micros)
     }
 
-    /// Where `workspace`'s log ends, with what the batch has appended so far.
+    /// Where `workspace`'s log ends, with what the batch has appended so far. A log without a head row is none: it
+    /// has to be made with [`Batch::begin_log`].
     pub fn head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
         if let Some(head) = self.heads.get(&workspace) {
             return Ok(*head);
         }
-        let sql = match conn.engine() {
-            Engine::Sqlite => "select lsn, hash, at, audit_seq, epoch from heads where workspace_id = $1",
-            Engine::Postgres => {
-                "select lsn, hash, at, audit_seq, epoch from heads where workspace_id = $1 for update"
-            }
+        if !self.named.contains(&workspace) {
+            return Err(Error::internal(format!("no task of the batch has named the workspace {workspace}")));
+        }
+        // What is locked is known already, so there is no such row on Postgres.
+        let mut rows = match conn.engine() {
+            Engine::Sqlite => conn.query(HEAD, &[&workspace])?,
+            Engine::Postgres => Vec::new(),
         };
-        let head =
-            conn.query(sql, &[&workspace])?.first_mut().map_or_else(|| Ok(Head::empty()), Head::take)?;
+        let row =
+            rows.first_mut().ok_or_else(|| Error::internal(format!("the log of {workspace} has no head")))?;
+        let head = Head::take(row)?;
         self.memo.check(workspace, head.epoch);
         self.heads.insert(workspace, head);
         Ok(head)
+    }
+
+    /// Begins the log of a workspace that the running job makes.
+    pub fn begin_log(&mut self, workspace: WorkspaceId) -> Result<()> {
+        let head = Head::empty();
+        self.memo.check(workspace, head.epoch);
+        self.undo.push((workspace, None));
+        match self.heads.insert(workspace, head) {
+            None => Ok(()),
+            Some(_) => Err(Error::internal(format!("the workspace {workspace} has a log already"))),
+        }
     }
 
     pub fn emit<E: Event>(
@@ -213,7 +250,7 @@ impl Batch {
 
     fn touch(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
         let mut head = self.head(conn, workspace)?;
-        self.undo.push((workspace, head));
+        self.undo.push((workspace, Some(head)));
         head.touched = true;
         Ok(head)
     }
@@ -242,6 +279,19 @@ fn event_columns((workspace, at, event): &(WorkspaceId, Time, Recorded)) -> Vec<
     ]
 }
 
+/// The columns of a head row, and where there is one its position before.
+fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param<'a>> {
+    let columns = [
+        Param::Uuid(workspace.uuid()),
+        Param::Int(head.lsn),
+        Param::Bytes(&head.hash),
+        Param::Int(head.at.micros()),
+        Param::Int(head.audit_seq),
+        Param::Int(head.epoch),
+    ];
+    columns.into_iter().chain(head.stored.map(Param::Int)).collect()
+}
+
 fn audit_columns(row: &AuditRow) -> Vec<Param<'_>> {
     let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
     vec![
@@ -256,32 +306,93 @@ fn audit_columns(row: &AuditRow) -> Vec<Param<'_>> {
     ]
 }
 
-const LOCK_HEADS: &str = "
-    select workspace_id, lsn, hash, at, audit_seq, epoch,
-           cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
-    from heads where workspace_id = any($1) order by workspace_id for update";
+const HEAD: &str = "select lsn, hash, at, audit_seq, epoch from heads where workspace_id = $1";
+
+macro_rules! lock_heads {
+    ($wait:literal) => {
+        concat!(
+            "select workspace_id, lsn, hash, at, audit_seq, epoch,
+                    cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+             from heads where workspace_id = any($1) order by workspace_id for update",
+            $wait
+        )
+    };
+}
+
+const LOCK_FREE_HEADS: &str = lock_heads!(" skip locked");
+
+const LOCK_HEADS: &str = lock_heads!("");
+
+const EXISTING_HEADS: &str = "select workspace_id from heads where workspace_id = any($1)";
+
+const LIMIT_LOCKS: &str = "select set_config('lock_timeout', $1, true)";
+
+const UNLIMIT_LOCKS: &str = "set local lock_timeout to default";
+
+/// Locks the heads of the batch, in the order of ids so that servers cannot wait for each other in a circle.
+impl Batch {
+    /// Locks what is free of `wanted`, or waits for all of it if nothing is, and answers what others hold.
+    fn lock_heads(
+        &mut self,
+        conn: &Conn,
+        wanted: &BTreeSet<WorkspaceId>,
+        held: Held,
+    ) -> Result<BTreeSet<WorkspaceId>> {
+        self.take_heads(conn, LOCK_FREE_HEADS, wanted)?;
+        let mut missing = self.without_head(wanted);
+        if missing.len() == wanted.len() && !missing.is_empty() && held == Held::Wait {
+            conn.query(LIMIT_LOCKS, &[&format!("{}ms", HELD_WAIT.as_millis())])?;
+            self.take_heads(conn, LOCK_HEADS, wanted)?;
+            conn.defer(None, UNLIMIT_LOCKS, &[])?;
+            missing = self.without_head(wanted);
+        }
+        if missing.is_empty() {
+            return Ok(missing);
+        }
+        let ids: Vec<uuid::Uuid> = missing.iter().map(|id| id.uuid()).collect();
+        conn.query(EXISTING_HEADS, &[&ids])?.iter_mut().map(Row::take).collect()
+    }
+
+    fn without_head(&self, wanted: &BTreeSet<WorkspaceId>) -> BTreeSet<WorkspaceId> {
+        wanted.iter().filter(|id| !self.heads.contains_key(id)).copied().collect()
+    }
+
+    fn take_heads(&mut self, conn: &Conn, sql: &'static str, wanted: &BTreeSet<WorkspaceId>) -> Result<()> {
+        let ids: Vec<uuid::Uuid> = wanted.iter().map(|id| id.uuid()).collect();
+        for row in &mut conn.query(sql, &[&ids])? {
+            let workspace: WorkspaceId = row.take()?;
+            let head = Head::take(row)?;
+            let database_now: Time = row.take()?;
+            self.skew_micros = self.clock.skew_to(database_now);
+            self.memo.check(workspace, head.epoch);
+            self.heads.insert(workspace, head);
+        }
+        Ok(())
+    }
+}
 
 impl Ledger for Batch {
     type Notes = Notes;
 
-    fn begin(&mut self, conn: &Conn, workspaces: &BTreeSet<WorkspaceId>, others_wrote: bool) -> Result<()> {
+    fn begin(
+        &mut self,
+        conn: &Conn,
+        workspaces: &BTreeSet<WorkspaceId>,
+        others_wrote: bool,
+        held: Held,
+    ) -> Result<BTreeSet<WorkspaceId>> {
+        self.named.clone_from(workspaces);
         if others_wrote {
             self.memo.clear();
             self.heads.clear();
         }
-        if conn.engine() == Engine::Postgres {
-            self.heads.clear();
-            let ids: Vec<uuid::Uuid> = workspaces.iter().map(|id| id.uuid()).collect();
-            for row in &mut conn.query(LOCK_HEADS, &[&ids])? {
-                let workspace: WorkspaceId = row.take()?;
-                let head = Head::take(row)?;
-                let database_now: Time = row.take()?;
-                self.skew_micros = self.clock.skew_to(database_now);
-                self.memo.check(workspace, head.epoch);
-                self.heads.insert(workspace, head);
+        match conn.engine() {
+            Engine::Sqlite => Ok(BTreeSet::new()),
+            Engine::Postgres => {
+                self.heads.clear();
+                self.lock_heads(conn, workspaces, held)
             }
         }
-        Ok(())
     }
 
     fn begin_job(&mut self) {
@@ -293,7 +404,10 @@ impl Ledger for Batch {
         self.events.truncate(self.job.events);
         self.audit.truncate(self.job.audit);
         while let Some((workspace, before)) = self.undo.pop() {
-            self.heads.insert(workspace, before);
+            match before {
+                Some(before) => self.heads.insert(workspace, before),
+                None => self.heads.remove(&workspace),
+            };
         }
         self.memo.clear();
     }
@@ -303,20 +417,12 @@ impl Ledger for Batch {
         let mut touched: Vec<(&WorkspaceId, &Head)> =
             self.heads.iter().filter(|(_, head)| head.touched).collect();
         touched.sort_by_key(|(workspace, _)| **workspace);
-        let rows: Vec<Vec<Param<'_>>> = touched
-            .into_iter()
-            .map(|(workspace, head)| {
-                vec![
-                    Param::Uuid(workspace.uuid()),
-                    Param::Int(head.lsn),
-                    Param::Bytes(&head.hash),
-                    Param::Int(head.at.micros()),
-                    Param::Int(head.audit_seq),
-                    Param::Int(head.epoch),
-                ]
-            })
-            .collect();
-        conn.insert_many(&UPSERT_HEADS, &rows)
+        let (stored, new): (Vec<_>, Vec<_>) =
+            touched.into_iter().partition(|(_, head)| head.stored.is_some());
+        let new: Vec<Vec<Param<'_>>> = new.into_iter().map(head_columns).collect();
+        conn.insert_many(&INSERT_HEADS, &new)?;
+        let stored: Vec<Vec<Param<'_>>> = stored.into_iter().map(head_columns).collect();
+        conn.insert_many(&UPDATE_HEADS, &stored)
     }
 
     fn reached(&self) -> BTreeMap<uuid::Uuid, i64> {
@@ -330,7 +436,7 @@ impl Ledger for Batch {
         self.events.clear();
         self.audit.clear();
         for head in self.heads.values_mut() {
-            head.touched = false;
+            *head = head.committed();
         }
     }
 

@@ -208,6 +208,11 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().emit(self.conn, workspace, self.now, place, &attribution, event)
     }
 
+    /// Begins the log of a workspace that is being created, before its first event.
+    pub fn begin_log(&mut self, workspace: WorkspaceId) -> Result<()> {
+        self.batch.borrow_mut().begin_log(workspace)
+    }
+
     /// Writes a named audit row of the caller's workspace; it replaces the generic one.
     pub fn audit(&mut self, action: &'static str, metadata: Value) -> Result<()> {
         self.audit_in(self.caller.workspace_id, action, metadata)

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use secrecy::ExposeSecret;
@@ -13,7 +14,7 @@ use super::access::{Caller, Surface, secret_hash, unauthenticated};
 use super::audit::Origin;
 use super::context::{Ambient, Read, Write};
 use super::request::Request;
-use super::row::{Answer, Job, Operation, ReadJob, WriteJob};
+use super::row::{Answer, Job, Operation, ReadJob, Wants, WriteJob};
 use super::table::{Hooks, Table};
 use super::wait::Parked;
 use crate::capability::Needs;
@@ -24,7 +25,7 @@ use crate::log::bus::Bus;
 use crate::log::chain::sha256;
 use crate::log::memo::Notes;
 use crate::rate::RateLimits;
-use crate::store::executor::{Executor, ReadTask, Reader, WriteTask, lock};
+use crate::store::executor::{Executor, ReadTask, Reader, Task, WriteTask, lock};
 use crate::store::{Conn, Engine, FromRow};
 use crate::time::{Clock, Time};
 
@@ -57,12 +58,14 @@ impl std::fmt::Debug for Reply {
 /// Where a reply goes. Called on a core thread: it must only hand the reply on.
 pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
 
-/// Stands for a request that is under way; dropping it gives up a wait. Reads and changes run to their end.
-#[must_use = "dropping the ticket gives up the wait"]
+/// Stands for a request that is under way. Dropping it gives up a wait, and what no core thread has taken up yet;
+/// reads and changes that have begun run to their end.
+#[must_use = "dropping the ticket gives up the request"]
 #[derive(Default)]
 pub struct Ticket {
     parked: Option<Arc<Parked>>,
     leads: Option<Arc<Dispatch>>,
+    abandoned: Arc<AtomicBool>,
 }
 
 impl Ticket {
@@ -83,6 +86,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         // Others rely on it, whatever became of this request.
         self.lead();
+        self.abandoned.store(true, Ordering::Relaxed);
         if let Some(parked) = self.parked.take() {
             parked.give_up();
         }
@@ -156,22 +160,25 @@ impl Dispatch {
             done(Err(error));
             return Ticket::default();
         }
+        let abandoned = Arc::new(AtomicBool::new(false));
         let call = Call {
             dispatch: Arc::clone(self),
             access,
             home,
             needs: row.needs,
             origin: Origin::of(row, &request),
+            bytes: request.body.len().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
+            abandoned: Arc::clone(&abandoned),
         };
         let now = self.clock.now();
         match (row.bind)(&request, &self.ambient, now) {
             Ok(Job::Read(job)) => {
-                let look = ReadCall { call, job, done };
+                let look = ReadCall::new(call, job, done);
                 let here = row.quick && self.executor.reads_locally();
                 match haste {
                     Haste::Gather if here => {
                         let leads = self.executor.gather(Box::new(look)).then(|| Arc::clone(self));
-                        return Ticket { leads, parked: None };
+                        return Ticket { leads, parked: None, abandoned };
                     }
                     Haste::Queue if here => self.look(look, row.long, Haste::Inline),
                     haste => self.look(look, row.long, haste),
@@ -179,17 +186,17 @@ impl Dispatch {
             }
             Ok(Job::Wait { job, wakes, patience }) => {
                 let parked = Parked::start(call, job, wakes, patience, done);
-                return Ticket { parked: Some(parked), leads: None };
+                return Ticket { parked: Some(parked), leads: None, abandoned };
             }
-            Ok(Job::Write(job)) => self.change(call, row, job, haste, done),
+            Ok(Job::Write { job, wants }) => self.change(call, row, (job, wants), haste, done),
             Err(refusal) => {
                 let mut refusal = Some(refusal);
                 let job: ReadJob =
                     Box::new(move |_| Err(refusal.take().unwrap_or_else(|| Error::malformed("unreadable"))));
-                self.look(ReadCall { call, job, done }, false, haste);
+                self.look(ReadCall::new(call, job, done), false, haste);
             }
         }
-        Ticket::default()
+        Ticket { parked: None, leads: None, abandoned }
     }
 
     pub(super) fn look(&self, task: ReadCall, long: bool, haste: Haste) {
@@ -199,9 +206,11 @@ impl Dispatch {
         }
     }
 
-    fn change(&self, call: Call, row: &Operation, job: WriteJob, haste: Haste, done: Done) {
+    fn change(&self, call: Call, row: &Operation, job: (WriteJob, Wants), haste: Haste, done: Done) {
         let homeless = call.home.is_none() && matches!(call.access, Access::Token(_));
-        let task = WriteCall { call, name: row.name, status: row.success.status(), job, output: None, done };
+        let (job, wants) = job;
+        let status = row.success.status();
+        let task = WriteCall { call, name: row.name, status, job, wants, output: None, done };
         if homeless {
             // The first request of a token: find its workspace, so that the writer can lock the head first.
             let find = FindHome { task };
@@ -234,7 +243,9 @@ impl Dispatch {
                 Ok(Box::new(()))
             });
             let call = Call::instance(self, workspace, surface);
-            self.enqueue(WriteCall { call, name: "", status: 200, job, output: None, done }, Haste::Inline);
+            let wants = Wants::default();
+            let task = WriteCall { call, name: "", status: 200, job, wants, output: None, done };
+            self.enqueue(task, Haste::Inline);
         })
     }
 
@@ -249,7 +260,7 @@ impl Dispatch {
                 Ok(Box::new(()))
             });
             let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
-            self.look(ReadCall { call, job, done }, false, Haste::Inline);
+            self.look(ReadCall::new(call, job, done), false, Haste::Inline);
         })
     }
 
@@ -270,7 +281,7 @@ impl Dispatch {
             done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job made nothing"))));
         });
         let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
-        self.look(ReadCall { call, job, done }, false, Haste::Queue);
+        self.look(ReadCall::new(call, job, done), false, Haste::Queue);
     }
 
     fn remember_home(&self, hash: [u8; 32], workspace: WorkspaceId) {
@@ -303,7 +314,14 @@ pub(super) struct Call {
     pub home: Option<WorkspaceId>,
     pub needs: Needs,
     pub origin: Origin,
+    /// About how many bytes the request holds while it is under way.
+    pub bytes: usize,
+    /// Set once nobody waits for the answer.
+    pub abandoned: Arc<AtomicBool>,
 }
+
+/// How often the bytes of a request's body are in memory at once: as they came, decoded, sealed, and in an event.
+const COPIES: usize = 4;
 
 /// A caller as found in the transaction, with how far its workspace's log reaches there.
 pub(super) struct Entered {
@@ -321,7 +339,13 @@ impl Call {
             home: Some(workspace),
             needs: Needs::Nothing,
             origin: Origin::system(surface),
+            bytes: size_of::<Self>(),
+            abandoned: Arc::default(),
         }
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     /// Authenticates and checks the capability inside a read transaction.
@@ -438,26 +462,51 @@ fn stranger(access: &Access, needs: Needs) -> Result<Caller> {
     }
 }
 
-/// A look on its way through a reader.
+/// A read on its way through a reader.
 pub(super) struct ReadCall {
-    pub call: Call,
-    pub job: ReadJob,
-    pub done: Done,
+    call: Call,
+    job: ReadJob,
+    done: Done,
+    /// What the last run came to.
+    read: Option<(Entered, Option<Answer>)>,
+}
+
+impl ReadCall {
+    fn new(call: Call, job: ReadJob, done: Done) -> Self {
+        Self { call, job, done, read: None }
+    }
+}
+
+impl Task for ReadCall {
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.call.is_abandoned()
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { call, done, read, .. } = *self;
+        let (entered, answer) = read.unzip();
+        let lsn = entered.as_ref().and_then(|entered: &Entered| entered.lsn);
+        let outcome = match (outcome, answer.flatten()) {
+            (Ok(()), Some(answer)) => Ok(Reply { status: 200, lsn, answer }),
+            (Ok(()), None) => Err(Error::internal("a read ended without an answer")),
+            (Err(error), _) => Err(error.seen_at(lsn)),
+        };
+        call.answer(entered.as_ref().map(|entered| &entered.caller), outcome, done);
+    }
 }
 
 impl ReadTask<Notes> for ReadCall {
-    fn run(mut self: Box<Self>, reader: Result<&Reader<Notes>>) {
-        let entered = reader.and_then(|reader| self.call.enter(reader).map(|entered| (reader, entered)));
-        let (reader, entered) = match entered {
-            Ok(found) => found,
-            Err(error) => return (self.done)(Err(error)),
-        };
+    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+        self.read = None;
+        let entered = self.call.enter(reader)?;
+        let (entered, answer) = self.read.insert((entered, None));
         let cx = Read::new(reader, &entered.caller, entered.now, &self.call.dispatch.ambient);
-        let outcome = match (self.job)(&cx) {
-            Ok(answer) => Ok(Reply { status: 200, lsn: entered.lsn, answer }),
-            Err(error) => Err(error.seen_at(entered.lsn)),
-        };
-        self.call.answer(Some(&entered.caller), outcome, self.done);
+        *answer = Some((self.job)(&cx)?);
+        Ok(())
     }
 }
 
@@ -466,16 +515,30 @@ struct FindHome {
     task: WriteCall,
 }
 
-impl ReadTask<Notes> for FindHome {
-    fn run(mut self: Box<Self>, reader: Result<&Reader<Notes>>) {
-        match reader.and_then(|reader| self.task.call.enter(reader)) {
-            Ok(_) => {
+impl Task for FindHome {
+    fn bytes(&self) -> usize {
+        self.task.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.task.call.is_abandoned()
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => {
                 let dispatch = Arc::clone(&self.task.call.dispatch);
-                // Never inline: this runs inside a reader.
+                // Never inline: this runs on a reader's thread.
                 dispatch.enqueue(self.task, Haste::Queue);
             }
             Err(error) => (self.task.done)(Err(error)),
         }
+    }
+}
+
+impl ReadTask<Notes> for FindHome {
+    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+        self.task.call.enter(reader).map(drop)
     }
 }
 
@@ -485,6 +548,7 @@ struct WriteCall {
     name: &'static str,
     status: u16,
     job: WriteJob,
+    wants: Wants,
     output: Option<Output>,
     done: Done,
 }
@@ -498,8 +562,12 @@ struct Output {
 }
 
 impl WriteTask<Batch> for WriteCall {
-    fn workspace(&self) -> Option<WorkspaceId> {
-        self.call.home
+    fn home(&self) -> WorkspaceId {
+        self.call.home.unwrap_or(WorkspaceId::INSTANCE)
+    }
+
+    fn workspaces(&self) -> Vec<WorkspaceId> {
+        std::iter::once(self.home()).chain(self.wants.workspaces.iter().copied()).collect()
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
@@ -527,6 +595,16 @@ impl WriteTask<Batch> for WriteCall {
         output.lsn = reached(batch, caller)?;
         output.answer = Some(answer);
         Ok(())
+    }
+}
+
+impl Task for WriteCall {
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.call.is_abandoned()
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
@@ -579,14 +657,29 @@ struct Note {
 }
 
 impl WriteTask<Batch> for Note {
-    fn workspace(&self) -> Option<WorkspaceId> {
-        Some(self.caller.workspace_id)
+    fn home(&self) -> WorkspaceId {
+        self.caller.workspace_id
+    }
+
+    fn workspaces(&self) -> Vec<WorkspaceId> {
+        vec![self.caller.workspace_id]
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         let now = batch.borrow().now();
         let mut cx = Write::new(conn, &self.caller, now, &self.call.dispatch.ambient, batch);
         cx.audit("authorization.decision", self.call.origin.decision(self.refused))
+    }
+}
+
+impl Task for Note {
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    /// It is written whether or not anybody waits for it.
+    fn is_abandoned(&self) -> bool {
+        false
     }
 
     fn finish(mut self: Box<Self>, outcome: Result<()>) {

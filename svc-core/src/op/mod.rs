@@ -24,6 +24,7 @@ pub use dispatch::{Dispatch, Reply, Ticket};
 pub use example::Fixture;
 pub use request::Request;
 pub use row::{
-    Effect, Method, Operation, Success, Waited, Waits, destructive, idempotent, prepared, read, wait, write,
+    Effect, Method, Operation, Success, Waited, Waits, Wants, destructive, idempotent, prepared, read, wait,
+    wanting, write,
 };
 pub use table::{Feature, Guard, Hooks, Projector, Table};

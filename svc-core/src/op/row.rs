@@ -15,6 +15,7 @@ use super::input;
 use super::request::Request;
 use crate::capability::{Capability, Needs};
 use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
 use crate::log::bus::Wakes;
 use crate::time::Time;
 
@@ -118,8 +119,23 @@ pub(crate) type WaitJob = Box<dyn FnMut(&Read<'_>) -> Result<Option<Answer>> + S
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {
     Read(ReadJob),
-    Write(WriteJob),
+    Write { job: WriteJob, wants: Wants },
     Wait { job: WaitJob, wakes: Wakes, patience: Duration },
+}
+
+/// What a change needs before it is queued: named from its input alone, before anybody is authenticated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// The workspaces, beside the caller's own, in whose logs it writes: their heads are locked with that one, in
+    /// the order of ids.
+    pub workspaces: Vec<WorkspaceId>,
+}
+
+impl Wants {
+    /// The log of one more workspace.
+    pub fn workspace(id: WorkspaceId) -> Self {
+        Self { workspaces: vec![id] }
+    }
 }
 
 type Bind = Box<dyn Fn(&Request, &Ambient, Time) -> Result<Job> + Send + Sync>;
@@ -205,9 +221,24 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
+    wanting(name, effect, |_| Wants::default(), run)
+}
+
+/// A changing row that says from its input what it needs before it is queued.
+pub fn wanting<I, O>(
+    name: &'static str,
+    effect: Effect,
+    wants: fn(&I) -> Wants,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
     Operation::new::<I, O>(name, effect, move |request, _, _| {
         let input: I = input::decode(request)?;
-        Ok(Job::Write(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
+        let wants = wants(&input);
+        Ok(Job::Write { job: Box::new(move |cx| Ok(Box::new(run(cx, &input)?))), wants })
     })
 }
 
@@ -227,7 +258,8 @@ where
     Operation::new::<I, O>(name, effect, move |request, ambient, now| {
         let input: I = input::decode(request)?;
         let made = prepare(&input, ambient, now)?;
-        Ok(Job::Write(Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)))))
+        let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
+        Ok(Job::Write { job, wants: Wants::default() })
     })
 }
 

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::context::Read;
-use super::dispatch::{Call, Done, Reply};
-use super::row::{WaitJob, timed_out};
+use super::dispatch::{Call, Done, Entered, Reply};
+use super::row::{Answer, WaitJob, timed_out};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::WAITS_MAX;
 use crate::log::bus::{Signal, Wake, Wakes};
 use crate::log::memo::Notes;
-use crate::store::executor::{ReadTask, Reader};
+use crate::store::executor::{ReadTask, Reader, Task};
 use crate::time::{Clock, Monotonic};
 
 /// One wait.
@@ -49,7 +49,7 @@ impl Parked {
     fn look(self: &Arc<Self>) {
         let work = self.lock().work.take();
         if let Some(work) = work {
-            let task = Look { parked: Arc::clone(self), work };
+            let task = Look { parked: Arc::clone(self), work, last: false, read: None };
             self.dispatch.executor.read(Box::new(task), false);
         }
     }
@@ -118,32 +118,38 @@ impl Parked {
 struct Look {
     parked: Arc<Parked>,
     work: (Call, WaitJob, Done),
+    /// It is the last one.
+    last: bool,
+    /// What the last run came to.
+    read: Option<(Entered, Option<Answer>)>,
 }
 
-impl ReadTask<Notes> for Look {
-    fn run(self: Box<Self>, reader: Result<&Reader<Notes>>) {
-        let Self { parked, work: (mut call, mut job, done) } = *self;
-        let last = {
-            let mut state = parked.lock();
-            state.dirty = false;
-            state.over
+impl Task for Look {
+    fn bytes(&self) -> usize {
+        self.work.0.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.parked.lock().given_up
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { parked, work: (call, job, done), last, read } = *self;
+        let (entered, found) = read.unzip();
+        let lsn = entered.as_ref().and_then(|entered: &Entered| entered.lsn);
+        if let Err(error) = outcome {
+            parked.finish();
+            return done(Err(error.seen_at(lsn)));
+        }
+        let Some(entered) = entered else {
+            parked.finish();
+            return done(Err(Error::internal("a wait ended without an answer")));
         };
-        let entered = match reader.and_then(|reader| call.enter(reader).map(|entered| (reader, entered))) {
-            Ok((reader, entered)) => {
-                let cx = Read::new(reader, &entered.caller, entered.now, &call.dispatch.ambient);
-                match job(&cx) {
-                    Ok(found) => Ok((found, entered)),
-                    Err(error) => Err(error.seen_at(entered.lsn)),
-                }
-            }
-            Err(error) => Err(error),
-        };
-        let (answer, entered) = match entered {
-            Ok((Some(answer), entered)) => (answer, entered),
-            Ok((None, entered)) if last => (timed_out(), entered),
-            Ok((None, entered)) => {
-                let (workspace, seen) = (entered.caller.workspace_id, entered.lsn.unwrap_or(0));
-                match parked.park((call, job, done), workspace, seen) {
+        let answer = match found.flatten() {
+            Some(answer) => answer,
+            None if last => timed_out(),
+            None => {
+                match parked.park((call, job, done), entered.caller.workspace_id, lsn.unwrap_or(0)) {
                     Ok(true) => {}
                     Ok(false) => parked.look(),
                     Err(done) => done(Err(Error::new(
@@ -153,13 +159,25 @@ impl ReadTask<Notes> for Look {
                 }
                 return;
             }
-            Err(error) => {
-                parked.finish();
-                return done(Err(error));
-            }
         };
         parked.finish();
-        let reply = Reply::of(200, entered.lsn, answer);
-        call.answer(Some(&entered.caller), Ok(reply), done);
+        call.answer(Some(&entered.caller), Ok(Reply::of(200, lsn, answer)), done);
+    }
+}
+
+impl ReadTask<Notes> for Look {
+    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+        self.read = None;
+        self.last = {
+            let mut state = self.parked.lock();
+            state.dirty = false;
+            state.over
+        };
+        let (call, job, _) = &mut self.work;
+        let entered = call.enter(reader)?;
+        let (entered, found) = self.read.insert((entered, None));
+        let cx = Read::new(reader, &entered.caller, entered.now, &call.dispatch.ambient);
+        *found = job(&cx)?;
+        Ok(())
     }
 }

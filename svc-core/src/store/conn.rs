@@ -44,6 +44,27 @@ pub struct StatementCounts {
     pub re_prepared: u64,
 }
 
+impl StatementCounts {
+    /// Both together.
+    #[must_use]
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { prepared: self.prepared + other.prepared, re_prepared: self.re_prepared + other.re_prepared }
+    }
+}
+
+/// Why a transaction cannot be gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The connection is gone, and with it the transaction: no statement was at fault.
+    Broken,
+    /// The server chose this transaction to end a deadlock or a serialization conflict.
+    Conflict,
+    /// A lock was not granted in time.
+    LockTimeout,
+    /// The statement failed by itself, and has taken the transaction along.
+    Statement,
+}
+
 /// A statement that inserts many rows: one row at a time on SQLite, all at once from arrays on Postgres.
 pub(crate) struct BulkInsert {
     pub sqlite: &'static str,
@@ -56,6 +77,10 @@ pub enum Conn {
     Sqlite(SqliteConn),
     #[doc(hidden)]
     Postgres(PgConn),
+    /// An engine that betrays, for tests.
+    #[cfg(test)]
+    #[doc(hidden)]
+    Hostile(super::hostile::HostileConn),
 }
 
 impl Conn {
@@ -64,6 +89,8 @@ impl Conn {
         match self {
             Self::Sqlite(_) => Engine::Sqlite,
             Self::Postgres(_) => Engine::Postgres,
+            #[cfg(test)]
+            Self::Hostile(_) => Engine::Postgres,
         }
     }
 
@@ -73,6 +100,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.query(sql, &params),
             Self::Postgres(conn) => conn.query(sql, &params),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.query(sql, &params),
         }
     }
 
@@ -82,6 +111,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.visit(sql, &params, each),
             Self::Postgres(conn) => conn.visit(sql, &params, each),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.visit(sql, &params, each),
         }
     }
 
@@ -91,6 +122,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.execute(sql, &params),
             Self::Postgres(conn) => conn.execute(sql, &params),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.execute(sql, &params),
         }
     }
 
@@ -100,6 +133,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => check_rows(rows, conn.execute(sql, &params)?, sql),
             Self::Postgres(conn) => conn.defer(rows, sql, &params),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.defer(rows, sql, &params),
         }
     }
 
@@ -116,6 +151,8 @@ impl Conn {
                 Ok(())
             }
             Self::Postgres(conn) => conn.insert_many(insert.postgres, rows),
+            #[cfg(test)]
+            Self::Hostile(conn) => rows.iter().try_for_each(|row| conn.defer(Some(1), insert.sqlite, row)),
         }
     }
 }
@@ -139,14 +176,18 @@ impl Conn {
     /// Begins a transaction that may write.
     pub(crate) fn begin_write(&self) -> Result<()> {
         match self {
-            Self::Sqlite(conn) => conn.batch("begin immediate"),
+            Self::Sqlite(conn) => conn.begin("begin immediate"),
             Self::Postgres(conn) => conn.begin("begin"),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.begin(),
         }
     }
 
     /// Begins a transaction that may write, when nobody else writes to the file, however long that takes.
     pub(crate) fn begin_alone(&self) -> Result<()> {
         match self {
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.begin(),
             Self::Sqlite(conn) => conn.begin_alone(),
             Self::Postgres(conn) => conn.begin("begin"),
         }
@@ -155,24 +196,61 @@ impl Conn {
     /// Begins a transaction that sees one moment.
     pub(crate) fn begin_read(&self) -> Result<()> {
         match self {
-            Self::Sqlite(conn) => conn.execute("begin", &[]).map(|_| ()),
+            Self::Sqlite(conn) => conn.begin("begin"),
             Self::Postgres(conn) => conn.begin("begin isolation level repeatable read read only"),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.begin(),
         }
     }
 
-    /// Whether a statement has failed that takes the rest of its transaction with it.
-    pub(crate) fn lost_transaction(&self) -> bool {
+    /// Why the transaction that was begun cannot be gone on with, if it cannot: SQLite has ended it, the session is
+    /// gone, or a statement has failed that takes the rest along. Costs no round trip.
+    pub(crate) fn failure(&self) -> Option<Failure> {
         match self {
-            Self::Sqlite(conn) => conn.lost_transaction(),
-            Self::Postgres(conn) => conn.lost_transaction(),
+            Self::Sqlite(conn) => conn.failure(),
+            Self::Postgres(conn) => conn.failure(),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.failure(),
         }
     }
 
-    /// Ends a transaction that only looked.
+    /// Fails if the transaction that was begun cannot be gone on with.
+    pub(crate) fn check_transaction(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.check_transaction(),
+            Self::Postgres(conn) => conn.check_transaction(),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.check_transaction(),
+        }
+    }
+
+    /// Ends a transaction that only read.
     pub(crate) fn end_read(&self) -> Result<()> {
         match self {
-            Self::Sqlite(conn) => conn.execute("commit", &[]).map(|_| ()),
-            Self::Postgres(conn) => conn.batch("commit"),
+            Self::Sqlite(conn) => conn.end_read(),
+            Self::Postgres(conn) => conn.rollback(),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.rollback(),
+        }
+    }
+
+    /// Whether the disk has failed a write, and no write has succeeded since. Postgres looks after its own.
+    pub(crate) fn is_troubled(&self) -> bool {
+        match self {
+            Self::Sqlite(conn) => conn.is_troubled(),
+            Self::Postgres(_) => false,
+            #[cfg(test)]
+            Self::Hostile(_) => false,
+        }
+    }
+
+    /// Does what a failed write has left to do, outside of a transaction. Does nothing while all is well.
+    pub(crate) fn recover(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(conn) => conn.recover(),
+            Self::Postgres(_) => Ok(()),
+            #[cfg(test)]
+            Self::Hostile(_) => Ok(()),
         }
     }
 
@@ -181,6 +259,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.begin_job(),
             Self::Postgres(conn) => conn.begin_job(),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.begin_job(),
         }
     }
 
@@ -189,6 +269,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.job_wrote(),
             Self::Postgres(conn) => conn.job_wrote(),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.job_wrote(),
         }
     }
 
@@ -197,6 +279,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.keep_job(),
             Self::Postgres(_) => Ok(()),
+            #[cfg(test)]
+            Self::Hostile(_) => Ok(()),
         }
     }
 
@@ -205,22 +289,28 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.undo_job(),
             Self::Postgres(_) => Ok(()),
+            #[cfg(test)]
+            Self::Hostile(_) => Ok(()),
         }
     }
 
     /// Waits for everything that was deferred.
     pub(crate) fn flush(&self) -> Result<()> {
         match self {
-            Self::Sqlite(_) => Ok(()),
+            Self::Sqlite(conn) => conn.check_transaction(),
             Self::Postgres(conn) => conn.flush(),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.check_transaction(),
         }
     }
 
     /// Commits. Other Postgres servers are told how far the logs reach.
     pub(crate) fn commit(&self, reached: &BTreeMap<Uuid, i64>) -> Result<()> {
         match self {
-            Self::Sqlite(conn) => conn.batch("commit"),
+            Self::Sqlite(conn) => conn.commit(),
             Self::Postgres(conn) => conn.commit(reached),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.commit(),
         }
     }
 
@@ -229,6 +319,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.rollback(),
             Self::Postgres(conn) => conn.rollback(),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.rollback(),
         }
     }
 
@@ -237,6 +329,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.others_wrote(),
             Self::Postgres(_) => Ok(false),
+            #[cfg(test)]
+            Self::Hostile(_) => Ok(false),
         }
     }
 
@@ -245,12 +339,16 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.counts(),
             Self::Postgres(_) => StatementCounts::default(),
+            #[cfg(test)]
+            Self::Hostile(_) => StatementCounts::default(),
         }
     }
 
     /// The settings that durability rests on, as the engine reports them.
     pub(crate) fn durability(&self) -> Result<String> {
         match self {
+            #[cfg(test)]
+            Self::Hostile(_) => Ok(String::new()),
             Self::Sqlite(conn) => Ok(format!("synchronous={}", conn.pragma("synchronous")?)),
             Self::Postgres(conn) => {
                 let mut rows = conn.query(
@@ -269,6 +367,8 @@ impl Conn {
         match self {
             Self::Sqlite(conn) => conn.batch(sql),
             Self::Postgres(conn) => conn.batch(sql),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.batch(sql),
         }
     }
 
@@ -276,6 +376,8 @@ impl Conn {
     /// of keys is rewritten on Postgres. False while somebody who looks at an earlier moment holds it back.
     pub(crate) fn scrub(&self) -> Result<bool> {
         match self {
+            #[cfg(test)]
+            Self::Hostile(_) => Ok(true),
             Self::Sqlite(conn) => conn.truncate_log(),
             Self::Postgres(conn) => {
                 // A rewritten table keeps the rows that an older transaction may still see.
@@ -296,6 +398,8 @@ impl Conn {
     /// Moves what it can of SQLite's log into the file, without waiting.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         match self {
+            #[cfg(test)]
+            Self::Hostile(_) => Ok(()),
             Self::Sqlite(conn) => conn.checkpoint(),
             Self::Postgres(_) => Ok(()),
         }

@@ -31,6 +31,7 @@ migrations! {
     2 "0002_one_tree",
     3 "0003_key_checks",
     6 "0006_event_rows",
+    7 "0007_instance_head",
 }
 
 /// Serialises migrations on Postgres, for each database by itself.
@@ -243,7 +244,8 @@ mod tests {
         MIGRATIONS.iter().skip(1).for_each(|migration| conn.batch(migration.sqlite).unwrap());
         let mut rows = conn
             .query(
-                "select h.lsn, h.epoch, k.wrapped from heads h, message_keys k where k.message_id = x'06'",
+                "select h.lsn, h.epoch, k.wrapped from heads h, message_keys k
+                 where h.workspace_id = x'01' and k.message_id = x'06'",
                 &[],
             )
             .unwrap();

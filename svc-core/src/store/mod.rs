@@ -1,15 +1,20 @@
 //! The store: the only place that names an engine. Statements have one text with `$1..$n`; a [`Conn`] runs them
 //! on SQLite or Postgres. Executors own the connections and decide what is committed together.
 
+#[cfg(test)]
+mod conform;
 mod conn;
 pub(crate) mod executor;
 mod file;
+#[cfg(test)]
+mod hostile;
 pub(crate) mod migrate;
 mod opener;
 mod postgres;
 pub(crate) mod refusal;
 mod row;
 mod sqlite;
+mod transaction;
 mod value;
 
 pub(crate) use conn::BulkInsert;

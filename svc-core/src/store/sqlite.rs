@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::conn::StatementCounts;
+use super::conn::{Failure, StatementCounts};
 use super::file::At;
 use super::row::{Columns, Row, Visitor};
+use super::transaction::{Transaction, outcome_unknown};
 use super::value::{Param, Value};
 use crate::error::{Code, Error, Result};
 use crate::limits::SQLITE_BUSY;
@@ -41,8 +42,10 @@ pub(crate) enum Role {
 pub struct SqliteConn {
     conn: Connection,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
+    transaction: Transaction,
     /// In a job that has written nothing yet: the first write sets the savepoint.
     job: Cell<JobState>,
+    trouble: Cell<Trouble>,
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
 }
@@ -52,6 +55,16 @@ enum JobState {
     None,
     Clean,
     Written,
+}
+
+/// What the disk has left undone, until a commit succeeds again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    None,
+    /// A commit failed by I/O: its frames may be whole, and a crash would bring them back.
+    Unsettled,
+    /// The disk is full: what the log holds is to be moved into the file before more is written.
+    Full,
 }
 
 impl SqliteConn {
@@ -93,7 +106,9 @@ impl SqliteConn {
         Ok(Self {
             conn,
             rewritten: RefCell::default(),
+            transaction: Transaction::new(Failure::Statement)?,
             job: Cell::new(JobState::None),
+            trouble: Cell::new(Trouble::None),
             data_version: Cell::new(-1),
             counts: Cell::default(),
         })
@@ -135,8 +150,12 @@ impl SqliteConn {
         params: &[Param<'_>],
         step: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
+        self.check_transaction()?;
         let text = self.question_marks(sql);
-        let mut statement = self.conn.prepare_cached(&text).map_err(|error| failed_in(error, sql))?;
+        let mut statement = self
+            .conn
+            .prepare_cached(&text)
+            .map_err(|error| self.noted(error, |error| failed_in(error, sql)))?;
         if self.job.get() == JobState::Clean && !statement.readonly() {
             self.batch("savepoint job")?;
             self.job.set(JobState::Written);
@@ -144,7 +163,7 @@ impl SqliteConn {
         for (place, param) in params.iter().enumerate() {
             statement.raw_bind_parameter(place + 1, bind(param)).map_err(|error| failed_in(error, sql))?;
         }
-        let result = step(&mut statement).map_err(|error| failed_in(error, sql));
+        let result = step(&mut statement).map_err(|error| self.noted(error, |error| failed_in(error, sql)));
         let again = statement.reset_status(StatementStatus::RePrepare);
         if again > 0 {
             let mut counts = self.counts.get();
@@ -174,7 +193,81 @@ impl SqliteConn {
 
     /// Runs statements that are not part of a job.
     pub fn batch(&self, sql: &str) -> Result<()> {
-        self.conn.execute_batch(sql).map_err(failed)
+        self.check_transaction()?;
+        self.conn.execute_batch(sql).map_err(|error| self.noted(error, failed))
+    }
+
+    /// The error, once it is noted what it says of the disk.
+    fn noted(&self, error: rusqlite::Error, told: impl FnOnce(rusqlite::Error) -> Error) -> Error {
+        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+            self.trouble.set(Trouble::Full);
+        }
+        told(error)
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&self, sql: &'static str) -> Result<()> {
+        self.execute(sql, &[])?;
+        self.transaction.begin();
+        Ok(())
+    }
+
+    /// Fails if a transaction was begun and SQLite has ended it by itself, as it does after some failures of the
+    /// disk. Whatever would run then would be a transaction of its own.
+    pub fn check_transaction(&self) -> Result<()> {
+        self.transaction.check(|| !self.conn.is_autocommit())
+    }
+
+    /// Why the transaction that was begun cannot be gone on with, if it cannot.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.transaction.failure(|| !self.conn.is_autocommit())
+    }
+
+    /// Commits. After an I/O error the change may be found in the log by whoever recovers it, until the log has
+    /// been written to again: see [`SqliteConn::recover`].
+    pub fn commit(&self) -> Result<()> {
+        self.check_transaction()?;
+        match self.conn.execute_batch("commit") {
+            Ok(()) => {
+                self.transaction.end();
+                self.trouble.set(Trouble::None);
+                Ok(())
+            }
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
+                self.trouble.set(Trouble::Unsettled);
+                Err(outcome_unknown(error))
+            }
+            Err(error) => Err(self.noted(error, failed)),
+        }
+    }
+
+    /// Ends a transaction that only read.
+    pub fn end_read(&self) -> Result<()> {
+        if self.transaction.end() && !self.conn.is_autocommit() {
+            self.execute("commit", &[])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the disk has failed a write, and no write has succeeded since.
+    pub fn is_troubled(&self) -> bool {
+        self.trouble.get() != Trouble::None
+    }
+
+    /// Writes to the log at once where a commit has failed, so that no recovery finds that. On a full disk moves the
+    /// log into the file first: what is free again must not be eaten by more log. Does nothing while all is well.
+    pub fn recover(&self) -> Result<()> {
+        if self.trouble.get() == Trouble::Full {
+            self.truncate_log()?;
+        }
+        if self.is_troubled() {
+            let version = self.pragma("user_version")?;
+            // Any write will do; nobody reads this number.
+            let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
+            self.conn.execute_batch(&sql).map_err(|error| self.noted(error, failed))?;
+            self.trouble.set(Trouble::None);
+        }
+        Ok(())
     }
 
     /// The value of a pragma.
@@ -206,7 +299,7 @@ impl SqliteConn {
     /// Begins a transaction that writes, when the lock is free.
     pub fn begin_alone(&self) -> Result<()> {
         PATIENCE.set(Duration::MAX);
-        let begun = self.batch("begin immediate");
+        let begun = self.begin("begin immediate");
         PATIENCE.set(SQLITE_BUSY);
         begun
     }
@@ -235,13 +328,9 @@ impl SqliteConn {
         }
     }
 
-    /// SQLite ends a transaction by itself after some failures, of the disk for one.
-    pub fn lost_transaction(&self) -> bool {
-        self.conn.is_autocommit()
-    }
-
     pub fn rollback(&self) -> Result<()> {
         self.job.set(JobState::None);
+        self.transaction.end();
         if self.conn.is_autocommit() { Ok(()) } else { self.batch("rollback") }
     }
 }
@@ -306,6 +395,9 @@ fn failed(error: rusqlite::Error) -> Error {
         Some(ErrorCode::DiskFull) => {
             Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(error)
         }
+        Some(ErrorCode::SystemIoFailure) => {
+            Error::new(Code::Unavailable, "the disk failed; nothing was changed: try again").caused_by(error)
+        }
         _ => Error::internal(error),
     }
 }
@@ -346,7 +438,8 @@ mod tests {
     fn a_job_is_undone_alone() {
         let folder = tempfile::tempdir().unwrap();
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
-        conn.batch("create table t (n bigint); begin immediate").unwrap();
+        conn.batch("create table t (n bigint)").unwrap();
+        conn.begin("begin immediate").unwrap();
         conn.begin_job();
         conn.execute("insert into t values (1)", &[]).unwrap();
         conn.keep_job().unwrap();
@@ -355,7 +448,7 @@ mod tests {
         conn.execute("insert into t values (2)", &[]).unwrap();
         assert!(conn.job_wrote());
         conn.undo_job().unwrap();
-        conn.batch("commit").unwrap();
+        conn.commit().unwrap();
         let mut rows = conn.query("select sum(n) from t", &[]).unwrap();
         assert_eq!(rows[0].take::<i64>().unwrap(), 1);
     }

@@ -1,0 +1,402 @@
+//! The contract of the store: what holds on every engine, whatever becomes of its connections. Each rule is a function
+//! over a connection; all of them run on SQLite, on Postgres where a server is given, and on an engine that betrays.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::conn::{BulkInsert, Conn, Failure};
+use super::executor::{Executor, Held, Ledger, Notes, Open, Task, WriteTask};
+use super::hostile::HostileConn;
+use super::postgres::{PgConn, parse_url};
+use super::sqlite::{Role, SqliteConn};
+use super::value::Param;
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::time::Clock;
+
+/// An engine with an empty table of its own.
+struct Subject {
+    name: &'static str,
+    open: Open,
+    /// Ends the connection's session behind its back; on SQLite, which has none, the transaction.
+    lose: fn(&Conn),
+    /// Removed with the subject.
+    _folder: TempDir,
+    _schema: Option<Schema>,
+}
+
+const TABLES: &str = "create table t (n bigint primary key); create table tally (total bigint not null);
+                      insert into tally values (0)";
+
+impl Subject {
+    fn all() -> Vec<Self> {
+        let mut all = vec![Self::sqlite(), Self::hostile(0, 0)];
+        all.extend(Self::postgres());
+        all
+    }
+
+    fn on_file(
+        name: &'static str,
+        open: impl Fn(&Path) -> Result<Conn> + Send + Sync + 'static,
+        lose: fn(&Conn),
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path: PathBuf = folder.path().join("t.db");
+        SqliteConn::open(&path, Role::Creator).unwrap().batch(TABLES).unwrap();
+        Self { name, open: Arc::new(move || open(&path)), lose, _folder: folder, _schema: None }
+    }
+
+    fn sqlite() -> Self {
+        let lose = |conn: &Conn| conn.batch("rollback").unwrap();
+        Self::on_file("sqlite", |path| SqliteConn::open(path, Role::Writer).map(Conn::Sqlite), lose)
+    }
+
+    /// One that betrays once in `one_in` statements.
+    fn hostile(seed: u64, one_in: u64) -> Self {
+        let lose = |conn: &Conn| match conn {
+            Conn::Hostile(conn) => conn.lose(),
+            _ => unreachable!(),
+        };
+        Self::on_file("hostile", move |path| HostileConn::open(path, seed, one_in).map(Conn::Hostile), lose)
+    }
+
+    fn postgres() -> Option<Self> {
+        let schema = Schema::new()?;
+        let config = parse_url(&SecretString::from(schema.url.clone())).unwrap();
+        PgConn::open(&config).unwrap().batch(TABLES).unwrap();
+        let open: Open = Arc::new(move || PgConn::open(&config).map(Conn::Postgres));
+        let folder = tempfile::tempdir().unwrap();
+        Some(Self { name: "postgres", open, lose: end_backend, _folder: folder, _schema: Some(schema) })
+    }
+
+    fn conn(&self) -> Conn {
+        (self.open)().unwrap()
+    }
+
+    /// What is stored, as somebody else sees it.
+    fn stored(&self) -> Vec<i64> {
+        numbers(&self.steady(), "select n from t order by n")
+    }
+
+    /// A connection that betrays nobody.
+    fn steady(&self) -> Conn {
+        match self.name {
+            "hostile" => {
+                SqliteConn::open(&self._folder.path().join("t.db"), Role::Reader).map(Conn::Sqlite).unwrap()
+            }
+            _ => self.conn(),
+        }
+    }
+}
+
+fn numbers(conn: &Conn, sql: &'static str) -> Vec<i64> {
+    conn.query(sql, &[]).unwrap().iter_mut().map(|row| row.take().unwrap()).collect()
+}
+
+/// A schema of its own on the server that tests are given, with everything in it.
+struct Schema {
+    name: String,
+    server: String,
+    url: String,
+}
+
+impl Schema {
+    fn new() -> Option<Self> {
+        let server = std::env::var("SVC_TEST_POSTGRES").ok()?;
+        let name = format!("conform_{}", Uuid::now_v7().simple());
+        let joint = if server.contains('?') { '&' } else { '?' };
+        let url = format!("{server}{joint}options=-c%20search_path%3D{name}");
+        let schema = Self { name, server, url };
+        schema.on_server(&format!("create schema {}", schema.name));
+        Some(schema)
+    }
+
+    fn on_server(&self, sql: &str) {
+        let config = parse_url(&SecretString::from(self.server.clone())).unwrap();
+        PgConn::open(&config).unwrap().batch(sql).unwrap();
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        self.on_server(&format!("drop schema {} cascade", self.name));
+    }
+}
+
+/// Ends the server's process behind a connection, and waits until it is gone.
+fn end_backend(conn: &Conn) {
+    let pid = numbers(conn, "select cast(pg_backend_pid() as bigint)")[0];
+    let server = SecretString::from(std::env::var("SVC_TEST_POSTGRES").unwrap());
+    let other = PgConn::open(&parse_url(&server).unwrap()).map(Conn::Postgres).unwrap();
+    other.query("select pg_terminate_backend(cast($1 as integer))", &[&pid]).unwrap();
+    while numbers(&other, "select count(*) from pg_stat_activity where application_name = 'svc'").len() == 1
+        && !other
+            .query("select 1 from pg_stat_activity where pid = cast($1 as integer)", &[&pid])
+            .unwrap()
+            .is_empty()
+    {
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+const INSERT: &str = "insert into t values ($1)";
+
+fn insert(conn: &Conn, n: i64) -> Result<u64> {
+    conn.execute(INSERT, &[&n])
+}
+
+fn commit(conn: &Conn) -> Result<()> {
+    conn.flush()?;
+    conn.commit(&BTreeMap::new())
+}
+
+type Rule = (&'static str, fn(&Subject));
+
+const RULES: &[Rule] = &[
+    ("a commit stores, a rollback does not", |subject| {
+        let conn = subject.conn();
+        conn.begin_write().unwrap();
+        assert_eq!(insert(&conn, 1).unwrap(), 1);
+        conn.check_transaction().unwrap();
+        commit(&conn).unwrap();
+        conn.rollback().unwrap();
+        conn.begin_write().unwrap();
+        insert(&conn, 2).unwrap();
+        conn.rollback().unwrap();
+        conn.rollback().unwrap();
+        assert_eq!(conn.failure(), None);
+        assert_eq!(subject.stored(), [1]);
+    }),
+    ("a commit without a transaction is no commit", |subject| {
+        let conn = subject.conn();
+        assert!(conn.commit(&BTreeMap::new()).is_err());
+        conn.begin_write().unwrap();
+        insert(&conn, 1).unwrap();
+        commit(&conn).unwrap();
+        assert!(conn.commit(&BTreeMap::new()).is_err());
+        conn.rollback().unwrap();
+        assert_eq!(subject.stored(), [1]);
+    }),
+    ("a wrong number of rows is an error before the commit", |subject| {
+        let conn = subject.conn();
+        conn.begin_write().unwrap();
+        insert(&conn, 1).unwrap();
+        let deferred = conn.defer(Some(1), "delete from t where n = 7", &[]);
+        assert!(deferred.and_then(|()| conn.flush()).is_err());
+        conn.rollback().unwrap();
+        assert!(subject.stored().is_empty());
+    }),
+    ("many rows are inserted or none", |subject| {
+        const MANY: BulkInsert =
+            BulkInsert { sqlite: INSERT, postgres: "insert into t select * from unnest($1::bigint[])" };
+        let conn = subject.conn();
+        conn.begin_write().unwrap();
+        conn.insert_many(&MANY, &[vec![Param::Int(1)], vec![Param::Int(2)]]).unwrap();
+        commit(&conn).unwrap();
+        conn.begin_write().unwrap();
+        let inserted = conn.insert_many(&MANY, &[vec![Param::Int(3)], vec![Param::Int(2)]]);
+        assert!(inserted.and_then(|()| conn.flush()).is_err());
+        conn.rollback().unwrap();
+        assert_eq!(subject.stored(), [1, 2]);
+    }),
+    ("a statement that fails is told, and nothing of it stays", |subject| {
+        let conn = subject.conn();
+        conn.begin_write().unwrap();
+        insert(&conn, 1).unwrap();
+        assert!(insert(&conn, 1).is_err());
+        assert_ne!(conn.failure(), Some(Failure::Broken));
+        conn.rollback().unwrap();
+        assert!(subject.stored().is_empty());
+    }),
+    ("a transaction that is lost at any statement is never gone on with", |subject| {
+        for at in 0..5 {
+            let conn = subject.conn();
+            conn.begin_write().unwrap();
+            let inserted: Vec<bool> = (0..5)
+                .map(|n| {
+                    if n == at {
+                        conn.flush().unwrap();
+                        (subject.lose)(&conn);
+                    }
+                    insert(&conn, n).is_ok()
+                })
+                .collect();
+            let mut after = inserted.iter().skip(usize::try_from(at).unwrap());
+            assert!(after.all(|ok| !ok), "lost at {at}: {inserted:?}");
+            assert!(conn.failure().is_some(), "lost at {at}");
+            assert!(conn.query("select n from t", &[]).is_err(), "lost at {at}");
+            assert!(conn.defer(None, "delete from t", &[]).is_err(), "lost at {at}");
+            assert!(conn.flush().is_err() && conn.batch("delete from t").is_err(), "lost at {at}");
+            assert_eq!(conn.commit(&BTreeMap::new()).unwrap_err().code(), Code::Unavailable, "lost at {at}");
+            conn.rollback().unwrap();
+            assert!(subject.stored().is_empty(), "lost at {at}");
+            conn.begin_write().unwrap();
+            insert(&conn, 9).unwrap();
+            conn.execute("delete from t", &[]).unwrap();
+            commit(&conn).unwrap();
+        }
+    }),
+    ("a session that ends before the commit is not believed", |subject| {
+        let conn = subject.conn();
+        conn.begin_write().unwrap();
+        insert(&conn, 1).unwrap();
+        conn.flush().unwrap();
+        (subject.lose)(&conn);
+        let refused = conn.commit(&BTreeMap::new()).unwrap_err();
+        assert!(matches!(refused.code(), Code::Unavailable | Code::OutcomeUnknown), "{refused}");
+        conn.rollback().unwrap();
+        assert!(subject.stored().is_empty());
+    }),
+    ("a read transaction keeps its rule too", |subject| {
+        let conn = subject.conn();
+        conn.begin_read().unwrap();
+        assert_eq!(numbers(&conn, "select count(*) from t"), [0]);
+        (subject.lose)(&conn);
+        assert!(conn.query("select n from t", &[]).is_err());
+        assert!(conn.failure().is_some());
+        conn.end_read().unwrap();
+        conn.begin_read().unwrap();
+        assert_eq!(numbers(&conn, "select count(*) from t"), [0]);
+        conn.end_read().unwrap();
+    }),
+];
+
+#[test]
+fn every_engine_keeps_the_contract() {
+    for (rule, check) in RULES {
+        for subject in Subject::all() {
+            eprintln!("{}: {rule}", subject.name);
+            check(&subject);
+        }
+    }
+}
+
+/// Adds up what its tasks insert.
+#[derive(Default)]
+struct Total {
+    batch: i64,
+    before_job: i64,
+}
+
+impl Notes for () {
+    fn begin(&mut self) {}
+}
+
+impl Ledger for Total {
+    type Notes = ();
+
+    fn begin(
+        &mut self,
+        _: &Conn,
+        _: &BTreeSet<WorkspaceId>,
+        _: bool,
+        _: Held,
+    ) -> Result<BTreeSet<WorkspaceId>> {
+        self.batch = 0;
+        Ok(BTreeSet::new())
+    }
+    fn begin_job(&mut self) {
+        self.before_job = self.batch;
+    }
+    fn undo_job(&mut self) {
+        self.batch = self.before_job;
+    }
+    fn flush(&mut self, conn: &Conn) -> Result<()> {
+        conn.defer(Some(1), "update tally set total = total + $1", &[&self.batch])
+    }
+    fn reached(&self) -> BTreeMap<Uuid, i64> {
+        BTreeMap::new()
+    }
+    fn committed(&mut self) {}
+    fn rolled_back(&mut self) {}
+}
+
+/// Inserts its number; some refuse after that.
+struct Insert {
+    n: i64,
+    told: mpsc::Sender<(i64, Option<Code>)>,
+}
+
+impl Task for Insert {
+    fn bytes(&self) -> usize {
+        8
+    }
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        self.told.send((self.n, outcome.err().map(|error| error.code()))).unwrap();
+    }
+}
+
+impl WriteTask<Total> for Insert {
+    fn home(&self) -> WorkspaceId {
+        WorkspaceId::INSTANCE
+    }
+    fn workspaces(&self) -> Vec<WorkspaceId> {
+        Vec::new()
+    }
+    fn run(&mut self, conn: &Conn, total: &RefCell<Total>) -> Result<()> {
+        insert(conn, self.n)?;
+        numbers_of(conn, self.n)?;
+        total.borrow_mut().batch += self.n;
+        if self.n % 10 == 3 { Err(Error::wrong_state("refused after writing")) } else { Ok(()) }
+    }
+}
+
+/// A read within a task, so that sessions end at reads too.
+fn numbers_of(conn: &Conn, n: i64) -> Result<()> {
+    let found = conn.query("select n from t where n = $1", &[&n])?;
+    if found.len() == 1 { Ok(()) } else { Err(Error::internal("the row that was written is not there")) }
+}
+
+const TASKS: i64 = 200;
+
+/// Runs tasks through an executor, and compares what was told with what is stored. Answers how many were told that
+/// nobody knows, and how many that nothing was changed.
+fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
+    let executor =
+        Executor::start(vec![Total::default()], 1, &Clock::System, &subject.open, &subject.open).unwrap();
+    let (told, telling) = mpsc::channel();
+    (1..=TASKS).for_each(|n| executor.write(Box::new(Insert { n, told: told.clone() })));
+    drop(told);
+    let told: BTreeMap<i64, Option<Code>> = telling.iter().collect();
+    executor.close();
+    assert_eq!(told.len(), usize::try_from(TASKS).unwrap(), "seed {seed}: each is answered once");
+    let stored: BTreeSet<i64> = subject.stored().into_iter().collect();
+    for (n, outcome) in &told {
+        match outcome {
+            None => assert!(stored.contains(n), "seed {seed}: {n} was acknowledged and is lost"),
+            Some(Code::OutcomeUnknown) => {}
+            Some(code) => assert!(!stored.contains(n), "seed {seed}: {n} was refused ({code:?}) and is done"),
+        }
+    }
+    let total = numbers(&subject.steady(), "select total from tally")[0];
+    assert_eq!(total, stored.iter().sum::<i64>(), "seed {seed}: rows and ledger do not agree");
+    let count = |code| told.values().filter(|told| **told == Some(code)).count();
+    (count(Code::OutcomeUnknown), count(Code::Unavailable))
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_nothing_refused_is_done() {
+    let rounds = std::env::var("SVC_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
+    let (mut unknown, mut unavailable) = (0, 0);
+    for seed in 1..=rounds {
+        for one_in in [40, 400, 4000] {
+            let (unknown_now, unavailable_now) = check_executor(&Subject::hostile(seed, one_in), seed);
+            unknown += unknown_now;
+            unavailable += unavailable_now;
+        }
+    }
+    assert!(unknown > 0 && unavailable > 0, "the engine has betrayed nobody: {unknown}, {unavailable}");
+    for subject in [Some(Subject::sqlite()), Subject::postgres()].into_iter().flatten() {
+        assert_eq!(check_executor(&subject, 0), (0, 0), "{}", subject.name);
+    }
+}

@@ -1,0 +1,365 @@
+//! A writer lane: one thread, one connection, one queue. What is waiting is gathered into one transaction. What
+//! fails in begin fails for the whole batch at once; a task that fails is undone alone; a batch whose transaction
+//! was lost before its commit is run once more. Tasks of a workspace that another server holds are put aside, so
+//! that the others of the lane go on.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::queue::{Queue, Waited};
+use super::{Held, Ledger, Shared, WriteTask, lock};
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT};
+use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
+use crate::time::{Clock, Monotonic};
+
+pub(super) struct Lane<L: Ledger> {
+    queue: Queue<dyn WriteTask<L>>,
+    writer: Mutex<Writer<L>>,
+    /// How many others wait for the writer; its thread lets them in between two batches.
+    guests: AtomicUsize,
+    /// The disk has failed the writer's last write.
+    troubled: AtomicBool,
+}
+
+/// How long a writer stands back after a commit while somebody else wants to write to the same file; longer than
+/// the step at which a waiting process asks for the lock.
+const TURN: Duration = Duration::from_micros(1500);
+const SHARING_BATCHES: u32 = 64;
+/// How often an idle writer looks whether something is left to do.
+const TICK: Duration = Duration::from_millis(250);
+/// The same while tasks are put aside.
+const ASIDE_TICK: Duration = Duration::from_millis(2);
+
+impl<L: Ledger> Lane<L> {
+    pub fn new(conn: Conn, ledger: L, clock: Clock) -> Self {
+        let queue = Queue::new(clock.clone());
+        let writer =
+            Writer { conn, ledger: ledger.into(), clock, sharing: 0, aside: Vec::new(), skipped: false };
+        Self {
+            queue,
+            writer: Mutex::new(writer),
+            guests: AtomicUsize::new(0),
+            troubled: AtomicBool::new(false),
+        }
+    }
+
+    pub fn submit(&self, task: Box<dyn WriteTask<L>>) {
+        self.queue.push(task);
+    }
+
+    /// Runs a task on the calling thread if the writer is idle, or queues it.
+    pub fn run_inline(&self, task: Box<dyn WriteTask<L>>) {
+        let writer = if self.queue.is_empty() { self.writer.try_lock().ok() } else { None };
+        let Some(mut writer) = writer.filter(|writer| writer.aside.is_empty()) else {
+            return self.submit(task);
+        };
+        writer.run(vec![task]);
+        // Whoever calls must not wait for another server; the lane's own thread can.
+        let aside = std::mem::take(&mut writer.aside);
+        self.note_trouble(&writer);
+        drop(writer);
+        aside.into_iter().for_each(|waiting| self.submit(waiting.task));
+    }
+
+    /// Runs what is queued, until the queue is closed and empty.
+    pub fn serve(&self) {
+        let mut tick = TICK;
+        loop {
+            let first = match self.queue.wait_for(tick) {
+                Waited::Closed => return lock(&self.writer).fail_aside(),
+                Waited::Task(first) => Some(first),
+                Waited::Nothing => None,
+            };
+            let mut writer = lock(&self.writer);
+            writer.run(self.gather(first));
+            tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
+            self.note_trouble(&writer);
+            let give_way = writer.sharing > 0 || self.guests.load(Ordering::Relaxed) > 0;
+            drop(writer);
+            if give_way {
+                std::thread::park_timeout(TURN);
+            }
+        }
+    }
+
+    /// What is waiting, up to the bounds of a batch.
+    fn gather(&self, first: Option<Box<dyn WriteTask<L>>>) -> Vec<Box<dyn WriteTask<L>>> {
+        let mut bytes = first.as_ref().map_or(0, |task| task.bytes());
+        let mut tasks: Vec<_> = first.into_iter().collect();
+        while !tasks.is_empty()
+            && tasks.len() < BATCH_MAX
+            && bytes < BATCH_BYTES_MAX
+            && let Some(next) = self.queue.try_next()
+        {
+            bytes = bytes.saturating_add(next.bytes());
+            tasks.push(next);
+        }
+        tasks
+    }
+
+    fn note_trouble(&self, writer: &Writer<L>) {
+        self.troubled.store(writer.conn.is_troubled(), Ordering::Relaxed);
+    }
+
+    /// Fails while the disk has failed the last write.
+    pub fn check(&self) -> Result<()> {
+        if self.troubled.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::Unavailable, "the disk takes no writes: it is full, or it fails"));
+        }
+        Ok(())
+    }
+
+    /// Does something with the writer's connection while no batch is under way.
+    pub fn between_batches<T>(&self, run: impl FnOnce(&Conn) -> T) -> T {
+        self.guests.fetch_add(1, Ordering::Relaxed);
+        let writer = lock(&self.writer);
+        self.guests.fetch_sub(1, Ordering::Relaxed);
+        run(&writer.conn)
+    }
+
+    pub fn statement_counts(&self) -> StatementCounts {
+        self.between_batches(Conn::statement_counts)
+    }
+
+    pub fn durability(&self) -> Result<String> {
+        self.between_batches(Conn::durability)
+    }
+
+    pub fn close(&self) {
+        self.queue.close();
+    }
+}
+
+struct Writer<L: Ledger> {
+    conn: Conn,
+    ledger: RefCell<L>,
+    clock: Clock,
+    /// Batches to go on sharing turns for, after another process was seen writing to the file.
+    sharing: u32,
+    /// Tasks of workspaces that another server holds.
+    aside: Vec<Waiting<L>>,
+    /// The last batch left them out.
+    skipped: bool,
+}
+
+/// A task on its way, and since when another server has held its workspace.
+struct Waiting<L> {
+    task: Box<dyn WriteTask<L>>,
+    held_since: Option<Monotonic>,
+}
+
+/// How one try at a batch ended.
+enum Attempt {
+    /// Committed, with each task's own outcome.
+    Committed(Vec<Result<()>>),
+    /// Nothing was begun: no task is to blame.
+    NotBegun(Error),
+    /// Rolled back, because the connection broke or the server chose this transaction to end a conflict.
+    Lost(Error),
+    /// Rolled back because of the task at this place.
+    Culprit(usize, Error),
+    /// Rolled back, and nobody knows because of which task.
+    Unclear(Error),
+    /// It may or may not have been committed; it must not run again.
+    Unknown(Error),
+}
+
+impl<L: Ledger> Writer<L> {
+    /// Runs the tasks, together if possible, and answers each that is not put aside.
+    fn run(&mut self, tasks: Vec<Box<dyn WriteTask<L>>>) {
+        let mut batch: Vec<Waiting<L>> = std::mem::take(&mut self.aside);
+        self.skipped = !batch.is_empty() && !tasks.is_empty() && !self.skipped;
+        let held = if self.skipped || batch.is_empty() { Held::Skip } else { Held::Wait };
+        let (now, later) = if held == Held::Wait { (Vec::new(), tasks) } else { (tasks, Vec::new()) };
+        batch.extend(now.into_iter().map(|task| Waiting { task, held_since: None }));
+        self.run_batch(batch, held);
+        if !later.is_empty() {
+            self.skipped = true;
+            self.run_batch(
+                later.into_iter().map(|task| Waiting { task, held_since: None }).collect(),
+                Held::Skip,
+            );
+        }
+    }
+
+    fn run_batch(&mut self, mut batch: Vec<Waiting<L>>, held: Held) {
+        if let Err(error) = self.conn.recover() {
+            return fail_all(batch, &error);
+        }
+        let mut alone = Vec::new();
+        let mut was_lost = false;
+        while !batch.is_empty() {
+            match self.attempt(&mut batch, held) {
+                Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
+                Attempt::NotBegun(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
+                Attempt::Lost(error) if was_lost => fail_all(batch.drain(..), &error),
+                Attempt::Lost(_) => was_lost = true,
+                Attempt::Culprit(_, error) | Attempt::Unclear(error) if batch.len() == 1 => {
+                    fail_all(batch.drain(..), &error);
+                }
+                Attempt::Culprit(place, _) => alone.push(batch.remove(place)),
+                Attempt::Unclear(_) => alone.append(&mut batch),
+            }
+        }
+        self.run_alone(alone, held);
+    }
+
+    /// Runs each task in a transaction of its own. Once nothing can be begun, all that are left fail.
+    fn run_alone(&mut self, alone: Vec<Waiting<L>>, held: Held) {
+        let mut alone = alone.into_iter();
+        while let Some(waiting) = alone.next() {
+            let mut single = vec![waiting];
+            let mut attempt = self.attempt(&mut single, held);
+            if let Attempt::Lost(_) = attempt {
+                attempt = self.attempt(&mut single, held);
+            }
+            match attempt {
+                Attempt::Committed(outcomes) => finish_all(single, outcomes),
+                Attempt::NotBegun(error) => return fail_all(single.into_iter().chain(alone), &error),
+                Attempt::Lost(error)
+                | Attempt::Culprit(_, error)
+                | Attempt::Unclear(error)
+                | Attempt::Unknown(error) => fail_all(single, &error),
+            }
+        }
+    }
+
+    /// Tries to run a batch. Tasks whose workspace is held are taken out of it and put aside.
+    fn attempt(&mut self, batch: &mut Vec<Waiting<L>>, held: Held) -> Attempt {
+        let workspaces = batch.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
+        match self.begin(&workspaces, held) {
+            Ok(busy) if busy.is_empty() => {}
+            Ok(busy) => self.put_aside(batch, &busy),
+            Err(error) => {
+                let failure = self.conn.failure();
+                self.roll_back();
+                return match failure {
+                    Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
+                    Some(Failure::LockTimeout) => {
+                        self.put_aside(batch, &workspaces);
+                        Attempt::Committed(Vec::new())
+                    }
+                    Some(Failure::Statement) | None => Attempt::NotBegun(error),
+                };
+            }
+        }
+        if batch.is_empty() {
+            self.roll_back();
+            return Attempt::Committed(Vec::new());
+        }
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for (place, waiting) in batch.iter_mut().enumerate() {
+            match self.run_one(waiting.task.as_mut()) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => return self.lost(|error| Attempt::Culprit(place, error), error),
+            }
+        }
+        if let Err(error) = self.flush() {
+            return self.lost(Attempt::Unclear, error);
+        }
+        let reached = self.ledger.get_mut().reached();
+        match self.conn.commit(&reached) {
+            Ok(()) => {
+                self.ledger.get_mut().committed();
+                Attempt::Committed(outcomes)
+            }
+            Err(error) if error.code() == Code::OutcomeUnknown => {
+                self.roll_back();
+                if let Err(error) = self.conn.recover() {
+                    tracing::warn!(%error, cause = ?error.cause(), "a failed commit is not overwritten yet");
+                }
+                Attempt::Unknown(error)
+            }
+            Err(error) => self.lost(Attempt::Unclear, error),
+        }
+    }
+
+    /// Rolls back after an error: that of the connection, or what `blamed` makes of it.
+    fn lost(&mut self, blamed: impl FnOnce(Error) -> Attempt, error: Error) -> Attempt {
+        let failure = self.conn.failure();
+        self.roll_back();
+        match failure {
+            Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
+            Some(Failure::LockTimeout | Failure::Statement) | None => blamed(error),
+        }
+    }
+
+    fn begin(&mut self, workspaces: &BTreeSet<WorkspaceId>, held: Held) -> Result<BTreeSet<WorkspaceId>> {
+        self.conn.begin_write()?;
+        let others_wrote = self.conn.others_wrote()?;
+        self.sharing = if others_wrote { SHARING_BATCHES } else { self.sharing.saturating_sub(1) };
+        self.ledger.get_mut().begin(&self.conn, workspaces, others_wrote, held)
+    }
+
+    /// Puts the tasks of `busy` workspaces aside; those that have been for too long are refused.
+    fn put_aside(&mut self, batch: &mut Vec<Waiting<L>>, busy: &BTreeSet<WorkspaceId>) {
+        let now = self.clock.monotonic();
+        let waits = |waiting: &mut Waiting<L>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
+        for mut waiting in batch.extract_if(.., waits) {
+            let since = *waiting.held_since.get_or_insert(now);
+            if now.since(since) < LOCK_TIMEOUT {
+                self.aside.push(waiting);
+            } else {
+                waiting.task.finish(Err(held_elsewhere()));
+            }
+        }
+    }
+
+    /// Refuses what is put aside: the service closes.
+    fn fail_aside(&mut self) {
+        fail_all(self.aside.drain(..), &held_elsewhere());
+    }
+
+    /// Runs one task. The outer error means that the whole transaction is lost.
+    fn run_one(&mut self, task: &mut dyn WriteTask<L>) -> Result<Result<()>> {
+        self.conn.begin_job();
+        self.ledger.get_mut().begin_job();
+        let ran = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.ledger)));
+        let error = match ran {
+            Ok(Ok(())) => return self.conn.keep_job().map(Ok),
+            Ok(Err(error)) => error,
+            Err(_) => Error::internal("a task panicked"),
+        };
+        let undone = self.conn.engine() == Engine::Sqlite || !self.conn.job_wrote();
+        if self.conn.failure().is_some() || !undone {
+            return Err(error);
+        }
+        self.conn.undo_job()?;
+        self.ledger.get_mut().undo_job();
+        Ok(Err(error))
+    }
+
+    /// Writes what is left to write. Asks before and after whether it is still the transaction that was begun.
+    fn flush(&mut self) -> Result<()> {
+        self.conn.check_transaction()?;
+        self.ledger.get_mut().flush(&self.conn)?;
+        self.conn.flush()?;
+        self.conn.check_transaction()
+    }
+
+    fn roll_back(&mut self) {
+        self.ledger.get_mut().rolled_back();
+        if let Err(error) = self.conn.rollback() {
+            tracing::warn!(%error, cause = ?error.cause(), "a rollback failed");
+        }
+    }
+}
+
+fn held_elsewhere() -> Error {
+    Error::new(Code::Unavailable, "another server holds the workspace; nothing was changed: try again")
+}
+
+fn finish_all<L>(tasks: impl IntoIterator<Item = Waiting<L>>, outcomes: Vec<Result<()>>) {
+    tasks.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.task.finish(outcome));
+}
+
+fn fail_all<L>(tasks: impl IntoIterator<Item = Waiting<L>>, error: &Error) {
+    let shared = Shared::of(error);
+    tasks.into_iter().for_each(|waiting| waiting.task.finish(Err(shared.error())));
+}

@@ -1,0 +1,415 @@
+//! The executor: core threads own the connections and callers hand tasks over. A writer lane gathers what is
+//! waiting into one transaction, so that many callers share one flush to disk; a failing task is undone alone.
+//! Readers share a queue; long reads have their own; quick looks that come at the same moment can share one
+//! transaction on a caller's thread. Full queues refuse instead of growing, and what has waited for too long, or
+//! whose caller has gone, is refused instead of run.
+
+mod lane;
+mod queue;
+mod readers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use uuid::Uuid;
+
+use super::conn::{Conn, Engine, StatementCounts};
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::limits::READ_BATCH_MAX;
+use crate::time::Clock;
+use lane::Lane;
+pub(crate) use queue::Task;
+use readers::ReadPool;
+pub(crate) use readers::{Notes, ReadTask, Reader};
+
+/// What a writer keeps beside its connection: the state that the tasks of a batch share.
+pub(crate) trait Ledger: Send + 'static {
+    /// What a reader keeps beside its connection.
+    type Notes: Notes;
+    /// A transaction has begun; `workspaces` are those its tasks have named. Answers those among them that another
+    /// server holds: their tasks cannot run now.
+    fn begin(
+        &mut self,
+        conn: &Conn,
+        workspaces: &BTreeSet<WorkspaceId>,
+        others_wrote: bool,
+        held: Held,
+    ) -> Result<BTreeSet<WorkspaceId>>;
+    /// A task begins.
+    fn begin_job(&mut self);
+    /// The task failed; what it added is taken back.
+    fn undo_job(&mut self);
+    /// Writes what was gathered, before the commit.
+    fn flush(&mut self, conn: &Conn) -> Result<()>;
+    /// How far the logs will reach with the commit.
+    fn reached(&self) -> BTreeMap<Uuid, i64>;
+    /// The commit has happened.
+    fn committed(&mut self);
+    /// The transaction was rolled back.
+    fn rolled_back(&mut self);
+}
+
+/// What to do about workspaces that another server's transaction holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Wait for them, but not for long.
+    Wait,
+    /// Leave them out.
+    Skip,
+}
+
+/// A change. It may run more than once; only the last run counts.
+pub(crate) trait WriteTask<L>: Task {
+    /// The workspace by which its lane is chosen.
+    fn home(&self) -> WorkspaceId;
+    /// The workspaces in whose logs it may write; named before the queue so that their heads are locked first.
+    fn workspaces(&self) -> Vec<WorkspaceId>;
+    /// Does the work inside the transaction.
+    fn run(&mut self, conn: &Conn, ledger: &std::cell::RefCell<L>) -> Result<()>;
+}
+
+/// Opens a connection for a core thread.
+pub(crate) type Open = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
+
+/// All core threads of a service.
+pub(crate) struct Executor<L: Ledger> {
+    lanes: Vec<Arc<Lane<L>>>,
+    reads: Arc<ReadPool<L::Notes>>,
+    long_reads: Arc<ReadPool<L::Notes>>,
+    /// Looks that wait to be run together.
+    gathered: Mutex<Vec<Box<dyn ReadTask<L::Notes>>>>,
+    local: bool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Connections for looks on callers' threads at the most.
+const SPARE_MAX: usize = 8;
+
+impl<L: Ledger> Executor<L> {
+    /// Starts one writer thread per ledger and `readers` + 1 threads that read.
+    pub fn start(
+        ledgers: Vec<L>,
+        readers: usize,
+        clock: &Clock,
+        open_writer: &Open,
+        open_reader: &Open,
+    ) -> Result<Self> {
+        let mut threads = Vec::new();
+        let mut lanes = Vec::new();
+        for (number, ledger) in ledgers.into_iter().enumerate() {
+            let lane = Arc::new(Lane::new(open_writer()?, ledger, clock.clone()));
+            lanes.push(Arc::clone(&lane));
+            threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
+        }
+        let spare = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(SPARE_MAX);
+        let reads = ReadPool::start("svc-reader", readers, spare, clock, open_reader, &mut threads)?;
+        let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, open_reader, &mut threads)?;
+        let local = reads.engine() == Some(Engine::Sqlite);
+        Ok(Self { lanes, reads, long_reads, gathered: Mutex::default(), local, threads: Mutex::new(threads) })
+    }
+
+    /// Queues a change.
+    pub fn write(&self, task: Box<dyn WriteTask<L>>) {
+        match self.lane(task.home()) {
+            Some(lane) => lane.submit(task),
+            None => task.finish(Err(overloaded())),
+        }
+    }
+
+    /// Runs a change on the calling thread if its writer is idle, or queues it.
+    pub fn write_inline(&self, task: Box<dyn WriteTask<L>>) {
+        match self.lane(task.home()) {
+            Some(lane) => lane.run_inline(task),
+            None => task.finish(Err(overloaded())),
+        }
+    }
+
+    /// Whether a look needs no network, so that it may run on a thread that must not wait.
+    pub fn reads_locally(&self) -> bool {
+        self.local
+    }
+
+    /// Queues a look.
+    pub fn read(&self, task: Box<dyn ReadTask<L::Notes>>, long: bool) {
+        if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
+    }
+
+    /// Looks on the calling thread if a reader is idle, or queues the look.
+    pub fn read_inline(&self, task: Box<dyn ReadTask<L::Notes>>, long: bool) {
+        let pool = if long { &self.long_reads } else { &self.reads };
+        pool.run_here(vec![task]);
+    }
+
+    /// Puts a look beside those that will share one transaction. True if nobody sees to them yet: the caller must,
+    /// by [`Executor::run_gathered`], once others had the chance to put theirs in.
+    pub fn gather(&self, task: Box<dyn ReadTask<L::Notes>>) -> bool {
+        let mut gathered = lock(&self.gathered);
+        gathered.push(task);
+        gathered.len() == 1
+    }
+
+    /// Runs what was gathered: one transaction's worth on the calling thread if a reader is idle, the rest from the
+    /// queue.
+    pub fn run_gathered(&self) {
+        let mut tasks = std::mem::take(&mut *lock(&self.gathered));
+        let rest = tasks.split_off(tasks.len().min(READ_BATCH_MAX));
+        rest.into_iter().for_each(|task| self.reads.submit(task));
+        self.reads.run_here(tasks);
+    }
+
+    /// How often statements had to be compiled.
+    pub fn statement_counts(&self) -> StatementCounts {
+        let lanes = self.lanes.iter().map(|lane| lane.statement_counts());
+        lanes.fold(self.reads.statement_counts(), StatementCounts::plus)
+    }
+
+    /// The settings of every writer connection that durability rests on.
+    pub fn durability(&self) -> Result<Vec<String>> {
+        self.lanes.iter().map(|lane| lane.durability()).collect()
+    }
+
+    /// Fails while a lane cannot write, because the disk has failed its last write.
+    pub fn check_writers(&self) -> Result<()> {
+        self.lanes.iter().try_for_each(|lane| lane.check())
+    }
+
+    /// Removes destroyed bytes from SQLite's files, and cuts its log to nothing, while the writer stands still. False
+    /// while somebody who looks at an earlier moment holds it back.
+    pub fn cut_log(&self) -> Result<bool> {
+        self.lanes.first().map_or(Ok(true), |lane| lane.between_batches(Conn::scrub))
+    }
+
+    /// Lets the threads finish what is queued, and ends them.
+    pub fn close(&self) {
+        self.lanes.iter().for_each(|lane| lane.close());
+        self.reads.close();
+        self.long_reads.close();
+        for thread in lock(&self.threads).drain(..) {
+            // A core thread catches the panics of its tasks; one that died has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+
+    fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<Lane<L>>> {
+        let lanes = u64::try_from(self.lanes.len()).ok()?;
+        self.lanes.get(usize::try_from(spread(workspace).checked_rem(lanes)?).ok()?)
+    }
+}
+
+/// A hash (the finalizer of SplitMix64): workspaces made one after the other differ in few bits of their ids.
+fn spread(workspace: WorkspaceId) -> u64 {
+    let (high, low) = workspace.uuid().as_u64_pair();
+    let mut mixed = high ^ low;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(body).map_err(Error::internal)
+}
+
+/// A core thread catches the panics of its tasks, so what a poisoned lock guards is still whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn overloaded() -> Error {
+    Error::new(Code::Overloaded, "the service is at its ceiling; try again shortly")
+}
+
+/// One failure for several tasks.
+struct Shared {
+    code: Code,
+    detail: String,
+    cause: Option<String>,
+}
+
+impl Shared {
+    fn of(error: &Error) -> Self {
+        let cause = error.cause().map(ToString::to_string);
+        Self { code: error.code(), detail: error.detail().to_owned(), cause }
+    }
+
+    fn error(&self) -> Error {
+        let error = Error::new(self.code, self.detail.clone());
+        match &self.cause {
+            Some(cause) => error.caused_by(cause.clone()),
+            None => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::atomic::Ordering;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::store::sqlite::{Role, SqliteConn};
+
+    /// Counts what was committed.
+    #[derive(Default)]
+    struct Tally {
+        job: i64,
+        batch: i64,
+    }
+
+    impl Ledger for Tally {
+        type Notes = ();
+        fn begin(
+            &mut self,
+            _: &Conn,
+            _: &BTreeSet<WorkspaceId>,
+            _: bool,
+            _: Held,
+        ) -> Result<BTreeSet<WorkspaceId>> {
+            self.batch = 0;
+            Ok(BTreeSet::new())
+        }
+        fn begin_job(&mut self) {
+            self.job = self.batch;
+        }
+        fn undo_job(&mut self) {
+            self.batch = self.job;
+        }
+        fn flush(&mut self, conn: &Conn) -> Result<()> {
+            conn.execute("update tally set flushed = flushed + $1", &[&self.batch]).map(|_| ())
+        }
+        fn reached(&self) -> BTreeMap<Uuid, i64> {
+            BTreeMap::new()
+        }
+        fn committed(&mut self) {}
+        fn rolled_back(&mut self) {}
+    }
+
+    /// Writes a row, and then goes the way that its number says.
+    struct Numbered(i64, mpsc::Sender<(i64, bool)>);
+
+    impl WriteTask<Tally> for Numbered {
+        fn home(&self) -> WorkspaceId {
+            WorkspaceId::INSTANCE
+        }
+        fn workspaces(&self) -> Vec<WorkspaceId> {
+            vec![self.home()]
+        }
+        fn run(&mut self, conn: &Conn, tally: &RefCell<Tally>) -> Result<()> {
+            conn.execute("insert into row values ($1)", &[&self.0])?;
+            tally.borrow_mut().batch += 1;
+            match self.0 % 50 {
+                7 => panic!("a task that panics"),
+                9 => Err(Error::wrong_state("a task that fails after writing")),
+                // SQLite ends a transaction by itself when the disk fails it: seen by the task, or by nobody.
+                21 => conn.batch("rollback").and(Err(Error::internal("a read that failed"))),
+                33 => conn.batch("rollback"),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    impl Task for Numbered {
+        fn bytes(&self) -> usize {
+            8
+        }
+        fn is_abandoned(&self) -> bool {
+            self.0 < 0
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            self.1.send((self.0, outcome.is_ok())).unwrap();
+        }
+    }
+
+    struct Count(mpsc::Sender<Vec<i64>>, Vec<i64>);
+
+    impl ReadTask<()> for Count {
+        fn run(&mut self, reader: &Reader<()>) -> Result<()> {
+            let mut rows = reader.conn.query("select (select count(*) from row), flushed from tally", &[])?;
+            self.1 = vec![rows[0].take()?, rows[0].take()?];
+            Ok(())
+        }
+    }
+
+    impl Task for Count {
+        fn bytes(&self) -> usize {
+            8
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            outcome.unwrap();
+            self.0.send(self.1).unwrap();
+        }
+    }
+
+    const SCHEMA: &str =
+        "create table row (n bigint); create table tally (flushed bigint); insert into tally values (0)";
+
+    fn on_file(path: &std::path::Path) -> Executor<Tally> {
+        let open = |role| -> Open {
+            let path = path.to_owned();
+            Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
+        };
+        open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
+        let clock = Clock::System;
+        Executor::start(vec![Tally::default()], 2, &clock, &open(Role::Writer), &open(Role::Reader)).unwrap()
+    }
+
+    #[test]
+    fn failing_tasks_of_a_batch_are_undone_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let executor = on_file(&path);
+        let (tell, told) = mpsc::channel();
+        (0..300).for_each(|number| executor.write(Box::new(Numbered(number, tell.clone()))));
+        executor.write_inline(Box::new(Numbered(300, tell)));
+        let outcomes: Vec<(i64, bool)> = told.iter().collect();
+        assert_eq!(outcomes.len(), 301, "every task is answered once");
+        assert!(outcomes.iter().all(|(number, fine)| *fine != matches!(number % 50, 7 | 9 | 21 | 33)));
+        let (tell, told) = mpsc::channel();
+        executor.read(Box::new(Count(tell.clone(), Vec::new())), false);
+        assert_eq!(told.recv().unwrap(), [277, 277]);
+        let first: Vec<bool> =
+            (0..3).map(|_| executor.gather(Box::new(Count(tell.clone(), Vec::new())))).collect();
+        assert_eq!(first, [true, false, false], "one of them sees to all");
+        assert!(told.try_recv().is_err(), "they wait");
+        executor.run_gathered();
+        drop(tell);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [[277, 277], [277, 277], [277, 277]]);
+        executor.close();
+        let (tell, told) = mpsc::channel();
+        executor.write(Box::new(Numbered(1, tell)));
+        assert_eq!(told.recv().unwrap(), (1, false), "a closed executor refuses");
+    }
+
+    #[test]
+    fn the_log_is_cut_while_others_go_on_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let executor = on_file(&path);
+        let (tell, told) = mpsc::channel();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (executor, over) = (&executor, &over);
+            scope.spawn(move || {
+                // Always one more in the queue than is answered.
+                executor.write(Box::new(Numbered(0, tell.clone())));
+                while !over.load(Ordering::Relaxed) {
+                    executor.write(Box::new(Numbered(0, tell.clone())));
+                    assert!(told.recv().unwrap().1);
+                }
+            });
+            let cut: Vec<bool> = (0..20).map(|_| executor.cut_log().unwrap()).collect();
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(cut, [true; 20]);
+        });
+        executor.close();
+        assert!(executor.cut_log().unwrap());
+        let log = std::fs::metadata(path.with_extension("db-wal")).unwrap();
+        assert_eq!(log.len(), 0);
+    }
+}

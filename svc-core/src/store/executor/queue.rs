@@ -1,0 +1,129 @@
+//! A queue of tasks for core threads, bounded by number and by bytes. What has waited for longer than a caller will,
+//! and what nobody waits for any more, is refused instead of handed out.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use super::{lock, overloaded};
+use crate::error::{Code, Error, Result};
+use crate::limits::{QUEUE_BYTES_MAX, QUEUE_MAX, QUEUED_MAX};
+use crate::time::{Clock, Monotonic};
+
+/// What every task has.
+pub(crate) trait Task: Send {
+    /// About how many bytes it holds.
+    fn bytes(&self) -> usize;
+    /// Whether nobody waits for it any more.
+    fn is_abandoned(&self) -> bool;
+    /// Answers, after the work or instead of it. Runs on a core thread: it must only hand the answer on.
+    fn finish(self: Box<Self>, outcome: Result<()>);
+}
+
+/// A queue that one or more threads take from.
+pub(super) struct Queue<T: ?Sized> {
+    sender: Mutex<Option<Sender<Queued<T>>>>,
+    receiver: Receiver<Queued<T>>,
+    /// Bytes of what is queued.
+    bytes: AtomicUsize,
+    clock: Clock,
+}
+
+struct Queued<T: ?Sized> {
+    since: Monotonic,
+    bytes: usize,
+    task: Box<T>,
+}
+
+/// What came of waiting for a while.
+pub(super) enum Waited<T: ?Sized> {
+    Task(Box<T>),
+    Nothing,
+    Closed,
+}
+
+impl<T: Task + ?Sized> Queue<T> {
+    pub fn new(clock: Clock) -> Self {
+        let (sender, receiver) = bounded(QUEUE_MAX);
+        Self { sender: Mutex::new(Some(sender)), receiver, bytes: AtomicUsize::new(0), clock }
+    }
+
+    /// Queues a task, or refuses it when there is no room or the queue is closed.
+    pub fn push(&self, task: Box<T>) {
+        let bytes = task.bytes();
+        if !self.reserve(bytes) {
+            return task.finish(Err(overloaded()));
+        }
+        let queued = Queued { since: self.clock.monotonic(), bytes, task };
+        let refused = match lock(&self.sender).as_ref() {
+            Some(sender) => sender.try_send(queued).err().map(crossbeam_channel::TrySendError::into_inner),
+            None => Some(queued),
+        };
+        if let Some(queued) = refused {
+            self.release(bytes);
+            queued.task.finish(Err(overloaded()));
+        }
+    }
+
+    /// Takes room for a task. One that is larger than all the room there is may be queued alone.
+    fn reserve(&self, bytes: usize) -> bool {
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before == 0 || before.saturating_add(bytes) <= QUEUE_BYTES_MAX;
+        if !fits {
+            self.release(bytes);
+        }
+        fits
+    }
+
+    fn release(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Waits for a task that is worth running; none once the queue is closed and empty.
+    pub fn wait(&self) -> Option<Box<T>> {
+        self.receiver.iter().find_map(|queued| self.admit(queued))
+    }
+
+    /// Waits for a task for `span` at the most.
+    pub fn wait_for(&self, span: Duration) -> Waited<T> {
+        match self.receiver.recv_timeout(span) {
+            Ok(queued) => self.admit(queued).map_or(Waited::Nothing, Waited::Task),
+            Err(RecvTimeoutError::Timeout) => Waited::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Waited::Closed,
+        }
+    }
+
+    /// The next task that is worth running, if one is waiting now.
+    pub fn try_next(&self) -> Option<Box<T>> {
+        self.receiver.try_iter().find_map(|queued| self.admit(queued))
+    }
+
+    fn admit(&self, queued: Queued<T>) -> Option<Box<T>> {
+        self.release(queued.bytes);
+        let waited = self.clock.monotonic().since(queued.since);
+        if queued.task.is_abandoned() || waited >= QUEUED_MAX {
+            queued.task.finish(Err(too_late()));
+            return None;
+        }
+        Some(queued.task)
+    }
+
+    pub fn len(&self) -> usize {
+        self.receiver.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.receiver.is_empty()
+    }
+
+    /// Takes nothing more; what is queued can still be taken out.
+    pub fn close(&self) {
+        lock(&self.sender).take();
+    }
+}
+
+fn too_late() -> Error {
+    Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed: try again")
+}

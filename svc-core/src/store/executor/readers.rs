@@ -1,0 +1,151 @@
+//! Threads that read, each with a connection of its own, and a few more connections for short reads on the
+//! callers' own threads. Tasks that wait at the same moment share a read transaction; one that fails, or panics,
+//! fails alone. A task whose connection broke is run once more on another.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use super::queue::{Queue, Task};
+use super::{Open, Shared, lock, spawn};
+use crate::error::{Error, Result};
+use crate::limits::READ_BATCH_MAX;
+use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
+use crate::time::Clock;
+
+/// What a reader remembers from one look to the next.
+pub(crate) trait Notes: Default + Send + 'static {
+    /// A read transaction has begun.
+    fn begin(&mut self);
+}
+
+/// A connection that only reads, and what its looks remember from one to the next.
+pub(crate) struct Reader<N> {
+    pub conn: Conn,
+    pub notes: RefCell<N>,
+}
+
+/// A read. It may run more than once; only the last run counts.
+pub(crate) trait ReadTask<N>: Task {
+    /// Does the work inside a read transaction.
+    fn run(&mut self, reader: &Reader<N>) -> Result<()>;
+}
+
+pub(super) struct ReadPool<N> {
+    queue: Queue<dyn ReadTask<N>>,
+    readers: Vec<Mutex<Reader<N>>>,
+    /// Readers for looks on the callers' own threads, so that these and the pool's stay out of each other's way.
+    spare: Vec<Mutex<Reader<N>>>,
+}
+
+impl<N: Notes> ReadPool<N> {
+    pub fn start(
+        name: &str,
+        size: usize,
+        spare: usize,
+        clock: &Clock,
+        open: &Open,
+        threads: &mut Vec<JoinHandle<()>>,
+    ) -> Result<Arc<Self>> {
+        let reader = || Ok(Mutex::new(Reader { conn: open()?, notes: RefCell::default() }));
+        let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
+        let pool = Arc::new(Self {
+            queue: Queue::new(clock.clone()),
+            readers: connect(size)?,
+            spare: connect(spare)?,
+        });
+        for number in 0..size {
+            let pool = Arc::clone(&pool);
+            threads.push(spawn(format!("{name}-{number}"), move || pool.serve(number))?);
+        }
+        Ok(pool)
+    }
+
+    pub fn submit(&self, task: Box<dyn ReadTask<N>>) {
+        self.queue.push(task);
+    }
+
+    /// Runs tasks on the calling thread if a spare reader is idle, or queues them.
+    pub fn run_here(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
+        match self.idle_spare() {
+            Some(reader) => read(&reader, tasks),
+            None => tasks.into_iter().for_each(|task| self.submit(task)),
+        }
+    }
+
+    fn idle_spare(&self) -> Option<MutexGuard<'_, Reader<N>>> {
+        self.spare.iter().find_map(|reader| reader.try_lock().ok())
+    }
+
+    fn serve(&self, number: usize) {
+        let Some(reader) = self.readers.get(number) else { return };
+        while let Some(first) = self.queue.wait() {
+            // A fair share of what waits, taken before the transaction begins: whoever asks later may have heard of
+            // a change that this one does not see.
+            let share = self.queue.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
+            let mut tasks = vec![first];
+            tasks.extend((0..share).map_while(|_| self.queue.try_next()));
+            read(&lock(reader), tasks);
+        }
+    }
+
+    pub fn engine(&self) -> Option<Engine> {
+        self.readers.first().map(|reader| lock(reader).conn.engine())
+    }
+
+    pub fn statement_counts(&self) -> StatementCounts {
+        let readers = self.readers.iter().chain(&self.spare);
+        let counts = readers.map(|reader| lock(reader).conn.statement_counts());
+        counts.fold(StatementCounts::default(), StatementCounts::plus)
+    }
+
+    pub fn close(&self) {
+        self.queue.close();
+    }
+}
+
+/// Runs tasks in one read transaction; in another one from where it is lost.
+fn read<N: Notes>(reader: &Reader<N>, tasks: Vec<Box<dyn ReadTask<N>>>) {
+    let mut begun = begin(reader);
+    for mut task in tasks {
+        let mut outcome = attempt(reader, &begun, task.as_mut());
+        if let Some(failure) = reader.conn.failure() {
+            begun = begin_again(reader);
+            if matches!(failure, Failure::Broken | Failure::Conflict) {
+                outcome = attempt(reader, &begun, task.as_mut());
+            }
+        }
+        task.finish(outcome);
+        if reader.conn.failure().is_some() {
+            begun = begin_again(reader);
+        }
+    }
+    end(reader);
+}
+
+fn begin<N: Notes>(reader: &Reader<N>) -> std::result::Result<(), Shared> {
+    reader.notes.borrow_mut().begin();
+    reader.conn.begin_read().map_err(|error| Shared::of(&error))
+}
+
+fn begin_again<N: Notes>(reader: &Reader<N>) -> std::result::Result<(), Shared> {
+    end(reader);
+    begin(reader)
+}
+
+fn end<N>(reader: &Reader<N>) {
+    if let Err(error) = reader.conn.end_read() {
+        tracing::warn!(%error, cause = ?error.cause(), "a read transaction did not end");
+    }
+}
+
+fn attempt<N: Notes>(
+    reader: &Reader<N>,
+    begun: &std::result::Result<(), Shared>,
+    task: &mut dyn ReadTask<N>,
+) -> Result<()> {
+    begun.as_ref().map_err(Shared::error)?;
+    catch_unwind(AssertUnwindSafe(|| task.run(reader)))
+        .unwrap_or_else(|_| Err(Error::internal("a read panicked")))
+}

@@ -1,0 +1,173 @@
+//! An engine that betrays, for tests: SQLite beneath, with a session that ends before or behind a statement, is silent,
+//! or says that it has committed what it has rolled back. What it does is drawn from a seed. Like a server it refuses
+//! everything after a failed statement, and like a server's its sessions can be had anew.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+
+use super::conn::{Failure, check_rows};
+use super::row::{Row, Visitor};
+use super::sqlite::{Role, SqliteConn};
+use super::transaction::{Transaction, outcome_unknown};
+use super::value::Param;
+use crate::error::{Code, Error, Result};
+
+pub struct HostileConn {
+    beneath: SqliteConn,
+    transaction: Transaction,
+    /// The name of the transaction that the session has.
+    named: RefCell<String>,
+    connected: Cell<bool>,
+    wrote: Cell<bool>,
+    faults: Faults,
+}
+
+/// What happens at a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// The session ends; the statement never arrives, or nobody hears of it in time.
+    Before,
+    /// The statement is answered, and the session ends right behind the answer.
+    Behind,
+    /// A commit is answered with success, but the transaction was another's.
+    Lie,
+}
+
+/// Draws faults: one for every `one_in` statements and for every third commit; none if that is 0.
+struct Faults {
+    state: Cell<u64>,
+    one_in: u64,
+}
+
+impl Faults {
+    fn at_statement(&self) -> Fault {
+        self.draw(self.one_in)
+    }
+
+    fn at_commit(&self) -> Fault {
+        self.draw(self.one_in.min(3))
+    }
+
+    fn draw(&self, one_in: u64) -> Fault {
+        // Marsaglia's xorshift: any sequence will do that a seed repeats.
+        let mut state = self.state.get();
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.state.set(state);
+        if one_in == 0 || !(state >> 8).is_multiple_of(one_in) {
+            return Fault::None;
+        }
+        [Fault::Before, Fault::Behind, Fault::Lie][usize::try_from((state >> 32) % 3).unwrap()]
+    }
+}
+
+impl HostileConn {
+    pub fn open(path: &Path, seed: u64, one_in: u64) -> Result<Self> {
+        Ok(Self {
+            beneath: SqliteConn::open(path, Role::Writer)?,
+            transaction: Transaction::new(Failure::Broken)?,
+            named: RefCell::default(),
+            connected: Cell::new(true),
+            wrote: Cell::new(false),
+            faults: Faults { state: Cell::new(seed.wrapping_mul(2).wrapping_add(1)), one_in },
+        })
+    }
+
+    /// Ends the session: what it has not committed is gone.
+    pub fn lose(&self) {
+        self.beneath.rollback().unwrap();
+        self.connected.set(false);
+    }
+
+    fn statement<T>(&self, run: impl FnOnce(&SqliteConn) -> Result<T>) -> Result<T> {
+        self.check_transaction()?;
+        if !self.transaction.is_begun() {
+            self.connected.set(true);
+        }
+        let fault = self.faults.at_statement();
+        if fault == Fault::Before {
+            self.lose();
+            self.transaction.fail(Failure::Broken);
+            return Err(Error::new(Code::Unavailable, "the session has ended"));
+        }
+        let result = run(&self.beneath);
+        if result.is_err() {
+            self.transaction.fail(Failure::Statement);
+        }
+        if fault == Fault::Behind {
+            self.lose();
+        }
+        result
+    }
+
+    pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.statement(|conn| conn.query(sql, params))
+    }
+
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+        self.statement(|conn| conn.visit(sql, params, each))
+    }
+
+    pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
+        self.wrote.set(true);
+        self.statement(|conn| conn.execute(sql, params))
+    }
+
+    pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
+        self.wrote.set(true);
+        self.statement(|conn| check_rows(rows, conn.execute(sql, params)?, sql))
+    }
+
+    pub fn batch(&self, sql: &str) -> Result<()> {
+        self.statement(|conn| conn.batch(sql))
+    }
+
+    pub fn begin(&self) -> Result<()> {
+        self.statement(|conn| conn.begin("begin immediate"))?;
+        *self.named.borrow_mut() = self.transaction.begin();
+        Ok(())
+    }
+
+    pub fn commit(&self) -> Result<()> {
+        self.check_transaction()?;
+        let fault = self.faults.at_commit();
+        if matches!(fault, Fault::None | Fault::Behind) {
+            self.beneath.commit()?;
+        } else {
+            self.beneath.rollback()?;
+        }
+        match fault {
+            Fault::None => self.transaction.committed(Some(&self.named.borrow())),
+            Fault::Lie => self.transaction.committed(None),
+            Fault::Before | Fault::Behind => {
+                self.connected.set(false);
+                self.transaction.fail(Failure::Broken);
+                Err(outcome_unknown("the session ended during the commit"))
+            }
+        }
+    }
+
+    pub fn rollback(&self) -> Result<()> {
+        self.wrote.set(false);
+        self.transaction.end();
+        self.beneath.rollback()
+    }
+
+    pub fn check_transaction(&self) -> Result<()> {
+        self.transaction.check(|| self.connected.get())
+    }
+
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.transaction.failure(|| self.connected.get())
+    }
+
+    pub fn begin_job(&self) {
+        self.wrote.set(false);
+    }
+
+    pub fn job_wrote(&self) -> bool {
+        self.wrote.get()
+    }
+}

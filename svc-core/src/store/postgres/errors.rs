@@ -1,0 +1,116 @@
+//! What the server's refusals and broken connections mean to callers.
+
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+use crate::error::{Code, Error};
+use crate::store::conn::Failure;
+use crate::store::transaction::outcome_unknown;
+
+/// A failure with what callers are told of it.
+pub(super) struct Failed {
+    pub failure: Failure,
+    pub error: Error,
+}
+
+/// What waiting for the server comes to.
+pub(super) type Outcome<T> = std::result::Result<T, Failed>;
+
+impl Failed {
+    /// A failure of a statement that was sent.
+    pub fn of(error: tokio_postgres::Error, sql: &str) -> Self {
+        let failure = failure_of(&error);
+        let error = match error.as_db_error() {
+            Some(db) if is_transient(db) => refused_for_now(format!("{} in: {sql}", describe(db))),
+            Some(db) => Error::internal(format!("{} in: {sql}", describe(db))),
+            None if failure == Failure::Broken => broken(error),
+            None => Error::internal(format!("{error:?} in: {sql}")),
+        };
+        Self { failure, error }
+    }
+
+    /// A commit that was sent. An error that leaves the session standing is the server's word that it rolled back;
+    /// after anything else nobody knows.
+    pub fn of_commit(error: tokio_postgres::Error) -> Self {
+        let failure = failure_of(&error);
+        if failure == Failure::Broken {
+            Self { failure, error: outcome_unknown(error) }
+        } else {
+            Self::of(error, "commit")
+        }
+    }
+
+    /// The server did not answer in time. What becomes of the statement is not known, so the session is given up.
+    pub fn silent() -> Self {
+        Self { failure: Failure::Broken, error: broken("the server did not answer in time") }
+    }
+
+    /// There is no session.
+    pub fn unopened(error: Error) -> Self {
+        Self { failure: Failure::Broken, error }
+    }
+
+    /// A defect that has nothing to do with the connection.
+    pub fn defect(error: Error) -> Self {
+        Self { failure: Failure::Statement, error }
+    }
+}
+
+fn failure_of(error: &tokio_postgres::Error) -> Failure {
+    match error.as_db_error() {
+        None if is_local(error) => Failure::Statement,
+        None => Failure::Broken,
+        Some(db) if ends_session(db) => Failure::Broken,
+        Some(db)
+            if matches!(
+                *db.code(),
+                SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED
+            ) =>
+        {
+            Failure::Conflict
+        }
+        Some(db) if *db.code() == SqlState::LOCK_NOT_AVAILABLE => Failure::LockTimeout,
+        Some(_) => Failure::Statement,
+    }
+}
+
+/// Whether the error arose before anything was sent, or in reading an answer that came: a parameter or a column of
+/// the wrong type.
+fn is_local(error: &tokio_postgres::Error) -> bool {
+    let cause = std::error::Error::source(error);
+    !error.is_closed() && cause.is_none_or(|cause| !cause.is::<std::io::Error>())
+}
+
+fn ends_session(db: &DbError) -> bool {
+    matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
+}
+
+/// SQLSTATE classes and codes (PostgreSQL manual, appendix A) in which nothing is wrong with the request: the
+/// connection, the server's resources, an operator's intervention, a read-only standby, a session that was idle
+/// in its transaction for too long, a conflict with another transaction, a lock that was not granted in time.
+fn is_transient(db: &DbError) -> bool {
+    const CLASSES: [&str; 3] = ["08", "53", "57"];
+    const CODES: [&str; 5] = ["25006", "25P03", "40001", "40P01", "55P03"];
+    let code = db.code().code();
+    CODES.contains(&code) || CLASSES.iter().any(|class| code.starts_with(class))
+}
+
+fn refused_for_now(cause: String) -> Error {
+    Error::new(Code::Unavailable, "the database cannot do this now; nothing was changed: try again")
+        .caused_by(cause)
+}
+
+/// The connection ended, or a transaction with it, before a commit was asked for.
+pub(super) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(Code::Unavailable, "the connection to the database broke; nothing was changed: try again")
+        .caused_by(cause)
+}
+
+/// The database cannot be connected to.
+pub(super) fn unreachable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(Code::Unavailable, "the database cannot be reached; try again").caused_by(cause)
+}
+
+/// A server's message without the values that its detail would quote.
+fn describe(db: &DbError) -> String {
+    format!("{}: {}", db.code().code(), db.message())
+}

@@ -1,0 +1,363 @@
+//! A PostgreSQL connection with its own single-threaded runtime, so that a core thread can drive it without
+//! handing the work to another thread. Changes whose answer nobody waits for are collected and travel together
+//! with the next statement that is waited for.
+//!
+//! A transaction is one session, from begin to commit or rollback: inside, a session that has ended is a failure
+//! and never replaced. Only outside of a transaction is a new one opened. No answer is waited for longer than a
+//! little beyond the server's own limit.
+
+mod errors;
+mod listen;
+mod session;
+mod settings;
+mod values;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Statement};
+use uuid::Uuid;
+
+use super::conn::{Failure, check_rows};
+use super::row::{Row, Visitor};
+use super::transaction::{Transaction, outcome_unknown};
+use super::value::{FromValue, Param};
+use crate::error::{Error, Result};
+use crate::time::Clock;
+use errors::{Failed, Outcome, broken};
+pub(crate) use listen::listen;
+use session::{Session, first_text};
+pub(crate) use settings::{parse_url, read_only, unhurried};
+use values::{Owned, decode};
+
+type Deferred = Pin<Box<dyn Future<Output = Outcome<()>> + Send>>;
+
+/// A connection to a PostgreSQL server.
+pub struct PgConn {
+    runtime: OwnRuntime,
+    config: Box<Config>,
+    session: RefCell<Option<Session>>,
+    transaction: Transaction,
+    deferred: RefCell<Vec<Deferred>>,
+    wrote: Cell<bool>,
+}
+
+/// The connection's runtime. The last handle of a service may be dropped inside another runtime, where waiting
+/// for this one to end is not allowed, so it is left to end by itself.
+struct OwnRuntime(Option<Runtime>);
+
+impl OwnRuntime {
+    fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+        Ok(Self(Some(runtime)))
+    }
+
+    /// Drives `work`, for as long as `limit` says.
+    fn wait<T>(&self, limit: Option<Duration>, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+        let dropped = || Failed::defect(Error::internal("the connection is being dropped"));
+        let runtime = self.0.as_ref().ok_or_else(dropped)?;
+        runtime.block_on(async {
+            match limit {
+                Some(limit) => {
+                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Failed::silent()))
+                }
+                None => work.await,
+            }
+        })
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl PgConn {
+    pub fn open(config: &Config) -> Result<Self> {
+        let conn = Self {
+            runtime: OwnRuntime::new()?,
+            config: Box::new(config.clone()),
+            session: RefCell::default(),
+            transaction: Transaction::new(Failure::Broken)?,
+            deferred: RefCell::default(),
+            wrote: Cell::new(false),
+        };
+        conn.client()?;
+        Ok(conn)
+    }
+
+    /// The client of the transaction's session; outside of a transaction that of a session that stands, opened if
+    /// there is none.
+    fn client(&self) -> Result<Arc<Client>> {
+        self.check_transaction()?;
+        match self.standing_client() {
+            Some(client) => Ok(client),
+            None if self.transaction.is_begun() => Err(broken("the session of the transaction has ended")),
+            None => self.connect(),
+        }
+    }
+
+    fn standing_client(&self) -> Option<Arc<Client>> {
+        let session = self.session.borrow();
+        session.as_ref().filter(|session| !session.is_closed()).map(|session| Arc::clone(&session.client))
+    }
+
+    fn connect(&self) -> Result<Arc<Client>> {
+        // What was deferred for the last session must not reach another.
+        self.deferred.take();
+        self.session.take();
+        let opening = async { Session::open(&self.config).await.map_err(Failed::unopened) };
+        let session = self.runtime.wait(None, opening).map_err(|failed| failed.error)?;
+        let client = Arc::clone(&session.client);
+        self.session.replace(Some(session));
+        Ok(client)
+    }
+
+    /// Waits for the server, and notes what a failure means for the session and the transaction.
+    fn wait<T>(&self, work: impl Future<Output = Outcome<T>>) -> Result<T> {
+        let limit = self.session.borrow().as_ref().and_then(|session| session.limit);
+        self.runtime.wait(limit, work).map_err(|failed| {
+            self.note(failed.failure);
+            failed.error
+        })
+    }
+
+    fn note(&self, failure: Failure) {
+        if failure == Failure::Broken {
+            self.session.take();
+        }
+        self.transaction.fail(failure);
+    }
+
+    /// Fails if a transaction was begun and cannot be gone on with. Asks the server nothing.
+    pub fn check_transaction(&self) -> Result<()> {
+        self.transaction.check(|| self.standing_client().is_some())
+    }
+
+    /// Why the transaction that was begun cannot be gone on with, if it cannot.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.transaction.failure(|| self.standing_client().is_some())
+    }
+
+    /// Waits for a future, after everything that was deferred.
+    fn after_deferred<T>(&self, last: impl Future<Output = Outcome<T>>) -> Result<T> {
+        let deferred = self.deferred.take();
+        self.wait(async {
+            let (done, result) = join(join_all(deferred), last).await;
+            done.into_iter().collect::<Outcome<Vec<()>>>()?;
+            result
+        })
+    }
+
+    pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.fetch(sql, params)?.iter().map(decode).collect()
+    }
+
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+        for row in &self.fetch(sql, params)? {
+            if each(row).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
+        let (client, statement) = self.prepared(sql)?;
+        let bound: Vec<&(dyn ToSql + Sync)> =
+            params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
+        self.after_deferred(async {
+            client.query(&statement, &bound).await.map_err(|error| Failed::of(error, sql))
+        })
+    }
+
+    pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
+        self.wrote.set(true);
+        let (client, statement) = self.prepared(sql)?;
+        let bound: Vec<&(dyn ToSql + Sync)> =
+            params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
+        self.after_deferred(async {
+            client.execute(&statement, &bound).await.map_err(|error| Failed::of(error, sql))
+        })
+    }
+
+    pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
+        let owned: Vec<Owned> = params.iter().map(Owned::of).collect();
+        self.push(rows, sql, owned)
+    }
+
+    pub fn insert_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
+        let width = rows.first().map_or(0, Vec::len);
+        let column = |place: usize| rows.iter().filter_map(|row| row.get(place)).map(Owned::of).collect();
+        let columns: Vec<Owned> = (0..width).map(|place| Owned::List(column(place))).collect();
+        self.push(Some(rows.len() as u64), sql, columns)
+    }
+
+    fn push(&self, rows: Option<u64>, sql: &'static str, params: Vec<Owned>) -> Result<()> {
+        self.wrote.set(true);
+        let (client, statement) = self.prepared(sql)?;
+        self.deferred.borrow_mut().push(Box::pin(async move {
+            let bound = params.iter().map(|param| param as &(dyn ToSql + Sync));
+            let bound: Vec<&(dyn ToSql + Sync)> = bound.collect();
+            let touched = client.execute(&statement, &bound).await.map_err(|error| Failed::of(error, sql))?;
+            check_rows(rows, touched, sql).map_err(Failed::defect)
+        }));
+        Ok(())
+    }
+
+    /// Waits for everything that was deferred.
+    pub fn flush(&self) -> Result<()> {
+        self.check_transaction()?;
+        self.after_deferred(async { Ok(()) })
+    }
+
+    /// Begins a transaction together with the first statement in it.
+    pub fn begin(&self, sql: &'static str) -> Result<()> {
+        let client = self.client()?;
+        let named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
+        self.deferred.borrow_mut().push(Box::pin(async move {
+            client.batch_execute(&named).await.map_err(|error| Failed::of(error, sql))
+        }));
+        Ok(())
+    }
+
+    /// Runs statements at once, outside of any job.
+    pub fn batch(&self, sql: &str) -> Result<()> {
+        let client = self.client()?;
+        // What opens the transaction is heard first: nothing of this may run outside of it.
+        self.flush()?;
+        self.wait(async { client.batch_execute(sql).await.map_err(|error| Failed::of(error, sql)) })
+    }
+
+    /// Waits for the end of every transaction that is under way now, for as long as `patience`. False if one goes on:
+    /// what it may still see cannot be removed. Sessions that the role may not look at are taken for ended.
+    pub fn outlast(&self, patience: Duration) -> Result<bool> {
+        let deadline = Clock::System.deadline(patience);
+        let now: String = first(self.query(NOW, &[])?)?;
+        while first::<i64>(self.query(OLDER, &[Param::Text(&now)])?)? > 0 {
+            if Clock::System.remaining(deadline).is_zero() {
+                return Ok(false);
+            }
+            std::thread::park_timeout(OUTLAST_STEP);
+        }
+        Ok(true)
+    }
+
+    /// Commits and, in the same round trip, tells other servers how far the logs reach. Outside of a transaction the
+    /// server answers COMMIT with success too, so what counts is that the transaction which ends in this round trip
+    /// is the one that was begun.
+    pub fn commit(&self, reached: &BTreeMap<Uuid, i64>) -> Result<()> {
+        self.flush()?;
+        let (client, tell) = self.prepared("select pg_notify('svc_log', $1)")?;
+        self.check_transaction()?;
+        let notice: String = reached.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
+        let parts = if notice.is_empty() { Vec::new() } else { notices(&notice) };
+        let told = self.committing(async {
+            // A lost notification is made good by the reconcile poll, so its failure is no failure.
+            let told = join_all(parts.iter().map(|part| client.execute_raw(&tell, [part])));
+            join(client.simple_query(COMMIT), told).await.0.map_err(Failed::of_commit)
+        })?;
+        self.transaction.committed(first_text(&told))
+    }
+
+    /// Waits for a commit. One that is not answered in time may happen yet.
+    fn committing<T>(&self, work: impl Future<Output = Outcome<T>>) -> Result<T> {
+        let answered = Cell::new(false);
+        let result = self.wait(async {
+            let outcome = work.await;
+            answered.set(true);
+            outcome
+        });
+        if answered.get() { result } else { result.map_err(outcome_unknown) }
+    }
+
+    /// Ends the transaction without any effect. A session that cannot say so is closed, which has the same effect.
+    pub fn rollback(&self) -> Result<()> {
+        self.deferred.take();
+        self.wrote.set(false);
+        let begun = self.transaction.end();
+        let Some(client) = self.standing_client().filter(|_| begun) else { return Ok(()) };
+        let rolled_back = self.wait(async {
+            client.batch_execute("rollback").await.map_err(|error| Failed::of(error, "rollback"))
+        });
+        if let Err(error) = rolled_back {
+            tracing::info!(%error, cause = ?error.cause(), "a session was closed instead of rolled back");
+            self.session.take();
+        }
+        Ok(())
+    }
+
+    fn prepared(&self, sql: &'static str) -> Result<(Arc<Client>, Statement)> {
+        let client = self.client()?;
+        let prepared = {
+            let session = self.session.borrow();
+            let session = session.as_ref().ok_or_else(|| broken("the session has ended"))?;
+            self.runtime.wait(session.limit, session.prepare(sql))
+        };
+        let statement = prepared.map_err(|failed| {
+            self.note(failed.failure);
+            failed.error
+        })?;
+        Ok((client, statement))
+    }
+
+    pub fn begin_job(&self) {
+        self.wrote.set(false);
+    }
+
+    pub fn job_wrote(&self) -> bool {
+        self.wrote.get()
+    }
+}
+
+/// Shows which transaction it ends.
+const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
+
+fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
+    let row = rows.first_mut().ok_or_else(|| Error::internal("a statement answered no row"))?;
+    row.take()
+}
+
+const NOW: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
+
+/// How much there is that keeps what was deleted before a transaction from being removed: those who look at this
+/// database, standbys that say what they need, and transactions that write, in any database, because every new look
+/// at this one begins before them.
+const OLDER: &str = "
+    select count(*) from (
+        select backend_xmin as oldest from pg_stat_activity
+        where pid <> pg_backend_pid() and (datname is null or datname = current_database())
+        union all select backend_xid from pg_stat_activity where pid <> pg_backend_pid()
+        union all select transaction from pg_prepared_xacts
+        union all select xmin from pg_replication_slots
+    ) held where age(oldest) > age(cast(cast($1 as text) as xid))";
+
+/// How often it is looked whether older transactions have ended.
+const OUTLAST_STEP: Duration = Duration::from_millis(10);
+
+/// What one notification can carry, with room to spare below the server's 8000 bytes.
+const NOTICE_BYTES: usize = 7000;
+
+/// Splits a notice at spaces into parts that a notification can carry.
+fn notices(notice: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for word in notice.split_whitespace() {
+        if let Some(last) = parts.last_mut().filter(|last| last.len() + word.len() < NOTICE_BYTES) {
+            last.push_str(word);
+            last.push(' ');
+        } else {
+            parts.push(format!("{word} "));
+        }
+    }
+    parts
+}

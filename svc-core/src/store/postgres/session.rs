@@ -1,0 +1,88 @@
+//! One session with a server: a connection from the moment it was made until it ends. It is never replaced; who
+//! needs another opens another.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
+
+use super::errors::{Failed, Outcome, unreachable};
+use crate::error::{Error, Result};
+use crate::limits::{ACQUIRE_TIMEOUT, ANSWER_SLACK};
+
+/// A session. Dropping it closes the socket at once.
+pub(super) struct Session {
+    pub client: Arc<Client>,
+    /// How long an answer may take: a little more than the server lets a statement run. None if the server lets
+    /// statements run for ever.
+    pub limit: Option<Duration>,
+    statements: RefCell<HashMap<(usize, usize), Statement>>,
+    driver: JoinHandle<()>,
+}
+
+impl Session {
+    /// Connects, within the time there is for it.
+    pub async fn open(config: &Config) -> Result<Self> {
+        let opening = Self::connect(config);
+        tokio::time::timeout(ACQUIRE_TIMEOUT, opening).await.map_err(unreachable)?
+    }
+
+    async fn connect(config: &Config) -> Result<Self> {
+        let (client, connection) = config.connect(NoTls).await.map_err(unreachable)?;
+        let driver = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::info!(%error, "a connection to the database ended");
+            }
+        });
+        let client = Arc::new(client);
+        let mut session = Self { client, limit: None, statements: RefCell::default(), driver };
+        let limit = session.statement_timeout().await?;
+        session.limit = limit.map(|limit| limit.saturating_add(ANSWER_SLACK));
+        Ok(session)
+    }
+
+    /// The limit in force, which the address may have set to another than ours. Zero is none.
+    async fn statement_timeout(&self) -> Result<Option<Duration>> {
+        let answer = self.client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
+        let millis = first_text(&answer).and_then(|text| text.parse().ok());
+        let millis: u64 =
+            millis.ok_or_else(|| Error::internal("the server does not tell its statement_timeout"))?;
+        Ok((millis > 0).then(|| Duration::from_millis(millis)))
+    }
+
+    /// The prepared form of a statement, found again by the text's address and length.
+    pub async fn prepare(&self, sql: &'static str) -> Outcome<Statement> {
+        let key = (sql.as_ptr().addr(), sql.len());
+        let known = self.statements.borrow().get(&key).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(sql).await.map_err(|error| Failed::of(error, sql))?;
+        self.statements.borrow_mut().insert(key, statement.clone());
+        Ok(statement)
+    }
+
+    /// Whether the connection has ended, as far as it was heard of.
+    pub fn is_closed(&self) -> bool {
+        self.client.is_closed() || self.driver.is_finished()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+const STATEMENT_TIMEOUT_MS: &str = "select setting from pg_settings where name = 'statement_timeout'";
+
+/// The first column of the first row of an answer.
+pub(super) fn first_text(answer: &[SimpleQueryMessage]) -> Option<&str> {
+    answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    })
+}

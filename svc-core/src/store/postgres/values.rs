@@ -1,0 +1,116 @@
+//! Parameters as Postgres takes them, by the type that the server inferred, and columns as it answers them.
+
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
+use uuid::Uuid;
+
+use super::super::row::{Columns, Row};
+use super::super::value::{Param, ToParam as _, Value};
+use crate::error::{Error, Result};
+
+/// A parameter that outlives the call, for deferred statements.
+#[derive(Debug)]
+pub(super) enum Owned {
+    One(Value),
+    Ints(Vec<i64>),
+    Uuids(Vec<Uuid>),
+    List(Vec<Owned>),
+}
+
+impl Owned {
+    pub fn of(param: &Param<'_>) -> Self {
+        Self::One(match param {
+            Param::Null => Value::Null,
+            Param::Int(number) => Value::Int(*number),
+            Param::Bool(truth) => Value::Bool(*truth),
+            Param::Text(text) => Value::Text((*text).to_owned()),
+            Param::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
+            Param::Uuid(id) => Value::Uuid(*id),
+            Param::Ints(numbers) => return Self::Ints(numbers.to_vec()),
+            Param::Uuids(ids) => return Self::Uuids(ids.to_vec()),
+        })
+    }
+
+    fn borrowed(&self) -> Option<Param<'_>> {
+        Some(match self {
+            Self::One(value) => value.param(),
+            Self::Ints(numbers) => Param::Ints(numbers),
+            Self::Uuids(ids) => Param::Uuids(ids),
+            Self::List(_) => return None,
+        })
+    }
+}
+
+type EncodeResult = std::result::Result<IsNull, Box<dyn std::error::Error + Sync + Send>>;
+
+impl ToSql for Owned {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> EncodeResult {
+        match (self, self.borrowed()) {
+            (Self::List(items), _) => items.to_sql(ty, out),
+            (_, Some(param)) => param.to_sql(ty, out),
+            (_, None) => Ok(IsNull::Yes),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// Encodes by the type that the server inferred for the parameter.
+impl ToSql for Param<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> EncodeResult {
+        match (self, ty) {
+            (Param::Null, _) => Ok(IsNull::Yes),
+            (Param::Int(number), &Type::INT8) => number.to_sql(ty, out),
+            (Param::Int(number), &Type::INT4) => i32::try_from(*number)?.to_sql(ty, out),
+            (Param::Int(number), &Type::INT2) => i16::try_from(*number)?.to_sql(ty, out),
+            (Param::Bool(truth), &Type::BOOL) => truth.to_sql(ty, out),
+            (Param::Text(text), _) if <&str as ToSql>::accepts(ty) => text.to_sql(ty, out),
+            (Param::Bytes(bytes), &Type::BYTEA) => bytes.to_sql(ty, out),
+            (Param::Uuid(id), &Type::UUID) => id.to_sql(ty, out),
+            (Param::Ints(numbers), _) if matches!(ty.kind(), Kind::Array(_)) => numbers.to_sql(ty, out),
+            (Param::Uuids(ids), _) if matches!(ty.kind(), Kind::Array(_)) => ids.to_sql(ty, out),
+            (param, ty) => Err(format!("{param:?} does not fit a parameter of type {ty}").into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+pub(super) fn decode(row: &tokio_postgres::Row) -> Result<Row> {
+    let values = (0..row.len()).map(|place| row.column(place).map(Value::of_column));
+    values.collect::<Result<_>>().map(Row::new)
+}
+
+impl Columns for tokio_postgres::Row {
+    fn column(&self, place: usize) -> Result<Param<'_>> {
+        let ty = self.columns().get(place).map(tokio_postgres::Column::type_);
+        let found = match ty {
+            Some(&Type::INT8) => self.try_get::<_, Option<i64>>(place).map(|found| found.map(Param::Int)),
+            Some(&Type::INT4) => self
+                .try_get::<_, Option<i32>>(place)
+                .map(|found| found.map(|number| Param::Int(number.into()))),
+            Some(&Type::INT2) => self
+                .try_get::<_, Option<i16>>(place)
+                .map(|found| found.map(|number| Param::Int(number.into()))),
+            Some(&Type::BOOL) => self.try_get::<_, Option<bool>>(place).map(|found| found.map(Param::Bool)),
+            Some(&(Type::TEXT | Type::VARCHAR | Type::NAME)) => {
+                self.try_get::<_, Option<&str>>(place).map(|found| found.map(Param::Text))
+            }
+            Some(&Type::BYTEA) => {
+                self.try_get::<_, Option<&[u8]>>(place).map(|found| found.map(Param::Bytes))
+            }
+            Some(&Type::UUID) => self.try_get::<_, Option<Uuid>>(place).map(|found| found.map(Param::Uuid)),
+            Some(&Type::VOID) => Ok(None),
+            other => return Err(Error::internal(format!("a column of type {other:?} cannot be read"))),
+        };
+        found.map(|found| found.unwrap_or(Param::Null)).map_err(Error::internal)
+    }
+}
