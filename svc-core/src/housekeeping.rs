@@ -2,19 +2,22 @@
 //! it beside the writer, destroyed keys are scrubbed, lapsed claims are ended. What only one process should do is done
 //! by whoever holds the lease row of that work.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::conversation::scrub;
+use crate::conversation::messages::keys;
+use crate::conversation::scrub::{self, Asked};
 use crate::coordination::reaper;
 use crate::error::{Error, Result};
-use crate::id::{ThreadId, WorkspaceId};
+use crate::id::{MessageId, ThreadId, WorkspaceId};
 use crate::limits::REAP_MAX;
 use crate::op::{Dispatch, Surface, Write};
 use crate::opening::Outdated;
+use crate::store::scrubber::Scrubber;
 use crate::store::{Conn, Opener};
 use crate::sync::{Monitor, lock};
 use crate::time::Monotonic;
@@ -30,6 +33,8 @@ const LOG_BYTES: u64 = 32 * 1024 * 1024;
 const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// How long SQLite's log is left alone after a reader held it back, because each try makes the writer wait.
 const HELD_BACK: Duration = Duration::from_secs(5);
+/// How long a pulse moves old keys, about: others have their turn in between.
+const OLD_KEYS_SPAN: Duration = Duration::from_millis(250);
 /// How long a lease on periodic work lasts; longer than any round.
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -40,6 +45,9 @@ pub(crate) struct Housekeeper {
     conn: Mutex<Conn>,
     /// A log that somebody held back is left alone until then.
     cut_after: Mutex<Monotonic>,
+    scrubber: Mutex<Scrubber<Asked>>,
+    /// How far this process has moved old keys; none when there are no more.
+    old_keys: Mutex<Option<Option<MessageId>>>,
     holder: Uuid,
     closing: Arc<Monitor<bool>>,
 }
@@ -50,7 +58,16 @@ impl Housekeeper {
         let holder = dispatch.ambient.entropy.id::<WorkspaceId>(dispatch.clock.now())?.uuid();
         let cut_after = Mutex::new(dispatch.clock.monotonic());
         let closing = Monitor::new(&dispatch.clock, false);
-        Ok(Self { dispatch, opener, conn, cut_after, holder, closing })
+        Ok(Self {
+            dispatch,
+            opener,
+            conn,
+            cut_after,
+            scrubber: Mutex::default(),
+            old_keys: Mutex::new(Some(None)),
+            holder,
+            closing,
+        })
     }
 
     /// Starts the thread. Without a `reap_tick` claims are left to other processes, or lapse unreaped.
@@ -71,6 +88,7 @@ impl Housekeeper {
         let mut next_tidy = clock.deadline(TIDY);
         while !self.pause() {
             self.note("checkpoint", self.checkpoint());
+            self.note("old keys", self.move_old_keys());
             self.note("scrub", self.scrub());
             if let Some(tick) = reap_tick
                 && clock.monotonic() >= next_reap
@@ -109,6 +127,7 @@ impl Housekeeper {
     /// Everything that is due, at once.
     pub fn round(&self) -> Result<()> {
         self.checkpoint()?;
+        self.move_old_keys()?;
         self.scrub()?;
         self.reap()
     }
@@ -133,24 +152,56 @@ impl Housekeeper {
         Ok(())
     }
 
-    /// Removes destroyed bytes from the database's files. False while somebody holds it back.
-    fn clean_files(&self) -> Result<bool> {
-        if self.opener.is_sqlite() { self.dispatch.executor.cut_log() } else { lock(&self.conn).scrub() }
-    }
-
-    /// Finishes withdrawals: removes the bytes of destroyed keys from the files. A reader that holds SQLite's log
-    /// back only delays it to a later pulse.
+    /// Finishes withdrawals: removes the bytes of destroyed keys from the files. Somebody who looks at an earlier moment
+    /// only delays it to a later pulse.
     fn scrub(&self) -> Result<()> {
-        let Some(asked) = self.dispatch.look_as_instance(scrub::pending)? else { return Ok(()) };
-        if !self.lead("scrub")? || !self.clean_files()? {
+        self.dispatch.ambient.sealer.trees().evict();
+        let pending = self.dispatch.look_as_instance(scrub::pending)?;
+        if pending.is_empty() && !lock(&self.scrubber).owes_checkpoint() {
             return Ok(());
         }
-        self.system(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, asked))?;
-        // On SQLite that note went through the log too; it holds no key, but an empty log is what was promised.
-        if self.opener.is_sqlite() {
-            self.clean_files()?;
+        if !self.lead("scrub")? {
+            return Ok(());
         }
-        Ok(())
+        let done = if self.opener.is_sqlite() {
+            if self.dispatch.executor.cut_log()? { pending } else { Vec::new() }
+        } else {
+            let now = self.dispatch.clock.monotonic();
+            lock(&self.scrubber).scrub(&lock(&self.conn), by_table(pending), now)?
+        };
+        if done.is_empty() {
+            return Ok(());
+        }
+        self.system(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, &done))?;
+        // On SQLite that note went through the log too; it holds no key, but an empty log is what was promised.
+        self.dispatch.executor.cut_log().map(drop)
+    }
+
+    /// Moves keys that were wrapped before there were shelves.
+    fn move_old_keys(&self) -> Result<()> {
+        let Some(mut after) = *lock(&self.old_keys) else { return Ok(()) };
+        let clock = &self.dispatch.clock;
+        let deadline = clock.deadline(OLD_KEYS_SPAN);
+        loop {
+            let Some(range) = self.dispatch.look_as_instance(move |cx| keys::next_range(cx, after))? else {
+                *lock(&self.old_keys) = None;
+                return Ok(());
+            };
+            if !self.lead("old-keys")? {
+                return Ok(());
+            }
+            let range = Arc::new(range);
+            for workspace in range.workspaces.clone() {
+                let range = Arc::clone(&range);
+                // What cannot be moved stays readable where it is, and holds up nobody else's.
+                self.note("old keys", self.system(workspace, move |cx| keys::move_range(cx, &range)));
+            }
+            after = Some(range.last);
+            *lock(&self.old_keys) = Some(after);
+            if clock.remaining(deadline).is_zero() {
+                return Ok(());
+            }
+        }
     }
 
     /// Ends lapsed claims, if this process is the one to do so.
@@ -181,6 +232,12 @@ impl Housekeeper {
         self.dispatch
             .as_instance(WorkspaceId::INSTANCE, Surface::System, move |cx| take_lease(cx, name, holder))
     }
+}
+
+fn by_table(marks: Vec<Asked>) -> BTreeMap<&'static str, Vec<Asked>> {
+    let mut tables: BTreeMap<_, Vec<Asked>> = BTreeMap::new();
+    marks.into_iter().for_each(|mark| tables.entry(mark.key_table).or_default().push(mark));
+    tables
 }
 
 fn take_lease(cx: &mut Write<'_>, name: &'static str, holder: Uuid) -> Result<bool> {

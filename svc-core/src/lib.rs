@@ -93,7 +93,7 @@ pub mod time;
 pub use error::{Code, EXIT_CODES, Error, Problem, Result};
 pub use log::bus::Wakes;
 pub use log::event::{Attribution, Event, EventKind, Place, Recorded};
-pub use log::{chain, seal, verify};
+pub use log::{chain, key_tree, seal, verify};
 pub use rate::RateSettings;
 pub use service::{Options, PartHealth, Service};
 pub use store::{

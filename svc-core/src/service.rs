@@ -120,7 +120,8 @@ impl Service {
         let mut features = table::features();
         features.extend(options.features);
         let opener = Opener::new(&options.database)?;
-        let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone());
+        let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
+            .timed_by(options.clock.clone());
         opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
         let bus = Arc::new(Bus::default());
         let (lanes, readers) =

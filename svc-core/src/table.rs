@@ -36,5 +36,8 @@ pub fn operation_table() -> Result<Table> {
 
 /// What runs before and after every change, in order.
 pub(crate) fn hooks() -> Hooks {
-    Hooks { guards: vec![], projectors: vec![coordination::ready::project] }
+    Hooks {
+        guards: vec![],
+        projectors: vec![coordination::ready::project, coordination::thread_reads::blank_notices],
+    }
 }

@@ -1,43 +1,104 @@
 //! Withdrawing leaves nothing: words are sealed from the beginning and are in no file at any time, and once a
 //! message is withdrawn its key is in no file either, so that what is left of the words cannot be opened.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Key, Nonce};
 use serde_json::{Value, json};
-use svc_core::Engine;
-use svc_core::id::MessageId;
+use sha2::{Digest, Sha256};
+use svc_core::entropy::Entropy;
+use svc_core::{Engine, Options, RateSettings, Service};
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::until;
 use svc_tests::search::{Needle, found_below, found_in};
 use svc_tests::site::{Caller, Server, Site};
-use svc_tests::{Setup, World};
+use svc_tests::{Setup, World, answer_of, call, in_parallel, on_both_engines, text};
 
 /// What the message says, first and after each edit. None of it occurs anywhere else.
 const WORDS: [&str; 3] = ["zephyr-quixote-4711", "umbrella-pianoforte-4712", "wyvern-marzipan-4713"];
 /// What is not sealed, and so must be found by whoever looks in the right files.
 const TITLE: &str = "Rehearse the overture";
 
-/// The key of a message as the database keeps it: the id of the key-encryption key, a nonce, and the wrapped key.
+/// What stands before sealed bytes: the id of the key-encryption key, and a nonce.
 const KEK_ID_BYTES: usize = 8;
 const NONCE_BYTES: usize = 12;
+/// Positions on a shelf, and the halvings of its key tree from the root to one of them.
+const SHELF: i64 = 4096;
+const LEVELS: usize = 12;
 
-fn stored_key(database: &TestDatabase, message: &str) -> Vec<u8> {
-    let message = database.id(message.parse::<uuid::Uuid>().unwrap());
-    let rows = database.rows(&format!("select wrapped from message_keys where message_id = {message}"));
-    hex::decode(rows[0][0].as_str().unwrap()).unwrap()
+fn bytes(value: &Value) -> Vec<u8> {
+    hex::decode(value.as_str().unwrap()).unwrap()
 }
 
-/// Unwraps a key the way anybody with the key-encryption key could.
-fn unwrap(kek: [u8; 32], message: &str, wrapped: &[u8]) -> Vec<u8> {
-    let message: MessageId = message.parse().unwrap();
-    let (nonce, sealed) = wrapped[KEK_ID_BYTES..].split_at(NONCE_BYTES);
+fn message_row(database: &TestDatabase, message: &str, columns: &str) -> Vec<Value> {
+    let message = database.id(message.parse::<uuid::Uuid>().unwrap());
+    database.rows(&format!("select {columns} from messages where id = {message}")).remove(0)
+}
+
+/// The row of the shelf that a message's key hangs on.
+struct Shelf {
+    workspace: uuid::Uuid,
+    number: i64,
+    version: i64,
+    sealed: Vec<u8>,
+}
+
+fn shelf(database: &TestDatabase, message: &str) -> Shelf {
+    let row = message_row(database, message, "lsn, workspace_id");
+    let (number, workspace) = (row[0].as_i64().unwrap() / SHELF, text(&row[1]).parse().unwrap());
+    let found = database.rows(&format!(
+        "select version, sealed from shelves where workspace_id = {} and shelf = {number}",
+        database.id(workspace)
+    ));
+    Shelf { workspace, number, version: found[0][0].as_i64().unwrap(), sealed: bytes(&found[0][1]) }
+}
+
+fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Vec<u8> {
+    let key: [u8; 32] = key.try_into().unwrap();
+    let (nonce, sealed) = sealed.split_at(NONCE_BYTES);
     let nonce: [u8; NONCE_BYTES] = nonce.try_into().unwrap();
-    let aad = [b"svc.message-key/1".as_slice(), message.uuid().as_bytes()].concat();
-    let payload = Payload { msg: sealed, aad: &aad };
-    Aes256Gcm::new(&Key::<Aes256Gcm>::from(kek)).decrypt(&Nonce::from(nonce), payload).unwrap()
+    let payload = Payload { msg: sealed, aad };
+    Aes256Gcm::new(&Key::<Aes256Gcm>::from(key)).decrypt(&Nonce::from(nonce), payload).unwrap()
+}
+
+impl Shelf {
+    /// The nodes that are left, by number, opened the way anybody with the key-encryption key could.
+    fn nodes(&self, kek: [u8; 32]) -> BTreeMap<u16, Vec<u8>> {
+        let numbers = [self.number.to_be_bytes(), self.version.to_be_bytes()].concat();
+        let aad = [b"svc.shelf/1".as_slice(), self.workspace.as_bytes(), &numbers].concat();
+        let plain = decrypt(&kek, &aad, &self.sealed[KEK_ID_BYTES..]);
+        let nodes = plain.chunks_exact(34);
+        nodes.map(|node| (u16::from_be_bytes([node[0], node[1]]), node[2..].to_vec())).collect()
+    }
+}
+
+/// The numbers of the nodes from a tree's root to the leaf of a position.
+fn way_down(lsn: i64) -> Vec<u16> {
+    let leaf = u16::try_from(lsn % SHELF + SHELF).unwrap();
+    (0..=LEVELS).rev().map(|height| leaf >> height).collect()
+}
+
+/// The keys of the nodes from a whole tree's root to the leaf of a position.
+fn keys_down(root: &[u8], lsn: i64) -> Vec<Vec<u8>> {
+    let mut keys = vec![root.to_vec()];
+    for number in &way_down(lsn)[1..] {
+        let side = u8::from(number % 2 == 1);
+        let child = Sha256::digest([b"svc.shelf-node/1".as_slice(), &[side], &keys[keys.len() - 1]].concat());
+        keys.push(child.to_vec());
+    }
+    keys
+}
+
+/// A message's key, opened the way anybody with its leaf could.
+fn message_key(database: &TestDatabase, message: &str, leaf: &[u8]) -> Vec<u8> {
+    let row = message_row(database, message, "workspace_id, thread_id, author_id, id, wrapped");
+    let bound =
+        [b"svc.message-key/2".to_vec(), bytes(&row[0]), bytes(&row[1]), bytes(&row[2]), bytes(&row[3])];
+    decrypt(leaf, &bound.concat(), &bytes(&row[4]))
 }
 
 fn words() -> Vec<Needle> {
@@ -83,9 +144,7 @@ fn post_and_edit(caller: Caller<'_>, workspace_id: &str) -> String {
 
 /// Whether every withdrawal is finished.
 fn is_scrubbed(database: &TestDatabase) -> bool {
-    let waiting = database.number("select count(*) from chores where name = 'scrub' and asked > done");
-    let asked = database.number("select count(*) from chores where name = 'scrub'");
-    asked == 1 && waiting == 0
+    database.number("select count(*) from scrubs") == 0
 }
 
 fn nothing_is_left(engine: Engine) {
@@ -97,36 +156,48 @@ fn nothing_is_left(engine: Engine) {
     // The engine's own statistics may take samples of what a table holds.
     site.database.execute("analyze");
 
-    let wrapped = stored_key(&site.database, &message);
-    let raw = unwrap(site.kek(), &message, &wrapped);
+    let before = shelf(&site.database, &message);
+    let lsn = message_row(&site.database, &message, "lsn")[0].as_i64().unwrap();
+    let nodes = before.nodes(site.kek());
+    assert_eq!(nodes.keys().copied().collect::<Vec<_>>(), [1], "a new shelf is its root");
+    let keys = keys_down(&nodes[&1], lsn);
+    let raw = message_key(&site.database, &message, &keys[LEVELS]);
     let mut secrets = words();
     secrets.extend(Needle::pieces("the key", &raw));
-    let spellings = [Needle::spellings("the key", &raw), Needle::spellings("the wrapped key", &wrapped)];
-    let wrapped = Needle::pieces("the wrapped key", &wrapped[KEK_ID_BYTES..]);
+    secrets.extend(keys.iter().flat_map(|key| Needle::pieces("a node", key)));
+    let nodes = keys.iter().flat_map(|key| Needle::spellings("a node", key));
+    let spellings: Vec<Needle> = Needle::spellings("the key", &raw).into_iter().chain(nodes).collect();
+    let sealed = Needle::pieces("the sealed nodes", &before.sealed[KEK_ID_BYTES..]);
     let control = [Needle::new(TITLE, TITLE)];
 
     assert_eq!(found(&site.database, &secrets), [], "sealed at rest");
     assert!(!found(&site.database, &control).is_empty(), "the search does not find what is there");
-    assert!(!found(&site.database, &wrapped).is_empty(), "the search does not find the key that is there");
+    assert!(!found(&site.database, &sealed).is_empty(), "the search does not find the nodes that are there");
 
     let withdrawn = admin.ask("DELETE", &format!("/messages/{message}"), None).output();
     assert_eq!((&withdrawn["withdrawn"], &withdrawn["body"]), (&json!(true), &json!("")));
     until("the scrub", || is_scrubbed(&site.database));
 
     assert_eq!(found(&site.database, &secrets), []);
-    assert_eq!(found(&site.database, &wrapped), []);
+    assert_eq!(found(&site.database, &sealed), []);
     assert!(!found(&site.database, &control).is_empty());
+    let left = shelf(&site.database, &message).nodes(site.kek());
+    assert_eq!(left.len(), LEVELS, "the siblings on the way down are left");
+    assert!(left.keys().all(|number| !way_down(lsn).contains(number)), "{:?}", left.keys());
     let edits = admin.get(&format!("/messages/{message}/edits"));
     let bodies: Vec<&Value> = edits["items"].as_array().unwrap().iter().map(|edit| &edit["body"]).collect();
     assert_eq!(bodies, [&json!(""), &json!("")]);
+    let others = admin.get(&format!("/threads/{}/messages", text(&withdrawn["thread_id"])));
+    let bodies = others["items"].as_array().unwrap().iter().map(|other| text(&other["body"]));
+    assert_eq!(bodies.filter(|body| body.starts_with("message ")).count(), 10, "others are still read");
     let verified = site.svc(&["verify", "--json"]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
 
     provoke_a_line(&server);
     server.running.kill();
     let trace = server.running.err.whole();
-    secrets.extend(spellings.into_iter().flatten());
-    secrets.extend(wrapped);
+    secrets.extend(spellings);
+    secrets.extend(sealed);
     assert_eq!(found_in(trace.as_bytes(), &secrets), Vec::<String>::new());
 }
 
@@ -145,13 +216,23 @@ fn of_a_withdrawn_message_nothing_is_left_in_files_and_trace() {
     }
 }
 
-/// Posts a message in a world, withdraws it, and answers how its wrapped key is found.
-fn withdraw(world: &World) -> Vec<Needle> {
+fn post(world: &World, body: &str) -> String {
     let thread = world.fixture.thread_id;
-    let message = world.admin("post_message", json!({"thread_id": thread, "body": WORDS[0]}));
-    let wrapped = stored_key(&world.database, message["id"].as_str().unwrap());
-    world.admin("delete_message", json!({"message_id": message["id"]}));
-    Needle::pieces("the wrapped key", &wrapped[KEK_ID_BYTES..])
+    text(&world.admin("post_message", json!({"thread_id": thread, "body": body}))["id"])
+}
+
+/// Posts a message in a world, withdraws it, and answers how the nodes are found that gave its key.
+fn withdraw(world: &World) -> Vec<Needle> {
+    // The first withdrawal draws nodes that no other world has, from which worlds of one server may be copies.
+    for body in [WORDS[1], WORDS[0]] {
+        let message = post(world, body);
+        let sealed = shelf(&world.database, &message).sealed;
+        world.admin("delete_message", json!({"message_id": message}));
+        if body == WORDS[0] {
+            return Needle::pieces("the sealed nodes", &sealed[KEK_ID_BYTES..]);
+        }
+    }
+    unreachable!("the second message was withdrawn")
 }
 
 /// Somebody else who looks at the database and goes on seeing it as it was.
@@ -212,4 +293,233 @@ fn somebody_who_looks_on_delays_the_scrub_and_nothing_else() {
         });
         assert_eq!(found(&world.database, &key), []);
     }
+}
+
+/// Another process's service on the database of a world.
+fn second_service(world: &World) -> Service {
+    let mut options = Options::new(world.database.address(), [7; 32]);
+    options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
+    options.clock = world.clock.clone();
+    options.entropy = Entropy::seeded(4715);
+    options.reap_tick = None;
+    Service::open(options).unwrap()
+}
+
+/// Puts a message's key back to where keys were before there were shelves, and answers it as it is stored then.
+fn make_old(world: &World, message: &str) -> Vec<u8> {
+    let database = &world.database;
+    let row = message_row(database, message, "lsn, id");
+    let nodes = shelf(database, message).nodes([7; 32]);
+    let lsn = row[0].as_i64().unwrap();
+    let way = way_down(lsn);
+    let (depth, node) =
+        way.iter().enumerate().find_map(|(depth, number)| nodes.get(number).map(|key| (depth, key))).unwrap();
+    let mut leaf = node.clone();
+    for number in &way[depth + 1..] {
+        let side = u8::from(number % 2 == 1);
+        leaf = Sha256::digest([b"svc.shelf-node/1".as_slice(), &[side], &leaf].concat()).to_vec();
+    }
+    let key = message_key(database, message, &leaf);
+    let kek_id = &Sha256::digest([b"svc.kek-id/1".as_slice(), &[7; 32]].concat())[..KEK_ID_BYTES];
+    let aad = [b"svc.message-key/1".to_vec(), bytes(&row[1])].concat();
+    let nonce: [u8; NONCE_BYTES] = Entropy::System.bytes().unwrap();
+    let kek = Aes256Gcm::new(&Key::<Aes256Gcm>::from([7; 32]));
+    let sealed = kek.encrypt(&Nonce::from(nonce), Payload { msg: &key, aad: &aad }).unwrap();
+    let wrapped = [kek_id, &nonce, &sealed].concat();
+    let (id, old) = (database.id(message.parse::<uuid::Uuid>().unwrap()), database.bytes(&wrapped));
+    database.execute(&format!(
+        "insert into message_keys (message_id, wrapped) values ({id}, {old});
+         update messages set wrapped = null where id = {id}"
+    ));
+    wrapped
+}
+
+#[test]
+fn keys_from_before_there_were_shelves_open_and_are_moved() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { seed: 4716, ..Setup::default() });
+        world.service.housekeep().unwrap();
+        let messages: Vec<String> = (0..4).map(|number| post(world, &format!("old {number}"))).collect();
+        world.admin("edit_message", json!({"message_id": messages[0], "body": "old but edited"}));
+        let old: Vec<Vec<u8>> = messages.iter().map(|message| make_old(world, message)).collect();
+        let read = |service: &Service, message: &str| {
+            let input = json!({"message_id": message});
+            let answer = answer_of(call(service, Some(&world.people.admin), "get_message", &input)).output();
+            (text(&answer["body"]), answer["unreadable"].as_bool().unwrap())
+        };
+        // While they are where they were: read, edited and withdrawn like any other.
+        assert_eq!(read(&world.service, &messages[0]), ("old but edited".to_owned(), false));
+        world.admin("edit_message", json!({"message_id": messages[1], "body": "edited since"}));
+        world.admin("delete_message", json!({"message_id": messages[2]}));
+        assert_eq!(world.database.number("select count(*) from message_keys"), 3);
+
+        let service = second_service(world);
+        until("the move and the scrub", || {
+            // Whoever did the last scrub holds its lease.
+            [&service, &world.service].into_iter().for_each(|service| service.housekeep().unwrap());
+            world.database.number("select count(*) from message_keys") == 0 && is_scrubbed(&world.database)
+        });
+        let moved = "select count(*) from messages where wrapped is null and withdrawn_at is null";
+        assert_eq!(world.database.number(moved), 0);
+        for (message, body) in [(0, "old but edited"), (1, "edited since"), (3, "old 3")] {
+            for service in [&service, &world.service] {
+                assert_eq!(read(service, &messages[message]), (body.to_owned(), false));
+            }
+        }
+        let edits = world.admin("list_message_edits", json!({"message_id": messages[0]}));
+        assert_eq!(edits["items"][0]["body"], "old 0");
+        let needles: Vec<Needle> =
+            old.iter().flat_map(|old| Needle::pieces("an old key", &old[KEK_ID_BYTES..])).collect();
+        assert_eq!(found(&world.database, &needles), []);
+        world.admin("delete_message", json!({"message_id": messages[3]}));
+        assert_eq!(read(&service, &messages[3]), (String::new(), false));
+    }
+}
+
+#[test]
+fn a_lock_on_the_shelves_delays_the_scrub_and_neither_posts_nor_reads() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let world = &World::with(Engine::Postgres, Setup { seed: 4717, ..Setup::default() });
+    world.service.housekeep().unwrap();
+    let kept = post(world, "stays");
+    let holder = svc_tests::runtime().block_on(async {
+        let client = world.database.connect().await;
+        client.batch_execute("begin; lock table shelves in access share mode").await.unwrap();
+        client
+    });
+    let message = post(world, WORDS[0]);
+    world.admin("delete_message", json!({"message_id": message}));
+    let mut slowest = Duration::ZERO;
+    in_parallel(2, |side| match side {
+        0 => (0..20).for_each(|_| world.service.housekeep().unwrap()),
+        _ => (0..200).for_each(|number| {
+            post(world, &format!("work goes on {number}"));
+            world.admin("get_message", json!({"message_id": kept}));
+        }),
+    });
+    assert!(!is_scrubbed(&world.database), "the shelf cannot have been rewritten");
+    for _ in 0..50 {
+        let begun = Instant::now();
+        post(world, "and on");
+        slowest = slowest.max(begun.elapsed());
+    }
+    assert!(slowest < Duration::from_secs(5), "posts waited for the scrub: {slowest:?}");
+    svc_tests::runtime().block_on(holder.batch_execute("commit")).unwrap();
+    until("the scrub", || {
+        world.service.housekeep().unwrap();
+        is_scrubbed(&world.database)
+    });
+}
+
+/// The bodies of a thread's messages, and whether each is unreadable.
+fn listed(world: &World, thread: &str) -> Vec<(String, bool)> {
+    let list = world.admin("list_messages", json!({"thread_id": thread}));
+    let items = list["items"].as_array().unwrap();
+    items.iter().map(|item| (text(&item["body"]), item["unreadable"].as_bool().unwrap())).collect()
+}
+
+#[test]
+fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
+    on_both_engines(|world| {
+        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "damaged");
+        let post = |body: &str| {
+            let input = json!({"thread_id": thread, "body": body, "metadata": {"n": 1}});
+            text(&world.admin("post_message", input)["id"])
+        };
+        let first = post("1st");
+        // Its event is at a position that no message has.
+        world.admin("edit_message", json!({"message_id": first, "body": "first"}));
+        let ids = [first, post("second"), post("third")];
+        world.admin("edit_message", json!({"message_id": ids[1], "body": "second again"}));
+        let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
+        let set = |id: &str, change: &str| {
+            world.database.execute(&format!("update messages set {change} where id = {}", row(id)));
+        };
+        let member = world.database.id(world.fixture.agent_id);
+        let thread_id = world.database.id(world.fixture.thread_id);
+        let stored = message_row(&world.database, &ids[1], "thread_id, author_id, wrapped, sealed");
+        let (home, author) = (
+            world.database.id(text(&stored[0]).parse::<uuid::Uuid>().unwrap()),
+            world.database.id(text(&stored[1]).parse::<uuid::Uuid>().unwrap()),
+        );
+        let (wrapped, sealed) = (bytes(&stored[2]), bytes(&stored[3]));
+        let whole = |bytes: &[u8]| world.database.bytes(bytes);
+        let flipped = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            *bytes.last_mut().unwrap() ^= 1;
+            world.database.bytes(&bytes)
+        };
+        let (fine, gone) = (("third".to_owned(), false), (String::new(), true));
+        let damages = [
+            ("another author", format!("author_id = {member}"), format!("author_id = {author}")),
+            ("the service as author", "author_id = null".to_owned(), format!("author_id = {author}")),
+            (
+                "a flipped bit in the key",
+                format!("wrapped = {}", flipped(&wrapped)),
+                format!("wrapped = {}", whole(&wrapped)),
+            ),
+            ("no key", "wrapped = null".to_owned(), format!("wrapped = {}", whole(&wrapped))),
+            (
+                "a flipped bit in the text",
+                format!("sealed = {}", flipped(&sealed)),
+                format!("sealed = {}", whole(&sealed)),
+            ),
+            ("no text", "sealed = null".to_owned(), format!("sealed = {}", whole(&sealed))),
+            ("an earlier edit", "edits = 0".to_owned(), "edits = 1".to_owned()),
+            ("a position on the same shelf", "lsn = lsn - 1".to_owned(), "lsn = lsn + 1".to_owned()),
+        ];
+        for (name, damage, repair) in damages {
+            set(&ids[1], &damage);
+            let list = listed(world, &thread);
+            assert_eq!(list[1..], [gone.clone(), fine.clone()], "{name}");
+            let read = world.admin("get_message", json!({"message_id": ids[1]}));
+            assert_eq!((&read["unreadable"], &read["metadata"]), (&json!(true), &json!({})), "{name}");
+            let context = world.admin("get_thread_context", json!({"thread_id": thread}));
+            assert_eq!(context["messages"][1]["unreadable"], true, "{name}");
+            assert_eq!(context["messages"][2]["body"], "third", "{name}");
+            if !damage.starts_with("author_id") {
+                let edit = json!({"message_id": ids[1], "body": "mended"});
+                world.call(&world.people.admin, "edit_message", edit).refused(409, "wrong-state");
+            }
+            set(&ids[1], &repair);
+            assert_eq!(listed(world, &thread)[1], ("second again".to_owned(), false), "{name}");
+        }
+        set(&ids[1], &format!("thread_id = {thread_id}"));
+        let list = listed(world, &world.fixture.thread_id.to_string());
+        assert_eq!(list.last(), Some(&gone), "moved to another thread");
+        set(&ids[1], &format!("thread_id = {home}"));
+
+        let of_second = row(&ids[1]);
+        world.database.execute(&format!(
+            "update message_edits set sealed = {} where message_id = {of_second}",
+            flipped(&sealed)
+        ));
+        let edits = world.admin("list_message_edits", json!({"message_id": ids[1]}));
+        assert_eq!(
+            (&edits["items"][0]["unreadable"], &edits["items"][0]["body"]),
+            (&json!(true), &json!(""))
+        );
+
+        set(&ids[1], "sealed = null");
+        let withdrawn = world.admin("delete_message", json!({"message_id": ids[1]}));
+        assert_eq!((&withdrawn["withdrawn"], &withdrawn["unreadable"]), (&json!(true), &json!(false)));
+        assert_eq!(listed(world, &thread), [("first".to_owned(), false), (String::new(), false), fine]);
+    });
+}
+
+#[test]
+fn the_notice_of_a_cancel_goes_with_its_message() {
+    on_both_engines(|world| {
+        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "a bad idea");
+        world.admin("cancel_thread", json!({"thread_id": thread, "reason": WORDS[0]}));
+        let notice = || world.admin("get_thread", json!({"thread_id": thread}))["notices"][0].clone();
+        assert_eq!((&notice()["kind"], &notice()["text"]), (&json!("cancelled"), &json!(WORDS[0])));
+        let messages = world.admin("list_messages", json!({"thread_id": thread}));
+        world.admin("delete_message", json!({"message_id": messages["items"][0]["id"]}));
+        assert_eq!((&notice()["kind"], &notice()["text"]), (&json!("cancelled"), &json!("")));
+        let stored = "select count(*) from thread_notices where text like '%zephyr%'";
+        assert_eq!(world.database.number(stored), 0);
+    });
 }

@@ -234,6 +234,14 @@ impl TestDatabase {
         }
     }
 
+    /// Bytes as a literal of this engine.
+    pub fn bytes(&self, bytes: &[u8]) -> String {
+        match self.engine() {
+            Engine::Sqlite => format!("x'{}'", hex::encode(bytes)),
+            Engine::Postgres => format!("'\\x{}'::bytea", hex::encode(bytes)),
+        }
+    }
+
     fn connect_sqlite(&self) -> rusqlite::Connection {
         let conn = rusqlite::Connection::open(self.file().unwrap()).unwrap();
         conn.busy_timeout(std::time::Duration::from_secs(5)).unwrap();

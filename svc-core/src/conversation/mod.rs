@@ -6,6 +6,7 @@ pub(crate) mod channels;
 pub(crate) mod messages;
 pub(crate) mod places;
 pub(crate) mod scrub;
+mod shelves;
 
 use crate::id::MemberId;
 use crate::op::Caller;

@@ -56,7 +56,8 @@ impl Event for ThreadCancelled<'_> {
 /// Cancels a thread: closes it whatever its reviews, children or results, ends a live claim and posts the reason.
 /// Threads that wait for it can be claimed if nothing else holds them up. For the member who created the thread,
 /// and for callers with `thread:transition`; others get 403. Answers the thread, also when it was cancelled
-/// before; 409 `wrong-state` when it was closed or archived otherwise.
+/// before; 409 `wrong-state` when it was closed or archived otherwise. Withdrawing the message with the reason
+/// takes it out of the thread's notices too; the event ThreadCancelled keeps it for good.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CancelThread {
@@ -92,8 +93,8 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     let cancelled = cx.emit(thread.place(), &ThreadCancelled { reason: &input.reason, cancelled_by })?;
     claims::end_claim(cx, &thread, ClaimEnd::Cancelled)?;
     dependencies::unblock_dependents(cx, &thread, false)?;
-    thread_reads::add_notice(cx, thread.id, cancelled.lsn, NOTICE, &input.reason)?;
-    messages::post_sealed(cx, &place, post)?;
+    let message = messages::post_sealed(cx, &place, post)?;
+    thread_reads::add_notice(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message.id)?;
     visible_thread(cx, thread.id)
 }
 

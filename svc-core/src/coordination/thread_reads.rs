@@ -9,11 +9,12 @@ use super::threads::{self, Thread, ThreadState, thread_select, visible_thread};
 use super::transitions;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::messages::{self, ContextMessage};
+use crate::conversation::messages::{self, ContextMessage, MessageTombstoned};
 use crate::conversation::places;
-use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::{CONTEXT_MESSAGES, NOTICES_MAX};
+use crate::log::event::{Event as _, Recorded};
 use crate::log::replay::StoredEvent;
 use crate::op::{Feature, Read, Write, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -69,7 +70,7 @@ struct Notice {
     at: Time,
     /// What it is about, such as `cancelled`.
     kind: String,
-    /// What it says.
+    /// What it says; blank once the message that says the same was withdrawn.
     text: String,
     /// The position in the event log of the event that caused it.
     lsn: i64,
@@ -81,20 +82,30 @@ impl FromRow for Notice {
     }
 }
 
-/// Leaves a notice for those who read the thread. `lsn` is of the event in this thread that causes it.
+/// Leaves a notice for those who read the thread. `lsn` is of the event in this thread that causes it, `message` says
+/// the same and takes the text along when it is withdrawn.
 pub(crate) fn add_notice(
     cx: &mut Write<'_>,
     thread: ThreadId,
     lsn: i64,
     kind: &str,
     text: &str,
+    message: MessageId,
 ) -> Result<()> {
     let at = cx.now();
-    cx.execute(1, ADD_NOTICE, &[&thread, &lsn, &at, &kind, &text])
+    cx.execute(1, ADD_NOTICE, &[&thread, &lsn, &at, &kind, &text, &message])
 }
 
-const ADD_NOTICE: &str =
-    "insert into thread_notices (thread_id, lsn, at, kind, text) values ($1, $2, $3, $4, $5)";
+const ADD_NOTICE: &str = "
+    insert into thread_notices (thread_id, lsn, at, kind, text, message_id) values ($1, $2, $3, $4, $5, $6)";
+
+/// Blanks the notices of messages that `events` withdraw.
+pub(crate) fn blank_notices(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let withdrawals = events.iter().filter(|event| event.kind == MessageTombstoned::KIND);
+    withdrawals.map(MessageTombstoned::message_of).try_for_each(|id| cx.execute_any(BLANK_NOTICE, &[&id?]))
+}
+
+const BLANK_NOTICE: &str = "update thread_notices set text = '' where message_id = $1";
 
 fn notices(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Notice>> {
     cx.query(LAST_NOTICES, &[&thread, &NOTICES_MAX])

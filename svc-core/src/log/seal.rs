@@ -1,28 +1,37 @@
-//! Sealing: each message has its own AES-256-GCM key (NIST SP 800-38D), wrapped by the key-encryption key and
-//! kept in a small table of its own. Rows and events hold sealed bytes, never words; destroying the key destroys
-//! the words everywhere at once. A fresh 96-bit nonce per sealed text; the associated data bind a text to its
-//! message, field and edit, so that sealed bytes cannot be moved.
+//! Sealing: each message has its own AES-256-GCM key (NIST SP 800-38D), wrapped by a leaf of the key tree of its shelf;
+//! the nodes of that tree are sealed by the key-encryption key. Rows and events hold sealed bytes, never words; when
+//! the leaf is cut out of its tree the words are gone everywhere at once. A fresh 96-bit nonce per sealed text; the
+//! associated data bind a text to its message, field and edit, so that sealed bytes cannot be moved.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::chain::sha256;
+use super::key_tree::KeyTree;
+use super::tree_cache::TreeCache;
 use crate::Result;
 use crate::entropy::Entropy;
 use crate::error::Error;
-use crate::id::MessageId;
+use crate::id::{MessageId, WorkspaceId};
+use crate::time::Clock;
 
 const NONCE_BYTES: usize = 12;
 const KEK_ID_BYTES: usize = 8;
 /// What the check value of a key-encryption key holds. The tag is what tells the right key.
 const CHECKED: &[u8] = b"svc.kek-check/1";
 
-/// The key-encryption keys: the one that wraps, and retired ones that still unwrap.
+/// What was sealed does not open: it was altered or moved, its key is gone, or the key-encryption key is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a sealed text or key does not open: it was altered, or the key-encryption key is another")]
+pub struct Unopened;
+
+/// The key-encryption keys: the one that seals, and retired ones that still open.
 pub struct Sealer {
     current: Kek,
     retired: Vec<Kek>,
     entropy: Entropy,
+    trees: TreeCache,
 }
 
 struct Kek {
@@ -46,14 +55,32 @@ impl Kek {
 /// The key of one message.
 pub struct MessageKey(Zeroizing<[u8; 32]>);
 
+impl MessageKey {
+    pub(super) fn of(bytes: Zeroizing<Vec<u8>>) -> Result<Self, Unopened> {
+        let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| Unopened)?;
+        Ok(Self(Zeroizing::new(key)))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
 impl Sealer {
-    /// A sealer that wraps with `current` and unwraps with any.
+    /// A sealer that seals with `current` and opens with any.
     pub fn new(current: [u8; 32], retired: &[[u8; 32]], entropy: Entropy) -> Self {
         Self {
             current: Kek::new(current),
             retired: retired.iter().map(|key| Kek::new(*key)).collect(),
             entropy,
+            trees: TreeCache::default(),
         }
+    }
+
+    /// The same, whose open trees are closed by `clock`.
+    #[must_use]
+    pub fn timed_by(self, clock: Clock) -> Self {
+        Self { trees: TreeCache::timed_by(clock), ..self }
     }
 
     /// The id of the key-encryption key that wraps. It can be shown: it says nothing about the key.
@@ -63,13 +90,18 @@ impl Sealer {
 
     /// The check value of the configured key `id`: only that key opens it.
     pub fn check_value(&self, id: &[u8]) -> Result<Vec<u8>> {
-        encrypt(&self.kek(id)?.cipher, &check_aad(id), CHECKED, &self.entropy)
+        encrypt(
+            &self.kek(id).ok_or(Unopened).map_err(Error::internal)?.cipher,
+            &check_aad(id),
+            CHECKED,
+            &self.entropy,
+        )
     }
 
     /// Whether the key `id` is configured and opens its check value.
     pub fn opens_check(&self, id: &[u8], sealed: &[u8]) -> bool {
-        self.kek(id)
-            .is_ok_and(|kek| decrypt(&kek.cipher, &check_aad(id), sealed).is_ok_and(|found| found == CHECKED))
+        let opened = self.kek(id).map(|kek| decrypt(&kek.cipher, &check_aad(id), sealed));
+        opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECKED))
     }
 
     /// The id of the key-encryption key that wrapped a message key.
@@ -77,10 +109,8 @@ impl Sealer {
         wrapped.get(..KEK_ID_BYTES)
     }
 
-    fn kek(&self, id: &[u8]) -> Result<&Kek> {
-        std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id).ok_or_else(|| {
-            Error::internal("a message key is wrapped by a key-encryption key that is not configured")
-        })
+    fn kek(&self, id: &[u8]) -> Option<&Kek> {
+        std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id)
     }
 
     /// Draws a fresh message key.
@@ -88,19 +118,45 @@ impl Sealer {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
     }
 
-    /// The key as the database keeps it: which KEK, nonce, wrapped key.
-    pub fn wrap(&self, message: MessageId, key: &MessageKey) -> Result<Vec<u8>> {
-        let mut wrapped = self.current.id.to_vec();
-        wrapped.extend(encrypt(&self.current.cipher, &wrap_aad(message), key.0.as_slice(), &self.entropy)?);
-        Ok(wrapped)
+    /// The trees that connections hold open.
+    pub(crate) fn trees(&self) -> &TreeCache {
+        &self.trees
     }
 
-    /// Unwraps what [`Sealer::wrap`] made.
-    pub fn unwrap(&self, message: MessageId, wrapped: &[u8]) -> Result<MessageKey> {
-        let (id, sealed) = wrapped.split_at_checked(KEK_ID_BYTES).ok_or_else(broken)?;
-        let key = Zeroizing::new(decrypt(&self.kek(id)?.cipher, &wrap_aad(message), sealed)?);
-        let key: [u8; 32] = key.as_slice().try_into().map_err(|_| broken())?;
-        Ok(MessageKey(Zeroizing::new(key)))
+    /// A tree as the database keeps it: which KEK, nonce, sealed nodes.
+    pub fn seal_tree(
+        &self,
+        workspace: WorkspaceId,
+        shelf: i64,
+        version: i64,
+        tree: &KeyTree,
+    ) -> Result<Vec<u8>> {
+        let mut sealed = self.current.id.to_vec();
+        let aad = tree_aad(workspace, shelf, version);
+        sealed.extend(encrypt(&self.current.cipher, &aad, &tree.to_bytes(), &self.entropy)?);
+        Ok(sealed)
+    }
+
+    /// Opens what [`Sealer::seal_tree`] made.
+    pub fn open_tree(
+        &self,
+        workspace: WorkspaceId,
+        shelf: i64,
+        version: i64,
+        sealed: &[u8],
+    ) -> Result<KeyTree, Unopened> {
+        let nodes = self.open_by_kek(&tree_aad(workspace, shelf, version), sealed)?;
+        KeyTree::from_bytes(&nodes)
+    }
+
+    /// Unwraps a message key that the key-encryption key itself wrapped, as was done before there were shelves.
+    pub fn unwrap(&self, message: MessageId, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
+        self.open_by_kek(&wrap_aad(message), wrapped).and_then(MessageKey::of)
+    }
+
+    fn open_by_kek(&self, aad: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopened> {
+        let (id, sealed) = sealed.split_at_checked(KEK_ID_BYTES).ok_or(Unopened)?;
+        decrypt(&self.kek(id).ok_or(Unopened)?.cipher, aad, sealed)
     }
 
     /// Seals `words` as `field` of `message` at edit number `edit`.
@@ -123,9 +179,14 @@ impl Sealer {
         field: &str,
         edit: i64,
         sealed: &[u8],
-    ) -> Result<Vec<u8>> {
+    ) -> Result<Zeroizing<Vec<u8>>, Unopened> {
         decrypt(&cipher(&key.0), &text_aad(message, field, edit), sealed)
     }
+}
+
+fn tree_aad(workspace: WorkspaceId, shelf: i64, version: i64) -> Vec<u8> {
+    let numbers = [shelf.to_be_bytes(), version.to_be_bytes()].concat();
+    [b"svc.shelf/1".as_slice(), workspace.uuid().as_bytes(), &numbers].concat()
 }
 
 fn wrap_aad(message: MessageId) -> Vec<u8> {
@@ -140,39 +201,53 @@ fn text_aad(message: MessageId, field: &str, edit: i64) -> Vec<u8> {
     [b"svc.sealed/1".as_slice(), message.uuid().as_bytes(), &edit.to_be_bytes(), field.as_bytes()].concat()
 }
 
-fn encrypt(cipher: &Aes256Gcm, aad: &[u8], plain: &[u8], entropy: &Entropy) -> Result<Vec<u8>> {
+pub(super) fn encrypt(cipher: &Aes256Gcm, aad: &[u8], plain: &[u8], entropy: &Entropy) -> Result<Vec<u8>> {
     let nonce: [u8; NONCE_BYTES] = entropy.bytes()?;
-    let sealed = cipher.encrypt(&Nonce::from(nonce), Payload { msg: plain, aad }).map_err(|_| broken())?;
+    let payload = Payload { msg: plain, aad };
+    let sealed = cipher
+        .encrypt(&Nonce::from(nonce), payload)
+        .map_err(|_| Error::internal("a text is too long to be sealed"))?;
     Ok([nonce.as_slice(), &sealed].concat())
 }
 
-fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Vec<u8>> {
-    let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES).ok_or_else(broken)?;
-    let nonce: [u8; NONCE_BYTES] = nonce.try_into().map_err(|_| broken())?;
-    cipher.decrypt(&Nonce::from(nonce), Payload { msg: sealed, aad }).map_err(|_| broken())
+pub(super) fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopened> {
+    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
+    let payload = Payload { msg: sealed, aad };
+    cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| Unopened)
 }
 
 fn cipher(key: &[u8; 32]) -> Aes256Gcm {
     Aes256Gcm::new(key.into())
 }
 
-fn broken() -> Error {
-    Error::internal(
-        "a sealed text or key does not open: it was altered, or the key-encryption key is another",
-    )
+#[cfg(test)]
+impl Sealer {
+    /// The key as databases kept it before there were shelves: which KEK, nonce, wrapped key.
+    pub(crate) fn wrap(&self, message: MessageId, key: &MessageKey) -> Result<Vec<u8>> {
+        let mut wrapped = self.current.id.to_vec();
+        wrapped.extend(encrypt(&self.current.cipher, &wrap_aad(message), key.bytes(), &self.entropy)?);
+        Ok(wrapped)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
+    use super::super::key_tree::Binding;
     use super::*;
+
+    fn id<T: From<Uuid>>(number: u128) -> T {
+        Uuid::from_u128(number).into()
+    }
 
     #[test]
     fn sealed_words_open_only_in_their_place() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let (a, b) = (MessageId::from(uuid::Uuid::from_u128(1)), MessageId::from(uuid::Uuid::from_u128(2)));
+        let (a, b) = (id(1), id(2));
         let key = sealer.new_key().unwrap();
         let sealed = sealer.seal(&key, a, "words", 0, b"hello").unwrap();
-        assert_eq!(sealer.open(&key, a, "words", 0, &sealed).unwrap(), b"hello");
+        assert_eq!(sealer.open(&key, a, "words", 0, &sealed).unwrap().as_slice(), b"hello");
         for (message, field, edit) in [(b, "words", 0), (a, "other", 0), (a, "words", 1)] {
             assert!(sealer.open(&key, message, field, edit, &sealed).is_err());
         }
@@ -180,7 +255,7 @@ mod tests {
         assert!(sealer.unwrap(b, &wrapped).is_err());
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
         let again = rotated.unwrap(a, &wrapped).unwrap();
-        assert_eq!(rotated.open(&again, a, "words", 0, &sealed).unwrap(), b"hello");
+        assert_eq!(rotated.open(&again, a, "words", 0, &sealed).unwrap().as_slice(), b"hello");
         assert!(Sealer::new([8; 32], &[], Entropy::System).unwrap(a, &wrapped).is_err());
     }
 
@@ -195,5 +270,44 @@ mod tests {
         // Neither another key's value under this id nor a cut one passes.
         let other = rotated.check_value(rotated.current_id()).unwrap();
         assert!(!rotated.opens_check(&id, &other) && !sealer.opens_check(&id, &sealed[..20]));
+    }
+
+    #[test]
+    fn a_wrapped_key_opens_only_for_its_message_author_thread_workspace_and_position() {
+        let entropy = Entropy::System;
+        let sealer = Sealer::new([7; 32], &[], entropy.clone());
+        let (key, tree) = (sealer.new_key().unwrap(), KeyTree::grow(&entropy).unwrap());
+        let bound =
+            Binding { workspace_id: id(1), thread_id: id(2), author_id: Some(id(3)), message_id: id(4) };
+        let wrapped = tree.leaf(9).unwrap().wrap(&bound, &key, &entropy).unwrap();
+        let unwrapped = tree.leaf(9).unwrap().unwrap(&bound, &wrapped).unwrap();
+        assert_eq!(unwrapped.bytes(), key.bytes());
+        let others = [
+            Binding { workspace_id: id(9), ..bound },
+            Binding { thread_id: id(9), ..bound },
+            Binding { author_id: Some(id(9)), ..bound },
+            Binding { author_id: None, ..bound },
+            Binding { message_id: id(9), ..bound },
+        ];
+        for other in others {
+            assert!(tree.leaf(9).unwrap().unwrap(&other, &wrapped).is_err());
+        }
+        assert!(tree.leaf(10).unwrap().unwrap(&bound, &wrapped).is_err());
+    }
+
+    #[test]
+    fn a_tree_opens_only_as_its_shelf_and_version_and_by_a_key_that_is_known() {
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let (a, b) = (id(1), id(2));
+        let tree = KeyTree::grow(&Entropy::System).unwrap();
+        let sealed = sealer.seal_tree(a, 5, 2, &tree).unwrap();
+        let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
+        for sealer in [&sealer, &rotated] {
+            assert_eq!(sealer.open_tree(a, 5, 2, &sealed).unwrap().to_bytes(), tree.to_bytes());
+        }
+        for (workspace, shelf, version) in [(b, 5, 2), (a, 6, 2), (a, 5, 1)] {
+            assert!(sealer.open_tree(workspace, shelf, version, &sealed).is_err());
+        }
+        assert!(Sealer::new([8; 32], &[], Entropy::System).open_tree(a, 5, 2, &sealed).is_err());
     }
 }

@@ -2,7 +2,6 @@
 //! so a function can hold a loader and a change at once.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -31,9 +30,6 @@ impl Engine {
         }
     }
 }
-
-/// How long a scrub waits for transactions that began before it, on Postgres. Nobody waits for the scrub meanwhile.
-const SCRUB_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often SQLite had to compile a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -372,26 +368,14 @@ impl Conn {
         }
     }
 
-    /// Removes destroyed bytes from the files: SQLite's log is moved into the file and cut to nothing, the table
-    /// of keys is rewritten on Postgres. False while somebody who looks at an earlier moment holds it back.
-    pub(crate) fn scrub(&self) -> Result<bool> {
+    /// Moves SQLite's whole log into the file, whose freed space is overwritten, and cuts it to nothing. False while
+    /// somebody who looks at an earlier moment holds it back. There is nothing to cut on Postgres.
+    pub(crate) fn cut_log(&self) -> Result<bool> {
         match self {
             #[cfg(test)]
             Self::Hostile(_) => Ok(true),
             Self::Sqlite(conn) => conn.truncate_log(),
-            Self::Postgres(conn) => {
-                // A rewritten table keeps the rows that an older transaction may still see.
-                if !conn.outlast(SCRUB_PATIENCE)? {
-                    return Ok(false);
-                }
-                // A plain VACUUM leaves the bytes of dead rows in the free part of their page.
-                conn.batch("vacuum full message_keys")?;
-                // Only some roles may; without it the server's own checkpoints retire the log.
-                if let Err(error) = conn.batch("checkpoint") {
-                    tracing::debug!(cause = ?error.cause(), "the role may not checkpoint");
-                }
-                Ok(true)
-            }
+            Self::Postgres(_) => Ok(true),
         }
     }
 

@@ -13,6 +13,7 @@ mod opener;
 mod postgres;
 pub(crate) mod refusal;
 mod row;
+pub(crate) mod scrubber;
 mod sqlite;
 mod transaction;
 mod value;

@@ -10,7 +10,8 @@ use serde::Serialize;
 use svc_core::chain::{Link, genesis, sha256};
 use svc_core::entropy::Entropy;
 use svc_core::id::{MemberId, MessageId};
-use svc_core::seal::Sealer;
+use svc_core::key_tree::{Binding, KeyTree, LEAVES};
+use svc_core::seal::{MessageKey, Sealer};
 use svc_core::time::Time;
 use svc_core::{Attribution, Event, Place};
 use tokio::runtime::Runtime;
@@ -23,7 +24,7 @@ use super::stage::{Stage, body};
 #[derive(Serialize, JsonSchema)]
 struct MessagePosted {
     message_id: MessageId,
-    author_id: MemberId,
+    author_id: Option<MemberId>,
     sealed: String,
 }
 
@@ -31,10 +32,10 @@ impl Event for MessagePosted {
     const KIND: &'static str = "MessagePosted";
 }
 
-/// What a post needs before the database: id, wrapped key, sealed words.
+/// What a post needs before the database: id, key, sealed words.
 struct Prepared {
     id: MessageId,
-    wrapped: Vec<u8>,
+    key: MessageKey,
     sealed: Vec<u8>,
     event: MessagePosted,
 }
@@ -42,15 +43,40 @@ struct Prepared {
 fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number: usize) -> Prepared {
     let id: MessageId = entropy.id(now).expect("an id");
     let key = sealer.new_key().expect("a key");
-    let wrapped = sealer.wrap(id, &key).expect("a wrapped key");
     let words = format!("{{\"body\":\"{}\",\"metadata\":{{}}}}", body(number));
     let sealed = sealer.seal(&key, id, "words", 0, words.as_bytes()).expect("sealed words");
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &sealed);
     Prepared {
         id,
-        wrapped,
+        key,
         sealed,
-        event: MessagePosted { message_id: id, author_id: stage.admin_id, sealed: text },
+        event: MessagePosted { message_id: id, author_id: Some(stage.admin_id), sealed: text },
+    }
+}
+
+/// The open tree of the shelf that the bare loop is at, renewed with each shelf as the core does.
+struct Shelf {
+    tree: KeyTree,
+    entropy: Entropy,
+}
+
+impl Shelf {
+    fn start(entropy: &Entropy) -> Self {
+        Self { tree: KeyTree::grow(entropy).expect("a tree"), entropy: entropy.clone() }
+    }
+
+    fn wrap(&mut self, stage: &Stage, post: &Prepared, lsn: i64) -> Vec<u8> {
+        if lsn % LEAVES == 0 {
+            *self = Self::start(&self.entropy);
+        }
+        let bound = Binding {
+            workspace_id: stage.workspace_id,
+            thread_id: stage.thread_id,
+            author_id: Some(stage.admin_id),
+            message_id: post.id,
+        };
+        let leaf = self.tree.leaf(lsn).expect("a leaf");
+        leaf.wrap(&bound, &post.key, &self.entropy).expect("a wrapped key")
     }
 }
 
@@ -98,10 +124,9 @@ fn audit_metadata(stage: &Stage) -> String {
     )
 }
 
-const MESSAGE: &str =
-    "insert into messages (id, workspace_id, channel_id, thread_id, author_id, posted_at, edits, sealed, lsn)
-    values ($1, $2, $3, $4, $5, $6, 0, $7, $8)";
-const KEY: &str = "insert into message_keys (message_id, wrapped) values ($1, $2)";
+const MESSAGE: &str = "insert into messages
+        (id, workspace_id, channel_id, thread_id, author_id, posted_at, edits, sealed, lsn, wrapped)
+    values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)";
 const EVENT: &str =
     "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
     content_hash, payload) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -125,11 +150,11 @@ pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
     .expect("settings");
     conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).expect("a setting");
     let question = |sql: &str| sql.replace('$', "?");
-    let [message, key, event, audit, head_sql] = [MESSAGE, KEY, EVENT, AUDIT, HEAD].map(question);
+    let [message, event, audit, head_sql] = [MESSAGE, EVENT, AUDIT, HEAD].map(question);
     let (entropy, metadata) = (Entropy::System, audit_metadata(stage));
     let sealer = Sealer::new([7; 32], &[], entropy.clone());
     let [workspace, channel, thread, author] = ids(stage).map(|id| id.as_bytes().to_vec());
-    let mut head = Head::start();
+    let (mut head, mut shelf) = (Head::start(), Shelf::start(&entropy));
     let begun = Instant::now();
     let mut number = 0;
     while begun.elapsed() < span {
@@ -139,15 +164,15 @@ pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
             let at = now();
             let post = prepare(stage, &sealer, &entropy, at, number);
             let (prev, payload) = head.append(stage, &post, at);
+            let wrapped = shelf.wrap(stage, &post, head.lsn);
             let id = post.id.uuid().as_bytes().to_vec();
             let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
                 conn.prepare_cached(sql).expect("a statement").execute(values).expect("a row");
             };
             run(
                 &message,
-                params![id, workspace, channel, thread, author, at.micros(), post.sealed, head.lsn],
+                params![id, workspace, channel, thread, author, at.micros(), post.sealed, head.lsn, wrapped],
             );
-            run(&key, params![id, post.wrapped]);
             run(
                 &event,
                 params![
@@ -208,15 +233,16 @@ async fn postgres_connection(config: tokio_postgres::Config, stage: Stage, span:
                  where t.secret_hash = $1";
     let place = "select t.channel_id from threads t join channels c on c.id = t.channel_id where t.id = $1";
     let mut statements = Vec::new();
-    for sql in [lock, token, place, MESSAGE, KEY, EVENT, AUDIT, HEAD] {
+    for sql in [lock, token, place, MESSAGE, EVENT, AUDIT, HEAD] {
         statements.push(client.prepare(sql).await.expect("a statement"));
     }
-    let [lock, token, place, message, key, event, audit, head_sql] =
-        <[_; 8]>::try_from(statements).expect("eight");
+    let [lock, token, place, message, event, audit, head_sql] =
+        <[_; 7]>::try_from(statements).expect("seven");
     let (entropy, metadata) = (Entropy::System, audit_metadata(&stage));
     let sealer = Sealer::new([7; 32], &[], entropy.clone());
     let [workspace, channel, thread, author] = ids(&stage);
     let secret = stage.secret_hash().to_vec();
+    let mut shelf = Shelf::start(&entropy);
     let (begun, mut latencies) = (Instant::now(), Vec::new());
     while begun.elapsed() < span {
         let sent = Instant::now();
@@ -230,15 +256,15 @@ async fn postgres_connection(config: tokio_postgres::Config, stage: Stage, span:
         client.query_one(&token, &[&secret]).await.expect("a token");
         client.query_one(&place, &[&thread]).await.expect("a place");
         let (prev, payload) = head.append(&stage, &post, at);
+        let wrapped = shelf.wrap(&stage, &post, head.lsn);
         let (id, micros, nobody) = (post.id.uuid(), at.micros(), None::<Uuid>);
         client
             .execute(
                 &message,
-                &[&id, &workspace, &channel, &thread, &author, &micros, &post.sealed, &head.lsn],
+                &[&id, &workspace, &channel, &thread, &author, &micros, &post.sealed, &head.lsn, &wrapped],
             )
             .await
             .expect("a message");
-        client.execute(&key, &[&id, &post.wrapped]).await.expect("a key");
         let (prev, hash) = (prev.to_vec(), head.hash.to_vec());
         client
             .execute(

@@ -8,6 +8,7 @@ pub mod posts;
 pub mod reads;
 pub mod stage;
 pub mod verify;
+pub mod withdraw;
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::{self, Metadata, Words};
-use super::{Message, Stored, damaged, visible_message};
+use super::{Message, Saying, Stored, visible_message};
 use crate::Result;
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::Error;
@@ -27,9 +27,11 @@ pub(super) struct EarlierText {
     edit: i64,
     /// When it was written.
     written_at: Time,
-    /// What it said; blank once the message is withdrawn.
+    /// Whether the service cannot open it, because the database or a key was damaged; false for a withdrawn one.
+    unreadable: bool,
+    /// What it said; blank once the message is withdrawn, or if unreadable.
     body: String,
-    /// What was attached; empty once the message is withdrawn.
+    /// What was attached; empty once the message is withdrawn, or if unreadable.
     metadata: Metadata,
     /// The position, in the workspace's log, of the edit that replaced it.
     lsn: i64,
@@ -52,7 +54,7 @@ impl Event for MessageEdited {
 
 /// Changes a message of your own and answers it as it is now. Absent fields keep their value; an edit that changes
 /// nothing leaves no trace. The earlier text stays readable in `list_message_edits`. Nobody can edit another's
-/// message (403); a withdrawn message, and one in an archived channel, cannot be edited (409).
+/// message (403); a withdrawn message, an unreadable one, and one in an archived channel, cannot be edited (409).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditMessage {
@@ -73,13 +75,14 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
         return Err(Error::wrong_state("the message is withdrawn and cannot be edited; post a new one"));
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
-    let before = stored.words(cx.sealer())?;
+    let (Saying::Words(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
+        return Err(Error::wrong_state("the message is unreadable and cannot be edited; post a new one"));
+    };
     let after = edited(before.clone(), input);
     if after == before {
-        return Ok(stored.saying(before));
+        return Ok(stored.with(Saying::Words(before)));
     }
     let edit = stored.edits.saturating_add(1);
-    let key = stored.key(cx.sealer())?;
     let sealed = words::seal(cx.sealer(), &key, stored.id, edit, &after.body, &after.metadata)?;
     let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64 };
     let lsn = cx.emit(stored.place(), &event)?.lsn;
@@ -88,7 +91,7 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
     cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes])?;
     stored.edits = edit;
     stored.edited_at = Some(now);
-    Ok(stored.saying(after))
+    Ok(stored.with(Saying::Words(after)))
 }
 
 const KEEP_EARLIER: &str = "
@@ -98,8 +101,8 @@ const KEEP_EARLIER: &str = "
 const UPDATE_MESSAGE: &str = "update messages set edits = $2, edited_at = $3, sealed = $4 where id = $1";
 
 /// Only the author edits, whatever anybody else may do.
-fn check_author(caller: &Caller, author: MemberId) -> Result<()> {
-    if caller.is_member() && caller.member_id == author {
+fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
+    if caller.is_member() && author == Some(caller.member_id) {
         return Ok(());
     }
     Err(Error::forbidden("only its author can edit a message"))
@@ -155,16 +158,18 @@ struct StoredEdit {
 
 impl StoredEdit {
     fn open(self, cx: &Read<'_>, message: &Stored) -> Result<EarlierText> {
-        let words = if message.withdrawn {
-            Words::default()
+        let saying = if message.withdrawn {
+            Saying::Withdrawn
         } else {
-            let sealed = self.sealed.as_deref().ok_or_else(|| damaged(message.id, "earlier text"))?;
-            words::open(cx.sealer(), &message.key(cx.sealer())?, message.id, self.edit, sealed)?
+            message.said(cx, self.edit, self.sealed.as_deref())?
         };
+        let unreadable = saying.unreadable();
+        let words = saying.words();
         Ok(EarlierText {
             message_id: message.id,
             edit: self.edit,
             written_at: self.written_at,
+            unreadable,
             body: words.body,
             metadata: words.metadata,
             lsn: self.lsn,
@@ -210,10 +215,10 @@ mod tests {
         let author = MemberId::from(Uuid::from_u128(1));
         let mut caller = Caller::instance(WorkspaceId::INSTANCE);
         assert_eq!(caller.capabilities, Capabilities::all());
-        assert_eq!(check_author(&caller, caller.member_id).unwrap_err().code().status(), 403);
+        assert_eq!(check_author(&caller, Some(caller.member_id)).unwrap_err().code().status(), 403);
         caller.token_id = Some(Uuid::from_u128(9).into());
-        assert_eq!(check_author(&caller, author).unwrap_err().code().status(), 403);
+        assert_eq!(check_author(&caller, Some(author)).unwrap_err().code().status(), 403);
         caller.member_id = author;
-        assert!(check_author(&caller, author).is_ok());
+        assert!(check_author(&caller, Some(author)).is_ok());
     }
 }

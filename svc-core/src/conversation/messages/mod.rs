@@ -1,9 +1,10 @@
 //! Messages: what members say in a thread. Words are sealed per message; rows and events hold sealed bytes, and
 //! withdrawing a message destroys its key, after which the words are unreadable wherever the bytes were copied.
-//! Reading is here; posting, editing and withdrawing have a file each. Mentions, reactions, pins and search are
-//! other features.
+//! Reading is here; posting, editing and withdrawing have a file each. A message that does not open reads as
+//! unreadable and hides no other. Mentions, reactions, pins and search are other features.
 
 mod edit;
+pub(crate) mod keys;
 mod post;
 mod withdraw;
 mod words;
@@ -19,12 +20,15 @@ use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, Works
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::{EventKind, Place};
-use crate::log::seal::{MessageKey, Sealer};
+use crate::log::key_tree::Binding;
+use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Effect, Feature, Read, destructive, idempotent, prepared, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row};
 use crate::time::Time;
+use keys::Wrapped;
 pub(crate) use post::{SealedPost, post_sealed, seal_post};
+pub(crate) use withdraw::MessageTombstoned;
 use words::{Metadata, Words};
 
 /// A message. A withdrawn one keeps its row, with a blank body and no metadata.
@@ -38,8 +42,8 @@ struct Message {
     channel_id: ChannelId,
     /// The thread it was posted in.
     thread_id: ThreadId,
-    /// Who posted it.
-    author_id: MemberId,
+    /// Who posted it; null for the service itself.
+    author_id: Option<MemberId>,
     /// When it was posted.
     posted_at: Time,
     /// When it was last edited; null if never.
@@ -48,9 +52,11 @@ struct Message {
     edits: i64,
     /// Whether it was withdrawn.
     withdrawn: bool,
-    /// What it says; blank once withdrawn.
+    /// Whether the service cannot open it, because the database or a key was damaged; false for a withdrawn one.
+    unreadable: bool,
+    /// What it says; blank once withdrawn, or if unreadable.
     body: String,
-    /// What else the author attached; empty once withdrawn.
+    /// What else the author attached; empty once withdrawn, or if unreadable.
     metadata: Metadata,
     /// Its address for citations, which does not change.
     uri: String,
@@ -63,11 +69,13 @@ struct Message {
 pub(crate) struct ContextMessage {
     /// The message.
     pub id: MessageId,
-    /// Who posted it.
-    pub author_id: MemberId,
+    /// Who posted it; null for the service itself.
+    pub author_id: Option<MemberId>,
     /// When it was posted.
     pub posted_at: Time,
-    /// What it says.
+    /// Whether the service cannot open it, because the database or a key was damaged.
+    pub unreadable: bool,
+    /// What it says; blank if unreadable.
     pub body: String,
 }
 
@@ -125,8 +133,8 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// Reads a message. A withdrawn message has a blank body; a purged one, and one in a private channel that you are
-/// not a member of, is not found.
+/// Reads a message. A withdrawn message has a blank body, and so has one that the service cannot open
+/// (`unreadable`); a purged one, and one in a private channel that you are not a member of, is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMessage {
@@ -135,10 +143,11 @@ struct GetMessage {
 }
 
 fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
-    visible_message(cx, input.message_id)?.open(cx.sealer())
+    visible_message(cx, input.message_id)?.open(cx)
 }
 
-/// Lists a thread's messages, oldest first. Withdrawn messages keep their place, with a blank body.
+/// Lists a thread's messages, oldest first. Withdrawn messages keep their place, with a blank body, and so do those
+/// that the service cannot open (`unreadable`).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessages {
@@ -157,7 +166,7 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     let rows: Vec<Stored> =
         cx.query(LIST, &[&place.thread_id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     let page = Page::of(rows, input.limit, |row| row.lsn);
-    let items = page.items.into_iter().map(|row| row.open(cx.sealer())).collect::<Result<_>>()?;
+    let items = page.items.into_iter().map(|row| row.open(cx)).collect::<Result<_>>()?;
     Ok(Page { items, next_cursor: page.next_cursor })
 }
 
@@ -166,8 +175,15 @@ pub(crate) fn context_messages(cx: &Read<'_>, thread: ThreadId, limit: i64) -> R
     let place = visible_place(cx, thread)?;
     let rows: Vec<Stored> = cx.query(LAST, &[&place.thread_id, &limit])?;
     let newest_first = rows.into_iter().map(|row| {
-        let body = row.words(cx.sealer())?.body;
-        Ok(ContextMessage { id: row.id, author_id: row.author_id, posted_at: row.posted_at, body })
+        let saying = row.saying(cx)?;
+        let (unreadable, body) = (saying.unreadable(), saying.words().body);
+        Ok(ContextMessage {
+            id: row.id,
+            author_id: row.author_id,
+            posted_at: row.posted_at,
+            unreadable,
+            body,
+        })
     });
     newest_first.rev().collect()
 }
@@ -178,14 +194,47 @@ struct Stored {
     workspace_id: WorkspaceId,
     channel_id: ChannelId,
     thread_id: ThreadId,
-    author_id: MemberId,
+    author_id: Option<MemberId>,
     posted_at: Time,
     edited_at: Option<Time>,
     edits: i64,
     withdrawn: bool,
     sealed: Option<Vec<u8>>,
     lsn: i64,
-    wrapped: Option<Vec<u8>>,
+    wrapped: Option<Wrapped>,
+}
+
+/// What a message says.
+enum Saying {
+    Words(Words),
+    Withdrawn,
+    /// It does not open.
+    Unreadable,
+}
+
+impl Saying {
+    /// What was sealed, as it opened, or not, for a reader of message `id`. Traced, if not.
+    fn of(id: MessageId, opened: Result<Words, Unopened>) -> Self {
+        match opened {
+            Ok(words) => Self::Words(words),
+            Err(unopened) => {
+                tracing::warn!(message = %id, %unopened, "a message cannot be read");
+                Self::Unreadable
+            }
+        }
+    }
+
+    fn unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable)
+    }
+
+    /// The words; blank ones where there are none to be read.
+    fn words(self) -> Words {
+        match self {
+            Self::Words(words) => words,
+            Self::Withdrawn | Self::Unreadable => Words::default(),
+        }
+    }
 }
 
 /// The message, if the caller may see its channel. Who asks again is known to see it, so that what agents ask most
@@ -205,8 +254,10 @@ macro_rules! select_messages {
     ($rest:literal) => {
         concat!(
             "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.author_id, m.posted_at, m.edited_at,
-                    m.edits, m.withdrawn_at is not null, m.sealed, m.lsn, k.wrapped
-             from messages m left join message_keys k on k.message_id = m.id ",
+                    m.edits, m.withdrawn_at is not null, m.sealed, m.lsn, m.wrapped,
+                    case when m.wrapped is null
+                        then (select k.wrapped from message_keys k where k.message_id = m.id) end
+             from messages m ",
             $rest
         )
     };
@@ -222,30 +273,49 @@ const LAST: &str =
 impl Stored {
     /// The place of the message's events, about its author.
     fn place(&self) -> Place {
-        Place::thread(self.channel_id, self.thread_id).about(self.author_id)
+        Place { member_id: self.author_id, ..Place::thread(self.channel_id, self.thread_id) }
     }
 
-    /// The key of a live message.
-    fn key(&self, sealer: &Sealer) -> Result<MessageKey> {
-        let wrapped = self.wrapped.as_deref().ok_or_else(|| damaged(self.id, "key"))?;
-        sealer.unwrap(self.id, wrapped)
-    }
-
-    /// What the message says now; nothing once it is withdrawn.
-    fn words(&self, sealer: &Sealer) -> Result<Words> {
-        if self.withdrawn {
-            return Ok(Words::default());
+    /// What the message's key is bound to.
+    fn bound(&self) -> Binding {
+        Binding {
+            workspace_id: self.workspace_id,
+            thread_id: self.thread_id,
+            author_id: self.author_id,
+            message_id: self.id,
         }
-        let sealed = self.sealed.as_deref().ok_or_else(|| damaged(self.id, "text"))?;
-        words::open(sealer, &self.key(sealer)?, self.id, self.edits, sealed)
     }
 
-    fn open(self, sealer: &Sealer) -> Result<Message> {
-        let words = self.words(sealer)?;
-        Ok(self.saying(words))
+    /// The key of a live message. The inner error: it does not open.
+    fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, Unopened>> {
+        let Some(wrapped) = &self.wrapped else { return Ok(Err(Unopened)) };
+        wrapped.open(cx, &self.bound(), self.lsn)
     }
 
-    fn saying(self, words: Words) -> Message {
+    /// What the message says now.
+    fn saying(&self, cx: &Read<'_>) -> Result<Saying> {
+        if self.withdrawn {
+            return Ok(Saying::Withdrawn);
+        }
+        self.said(cx, self.edits, self.sealed.as_deref())
+    }
+
+    /// What text number `edit` of the live message said.
+    fn said(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<Saying> {
+        let key = self.key(cx)?;
+        let opened =
+            key.and_then(|key| words::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(Unopened)?));
+        Ok(Saying::of(self.id, opened))
+    }
+
+    fn open(self, cx: &Read<'_>) -> Result<Message> {
+        let saying = self.saying(cx)?;
+        Ok(self.with(saying))
+    }
+
+    fn with(self, saying: Saying) -> Message {
+        let unreadable = saying.unreadable();
+        let words = saying.words();
         Message {
             uri: uri(self.workspace_id, self.channel_id, self.thread_id, self.id),
             id: self.id,
@@ -257,6 +327,7 @@ impl Stored {
             edited_at: self.edited_at,
             edits: self.edits,
             withdrawn: self.withdrawn,
+            unreadable,
             body: words.body,
             metadata: words.metadata,
             lsn: self.lsn,
@@ -283,11 +354,6 @@ fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId, message: Me
     uri
 }
 
-/// A live message that has lost what it needs: somebody else wrote to the database.
-fn damaged(message: MessageId, missing: &'static str) -> Error {
-    Error::internal(format!("the live message {message} has no {missing}"))
-}
-
 impl FromRow for Stored {
     fn from_row(row: &mut Row) -> Result<Self> {
         Ok(Self {
@@ -302,55 +368,10 @@ impl FromRow for Stored {
             withdrawn: row.take()?,
             sealed: row.take()?,
             lsn: row.take()?,
-            wrapped: row.take()?,
+            wrapped: {
+                let (by_leaf, by_kek): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.take()?, row.take()?);
+                by_leaf.map(Wrapped::ByLeaf).or(by_kek.map(Wrapped::ByKek))
+            },
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::entropy::Entropy;
-
-    fn stored(sealer: &Sealer) -> Stored {
-        let (id, key) = (MessageId::from(Uuid::from_u128(4)), sealer.new_key().unwrap());
-        let sealed = words::seal(sealer, &key, id, 0, "hello", &Metadata::new()).unwrap();
-        Stored {
-            id,
-            workspace_id: Uuid::from_u128(1).into(),
-            channel_id: Uuid::from_u128(2).into(),
-            thread_id: Uuid::from_u128(3).into(),
-            author_id: Uuid::from_u128(5).into(),
-            posted_at: Time::from_micros(0),
-            edited_at: None,
-            edits: 0,
-            withdrawn: false,
-            sealed: Some(sealed.bytes),
-            lsn: 9,
-            wrapped: Some(sealer.wrap(id, &key).unwrap()),
-        }
-    }
-
-    #[test]
-    fn a_live_message_opens_and_a_withdrawn_one_is_blank() {
-        let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let live = stored(&sealer).open(&sealer).unwrap();
-        assert_eq!((live.body.as_str(), live.withdrawn), ("hello", false));
-        assert!(live.uri.starts_with("svc://00000000-0000-0000-0000-000000000001/channels/"), "{}", live.uri);
-        let gone = Stored { withdrawn: true, sealed: None, wrapped: None, ..stored(&sealer) };
-        let gone = gone.open(&sealer).unwrap();
-        assert!(gone.body.is_empty() && gone.metadata.is_empty() && gone.withdrawn);
-    }
-
-    #[test]
-    fn a_live_message_without_its_key_is_our_fault() {
-        let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        for damaged in
-            [Stored { wrapped: None, ..stored(&sealer) }, Stored { sealed: None, ..stored(&sealer) }]
-        {
-            assert!(damaged.open(&sealer).is_err_and(|error| error.code().status() == 500));
-        }
     }
 }

@@ -1,12 +1,12 @@
-//! Posting. Words are sealed before the queue, on the caller's side; the function itself only writes. Other
-//! features post through [`seal_post`] and [`post_sealed`].
+//! Posting. Words are sealed before the queue, on the caller's side; the function itself wraps their key by the leaf of
+//! its position, which is known there alone, and writes. Other features post through [`seal_post`] and [`post_sealed`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::uri;
 use super::words::{self, Metadata, Sealed};
+use super::{keys, uri};
 use crate::Result;
 use crate::conversation::acting_member;
 use crate::conversation::places::{ThreadPlace, visible_place};
@@ -14,6 +14,8 @@ use crate::error::Error;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::event::{Event, Place};
+use crate::log::key_tree::Binding;
+use crate::log::seal::MessageKey;
 use crate::op::{Ambient, Write};
 use crate::text::Text;
 use crate::time::Time;
@@ -23,8 +25,8 @@ use crate::time::Time;
 pub(crate) struct Posted {
     /// The message.
     pub id: MessageId,
-    /// Who posted it: always the caller.
-    pub author_id: MemberId,
+    /// Who posted it: always the caller; null for the service itself.
+    pub author_id: Option<MemberId>,
     /// When it was posted.
     pub posted_at: Time,
     /// Its address for citations.
@@ -38,8 +40,8 @@ pub(crate) struct Posted {
 pub(super) struct MessagePosted {
     /// The message.
     message_id: MessageId,
-    /// Who posted it.
-    author_id: MemberId,
+    /// Who posted it; null for the service itself.
+    author_id: Option<MemberId>,
     /// The sealed words, base64.
     sealed: String,
 }
@@ -66,7 +68,7 @@ pub(super) struct PostMessage {
 /// A message that is ready to be posted: its id is drawn, its words are sealed under a key of their own.
 pub(crate) struct SealedPost {
     message_id: MessageId,
-    wrapped: Vec<u8>,
+    key: MessageKey,
     words: Sealed,
 }
 
@@ -79,11 +81,8 @@ pub(crate) fn seal_post(ambient: &Ambient, now: Time, body: &str, metadata: &Val
 fn seal_words(ambient: &Ambient, now: Time, body: &str, metadata: &Metadata) -> Result<SealedPost> {
     let message_id = ambient.entropy.id(now)?;
     let key = ambient.sealer.new_key()?;
-    Ok(SealedPost {
-        message_id,
-        wrapped: ambient.sealer.wrap(message_id, &key)?,
-        words: words::seal(&ambient.sealer, &key, message_id, 0, body, metadata)?,
-    })
+    let words = words::seal(&ambient.sealer, &key, message_id, 0, body, metadata)?;
+    Ok(SealedPost { message_id, key, words })
 }
 
 pub(super) fn seal_input(input: &PostMessage, ambient: &Ambient, now: Time) -> Result<SealedPost> {
@@ -99,12 +98,14 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
 
 /// Posts a sealed message as the caller. Whether the channel takes messages is for the caller of this to ask.
 pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &SealedPost) -> Result<Posted> {
-    let author_id = acting_member(cx.caller())
-        .ok_or_else(|| Error::forbidden("a message needs an author: call with a member's token"))?;
+    let author_id = acting_member(cx.caller());
     let (id, posted_at) = (post.message_id, cx.now());
     let event = MessagePosted { message_id: id, author_id, sealed: post.words.base64.clone() };
-    let event_place = Place::thread(place.channel_id, place.thread_id).about(author_id);
+    let event_place = Place { member_id: author_id, ..Place::thread(place.channel_id, place.thread_id) };
     let lsn = cx.emit(event_place, &event)?.lsn;
+    let bound =
+        Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
+    let wrapped = keys::wrap_new(cx, &bound, lsn, &post.key)?;
     cx.execute(
         1,
         INSERT_MESSAGE,
@@ -117,15 +118,14 @@ pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &Sealed
             &posted_at,
             &post.words.bytes,
             &lsn,
+            &wrapped,
         ],
     )?;
-    cx.execute(1, INSERT_KEY, &[&id, &post.wrapped])?;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
     Ok(Posted { id, author_id, posted_at, uri, lsn })
 }
 
 const INSERT_MESSAGE: &str = "
-    insert into messages (id, workspace_id, channel_id, thread_id, author_id, posted_at, edits, sealed, lsn)
-    values ($1, $2, $3, $4, $5, $6, 0, $7, $8)";
-
-const INSERT_KEY: &str = "insert into message_keys (message_id, wrapped) values ($1, $2)";
+    insert into messages
+        (id, workspace_id, channel_id, thread_id, author_id, posted_at, edits, sealed, lsn, wrapped)
+    values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)";

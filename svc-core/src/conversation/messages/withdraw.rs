@@ -1,17 +1,17 @@
 //! Withdrawing and purging. Withdrawing leaves a tombstone and destroys the key: the sealed bytes in the log stay,
-//! the chain still verifies, and nobody can read them. It is finished when the scrub has removed the key's bytes
-//! from the files too. Purging removes the tombstone's row; what the log says about it stays.
+//! the chain still verifies, and nobody can read them. It is finished when the scrub has removed from the files too
+//! what gave the key. Purging removes the tombstone's row; what the log says about it stays.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Stored, visible_message};
+use super::{Message, Saying, keys, visible_message};
 use crate::Result;
 use crate::capability::Capability;
-use crate::conversation::{acting_member, scrub};
+use crate::conversation::acting_member;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
-use crate::log::event::Event;
+use crate::log::event::{Event, Recorded};
 use crate::op::{Caller, Write};
 
 /// A message that was purged.
@@ -23,11 +23,11 @@ pub(super) struct Purged {
 
 /// A message was withdrawn: its key is destroyed, and the words of its events cannot be read any more.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct MessageTombstoned {
+pub(crate) struct MessageTombstoned {
     /// The message.
     message_id: MessageId,
-    /// Who posted it.
-    author_id: MemberId,
+    /// Who posted it; null for the service itself.
+    author_id: Option<MemberId>,
     /// Who withdrew it; null for the service itself.
     withdrawn_by: Option<MemberId>,
 }
@@ -36,13 +36,25 @@ impl Event for MessageTombstoned {
     const KIND: &'static str = "MessageTombstoned";
 }
 
+impl MessageTombstoned {
+    /// The message that a recorded event of this kind is about.
+    pub(crate) fn message_of(recorded: &Recorded) -> Result<MessageId> {
+        #[derive(Deserialize)]
+        struct Payload {
+            message_id: MessageId,
+        }
+        let payload: Payload = serde_json::from_str(&recorded.payload).map_err(Error::internal)?;
+        Ok(payload.message_id)
+    }
+}
+
 /// A withdrawn message's row was removed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePurged {
     /// The message.
     message_id: MessageId,
-    /// Who had posted it.
-    author_id: MemberId,
+    /// Who had posted it; null for the service itself.
+    author_id: Option<MemberId>,
     /// Who purged it; null for the service itself.
     purged_by: Option<MemberId>,
 }
@@ -53,7 +65,8 @@ impl Event for MessagePurged {
 
 /// Withdraws a message for good: its key is destroyed, and it reads with a blank body from now on. Answers the
 /// message as it reads now; withdrawing it again changes nothing. Your own needs `message:post`, another's
-/// `channel:admin` (403).
+/// `channel:admin` (403). The reason of a cancel leaves the thread's notices with its message, but the event
+/// ThreadCancelled keeps it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMessage {
@@ -62,34 +75,33 @@ pub(super) struct DeleteMessage {
 }
 
 pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Result<Message> {
-    let stored = visible_message(cx, input.message_id)?;
+    let mut stored = visible_message(cx, input.message_id)?;
     check_may_withdraw(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
-        return stored.open(cx.sealer());
+        return Ok(stored.with(Saying::Withdrawn));
     }
     let event = MessageTombstoned {
         message_id: stored.id,
         author_id: stored.author_id,
         withdrawn_by: acting_member(cx.caller()),
     };
-    cx.emit(stored.place(), &event)?;
+    let withdrawal = cx.emit(stored.place(), &event)?.lsn;
     let now = cx.now();
     cx.execute(1, BLANK_MESSAGE, &[&stored.id, &now])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
-    cx.execute(1, DESTROY_KEY, &[&stored.id])?;
-    scrub::ask(cx)?;
-    Stored { withdrawn: true, sealed: None, wrapped: None, ..stored }.open(cx.sealer())
+    keys::destroy(cx, stored.id, stored.wrapped.as_ref(), stored.lsn, withdrawal)?;
+    stored.withdrawn = true;
+    Ok(stored.with(Saying::Withdrawn))
 }
 
-const BLANK_MESSAGE: &str = "update messages set sealed = null, withdrawn_at = $2 where id = $1";
+const BLANK_MESSAGE: &str =
+    "update messages set sealed = null, wrapped = null, withdrawn_at = $2 where id = $1";
 
 const BLANK_EDITS: &str = "update message_edits set sealed = null where message_id = $1";
 
-const DESTROY_KEY: &str = "delete from message_keys where message_id = $1";
-
 /// The author withdraws with `message:post`; `channel:admin` withdraws anybody's.
-fn check_may_withdraw(caller: &Caller, author: MemberId) -> Result<()> {
-    let own = caller.is_member() && caller.member_id == author;
+fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
+    let own = caller.is_member() && author == Some(caller.member_id);
     if caller.capabilities.has(Capability::ChannelAdmin)
         || (own && caller.capabilities.has(Capability::MessagePost))
     {
@@ -150,8 +162,8 @@ mod tests {
             caller.token_id = Some(Uuid::from_u128(9).into());
             caller.member_id = member;
             caller.capabilities = capabilities.iter().copied().collect();
-            assert_eq!(check_may_withdraw(&caller, author).is_ok(), may, "{member} {capabilities:?}");
+            assert_eq!(check_may_withdraw(&caller, Some(author)).is_ok(), may, "{member} {capabilities:?}");
         }
-        assert!(check_may_withdraw(&Caller::instance(WorkspaceId::INSTANCE), author).is_ok());
+        assert!(check_may_withdraw(&Caller::instance(WorkspaceId::INSTANCE), None).is_ok());
     }
 }

@@ -12,7 +12,7 @@ use crate::id::MessageId;
 use crate::limits::JSON_MAX_BYTES;
 use crate::log::canonical;
 use crate::log::chain::parse_hash;
-use crate::log::seal::{MessageKey, Sealer};
+use crate::log::seal::{MessageKey, Sealer, Unopened};
 
 /// The name under which the words are sealed; part of the associated data.
 const FIELD: &str = "words";
@@ -20,7 +20,8 @@ const FIELD: &str = "words";
 /// A message's metadata: any JSON object.
 pub(super) type Metadata = Map<String, Value>;
 
-/// What a message says. Deliberately without Debug: words do not belong in traces.
+/// What a message says. Deliberately without Debug: words do not belong in traces. Texts may have members beside these,
+/// which are left alone.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Words {
     pub body: String,
@@ -55,9 +56,9 @@ pub(super) fn open(
     message: MessageId,
     edit: i64,
     sealed: &[u8],
-) -> Result<Words> {
+) -> Result<Words, Unopened> {
     let text = sealer.open(key, message, FIELD, edit, sealed)?;
-    serde_json::from_slice(&text).map_err(Error::internal)
+    serde_json::from_slice(&text).map_err(|_| Unopened)
 }
 
 /// The canonical text of the words, once they are known to be within bounds.
@@ -129,11 +130,22 @@ mod tests {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
         let sealed = seal(&sealer, &key, id, 2, "say \"hi\"\n", &metadata).unwrap();
-        let words = open(&sealer, &key, id, 2, &sealed.bytes).unwrap();
+        let words = open(&sealer, &key, id, 2, &sealed.bytes).ok().unwrap();
         assert!(words == Words { body: "say \"hi\"\n".to_owned(), metadata });
         assert!(open(&sealer, &key, id, 1, &sealed.bytes).is_err());
         assert_eq!(STANDARD.decode(&sealed.base64).unwrap(), sealed.bytes);
         assert!(!sealed.bytes.windows(3).any(|part| part == b"say"));
+    }
+
+    #[test]
+    fn words_with_more_members_open() {
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
+        let text = json!({"body": "b", "content": [{"type": "text"}], "metadata": {}}).to_string();
+        let sealed = sealer.seal(&key, id, FIELD, 0, text.as_bytes()).unwrap();
+        assert_eq!(open(&sealer, &key, id, 0, &sealed).ok().unwrap().body, "b");
+        let sealed = sealer.seal(&key, id, FIELD, 0, b"no JSON").unwrap();
+        assert!(open(&sealer, &key, id, 0, &sealed).is_err());
     }
 
     #[test]

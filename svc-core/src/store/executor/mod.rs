@@ -179,7 +179,7 @@ impl<L: Ledger> Executor<L> {
     /// Removes destroyed bytes from SQLite's files, and cuts its log to nothing, while the writer stands still. False
     /// while somebody who looks at an earlier moment holds it back.
     pub fn cut_log(&self) -> Result<bool> {
-        self.lanes.first().map_or(Ok(true), |lane| lane.between_batches(Conn::scrub))
+        self.lanes.first().map_or(Ok(true), |lane| lane.between_batches(Conn::cut_log))
     }
 
     /// Lets the threads finish what is queued, and ends them.

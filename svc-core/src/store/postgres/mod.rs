@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Statement};
 use uuid::Uuid;
@@ -30,7 +31,6 @@ use super::row::{Row, Visitor};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
 use crate::error::{Error, Result};
-use crate::time::Clock;
 use errors::{Failed, Outcome, broken};
 pub(crate) use listen::listen;
 use session::{Session, first_text};
@@ -239,18 +239,33 @@ impl PgConn {
         self.wait(async { client.batch_execute(sql).await.map_err(|error| Failed::of(error, sql)) })
     }
 
-    /// Waits for the end of every transaction that is under way now, for as long as `patience`. False if one goes on:
-    /// what it may still see cannot be removed. Sessions that the role may not look at are taken for ended.
-    pub fn outlast(&self, patience: Duration) -> Result<bool> {
-        let deadline = Clock::System.deadline(patience);
-        let now: String = first(self.query(NOW, &[])?)?;
-        while first::<i64>(self.query(OLDER, &[Param::Text(&now)])?)? > 0 {
-            if Clock::System.remaining(deadline).is_zero() {
-                return Ok(false);
+    /// The present moment in the order of transactions.
+    pub fn horizon(&self) -> Result<String> {
+        first(self.query(NOW, &[])?)
+    }
+
+    /// Whether every transaction that was under way at `horizon` has ended: what one of them may still see cannot be
+    /// removed. Sessions that the role may not look at are taken for ended.
+    pub fn outlasted(&self, horizon: &str) -> Result<bool> {
+        Ok(first::<i64>(self.query(OLDER, &[Param::Text(horizon)])?)? == 0)
+    }
+
+    /// Writes a table anew without the rows that nobody sees any more. False if its lock was not to be had at once:
+    /// whoever comes later waits for no longer than this waits for the lock, and then writes a small table.
+    pub fn rewrite(&self, table: &str) -> Result<bool> {
+        let client = self.client()?;
+        let lock_timeout = REWRITE_LOCK_TIMEOUT.as_millis();
+        let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = 0");
+        // A plain VACUUM leaves the bytes of dead rows in the free part of their page.
+        let rewrite = format!("vacuum full {table}");
+        self.wait(async {
+            client.batch_execute(&settings).await.map_err(|error| Failed::of(error, &settings))?;
+            match client.batch_execute(&rewrite).await {
+                Ok(()) => Ok(true),
+                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
+                Err(error) => Err(Failed::of(error, &rewrite)),
             }
-            std::thread::park_timeout(OUTLAST_STEP);
-        }
-        Ok(true)
+        })
     }
 
     /// Commits and, in the same round trip, tells other servers how far the logs reach. Outside of a transaction the
@@ -342,8 +357,8 @@ const OLDER: &str = "
         union all select xmin from pg_replication_slots
     ) held where age(oldest) > age(cast(cast($1 as text) as xid))";
 
-/// How often it is looked whether older transactions have ended.
-const OUTLAST_STEP: Duration = Duration::from_millis(10);
+/// How long a rewrite waits for its table's lock. Who asks for the table meanwhile waits behind it.
+const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// What one notification can carry, with room to spare below the server's 8000 bytes.
 const NOTICE_BYTES: usize = 7000;

@@ -1,0 +1,130 @@
+//! The keys of stored messages: opened by the leaf of their shelf, or, while they have not been moved, by the
+//! key-encryption key itself as they were wrapped before there were shelves. Moving them is done here too, in bounded
+//! steps, after which the old table is empty.
+
+use std::collections::BTreeMap;
+
+use crate::Result;
+use crate::conversation::{scrub, shelves};
+use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::log::key_tree::Binding;
+use crate::log::seal::{MessageKey, Unopened};
+use crate::op::{Read, Write};
+use crate::store::{FromRow, Row};
+
+/// Wraps the key of the message that is posted at `lsn` of the caller's workspace.
+pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &MessageKey) -> Result<Vec<u8>> {
+    shelves::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
+}
+
+/// A message's key as its row has it.
+#[derive(Clone)]
+pub(super) enum Wrapped {
+    /// By the leaf of its position.
+    ByLeaf(Vec<u8>),
+    /// By the key-encryption key, in the table of old keys.
+    ByKek(Vec<u8>),
+}
+
+impl Wrapped {
+    /// The key. The inner error: it does not open.
+    pub fn open(&self, cx: &Read<'_>, bound: &Binding, lsn: i64) -> Result<Result<MessageKey, Unopened>> {
+        Ok(match self {
+            Self::ByLeaf(wrapped) => {
+                shelves::leaf(cx, lsn)?.ok_or(Unopened).and_then(|leaf| leaf.unwrap(bound, wrapped))
+            }
+            Self::ByKek(wrapped) => cx.sealer().unwrap(bound.message_id, wrapped),
+        })
+    }
+}
+
+/// Destroys the key of the message at `lsn`, for the event at `because`. Its row must no longer have it.
+pub(super) fn destroy(
+    cx: &mut Write<'_>,
+    message: MessageId,
+    wrapped: Option<&Wrapped>,
+    lsn: i64,
+    because: i64,
+) -> Result<()> {
+    match wrapped {
+        Some(Wrapped::ByLeaf(_)) => shelves::cut(cx, lsn, because),
+        Some(Wrapped::ByKek(_)) => {
+            cx.execute(1, DELETE_OLD, &[&message])?;
+            scrub::ask(cx, scrub::OLD_KEYS, because)
+        }
+        None => Ok(()),
+    }
+}
+
+const DELETE_OLD: &str = "delete from message_keys where message_id = $1";
+
+/// Old keys that one step moves.
+const STEP: i64 = 250;
+
+/// Old keys that lie beside each other: those after a message's up to another's, by workspace.
+pub(crate) struct Range {
+    after: Option<MessageId>,
+    /// The last of them.
+    pub last: MessageId,
+    /// The workspaces that have some.
+    pub workspaces: Vec<WorkspaceId>,
+}
+
+/// The old keys that the next step moves: the first after that of message `after`.
+pub(crate) fn next_range(cx: &Read<'_>, after: Option<MessageId>) -> Result<Option<Range>> {
+    let from = after.unwrap_or(uuid::Uuid::nil().into());
+    let found: Vec<(MessageId, WorkspaceId)> = cx.query(NEXT_OLD, &[&from, &STEP])?;
+    let Some((last, _)) = found.last().copied() else { return Ok(None) };
+    let workspaces: BTreeMap<WorkspaceId, ()> = found.into_iter().map(|(_, id)| (id, ())).collect();
+    Ok(Some(Range { after, last, workspaces: workspaces.into_keys().collect() }))
+}
+
+const NEXT_OLD: &str = "
+    select k.message_id, m.workspace_id
+    from message_keys k join messages m on m.id = k.message_id
+    where k.message_id > $1 order by k.message_id limit $2";
+
+/// Moves the old keys of a range that belong to the caller's workspace to its shelves. One that does not open stays
+/// where it is.
+pub(crate) fn move_range(cx: &mut Write<'_>, range: &Range) -> Result<()> {
+    let from = range.after.unwrap_or(uuid::Uuid::nil().into());
+    let workspace = cx.caller().workspace_id;
+    let found: Vec<OldKey> = cx.query(OLD_IN_RANGE, &[&from, &range.last, &workspace])?;
+    for old in found {
+        let id = old.bound.message_id;
+        match cx.sealer().unwrap(id, &old.wrapped) {
+            Ok(key) => {
+                let wrapped = wrap_new(cx, &old.bound, old.lsn, &key)?;
+                cx.execute(1, PUT_ON_SHELF, &[&id, &wrapped])?;
+                cx.execute(1, DELETE_OLD, &[&id])?;
+            }
+            Err(unopened) => {
+                tracing::warn!(message = %id, %unopened, "an old key cannot be moved to a shelf")
+            }
+        }
+    }
+    scrub::ask(cx, scrub::OLD_KEYS, 0)
+}
+
+const OLD_IN_RANGE: &str = "
+    select m.id, m.thread_id, m.author_id, m.lsn, m.workspace_id, k.wrapped
+    from message_keys k join messages m on m.id = k.message_id
+    where k.message_id > $1 and k.message_id <= $2 and m.workspace_id = $3 order by k.message_id";
+
+const PUT_ON_SHELF: &str = "update messages set wrapped = $2 where id = $1 and wrapped is null";
+
+struct OldKey {
+    bound: Binding,
+    lsn: i64,
+    wrapped: Vec<u8>,
+}
+
+impl FromRow for OldKey {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (message_id, thread_id): (MessageId, ThreadId) = (row.take()?, row.take()?);
+        let author_id: Option<MemberId> = row.take()?;
+        let lsn = row.take()?;
+        let bound = Binding { workspace_id: row.take()?, thread_id, author_id, message_id };
+        Ok(Self { bound, lsn, wrapped: row.take()? })
+    }
+}

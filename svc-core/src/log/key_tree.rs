@@ -1,0 +1,250 @@
+//! The key tree of a shelf: 4,096 leaves, each the key that wraps one message's key. A node gives its two children by
+//! SHA-256 with domain separation, as the secret tree of RFC 9420 section 9 does, so that a shelf begins with its root
+//! alone. Cutting a leaf replaces the node above it by the siblings on the way down to it: the other leaves stay what
+//! they are, and nothing that is left gives the one that was cut. This file touches no database.
+
+use std::collections::BTreeMap;
+
+use aes_gcm::Aes256Gcm;
+use aes_gcm::aead::KeyInit;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::seal::{self, MessageKey, Unopened};
+use crate::Result;
+use crate::entropy::Entropy;
+use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
+
+/// Halvings from the root to a leaf.
+const LEVELS: u32 = 12;
+/// Leaves of a tree, and so positions of a workspace's log on one shelf.
+pub const LEAVES: i64 = 1 << LEVELS;
+const KEY_BYTES: usize = 32;
+/// The root's number. The children of node n are 2n and 2n + 1; the leaves are the last 4,096 numbers.
+const ROOT: u16 = 1;
+const FIRST_LEAF: u16 = 1 << LEVELS;
+/// A node as it is stored: its number and its key.
+const NODE_BYTES: usize = 2 + KEY_BYTES;
+
+/// The shelf of a position.
+pub fn shelf_of(lsn: i64) -> i64 {
+    lsn.div_euclid(LEAVES)
+}
+
+/// A node's number by the position of its leaf.
+fn leaf_of(lsn: i64) -> u16 {
+    u16::try_from(lsn.rem_euclid(LEAVES)).unwrap_or_default() | FIRST_LEAF
+}
+
+/// A node's key. Wiped when it is dropped.
+#[derive(Clone)]
+struct NodeKey(Zeroizing<[u8; KEY_BYTES]>);
+
+impl NodeKey {
+    fn child(&self, number: u16) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"svc.shelf-node/1");
+        hash.update([u8::from(number % 2 == 1)]);
+        hash.update(self.0.as_slice());
+        Self(Zeroizing::new(hash.finalize().into()))
+    }
+}
+
+/// The nodes that are left of a tree. No node is above another.
+pub struct KeyTree(BTreeMap<u16, NodeKey>);
+
+/// The key that wraps the key of the one message at its position.
+pub struct Leaf(Aes256Gcm);
+
+impl KeyTree {
+    /// A whole tree with a fresh root.
+    pub fn grow(entropy: &Entropy) -> Result<Self> {
+        Ok(Self(BTreeMap::from([(ROOT, NodeKey(Zeroizing::new(entropy.bytes()?)))])))
+    }
+
+    /// The leaf of the message at `lsn`; none once it was cut.
+    pub fn leaf(&self, lsn: i64) -> Option<Leaf> {
+        let leaf = leaf_of(lsn);
+        let (mut number, mut key) = self.above(leaf)?;
+        while number != leaf {
+            number = step_towards(leaf, number);
+            key = key.child(number);
+        }
+        Some(Leaf(Aes256Gcm::new((&*key.0).into())))
+    }
+
+    /// Cuts the leaf of the message at `lsn` out. False if it was cut before.
+    #[must_use]
+    pub fn cut(&mut self, lsn: i64) -> bool {
+        let leaf = leaf_of(lsn);
+        let Some((mut number, mut key)) = self.above(leaf) else { return false };
+        self.0.remove(&number);
+        while number != leaf {
+            let kept = step_towards(leaf, number) ^ 1;
+            self.0.insert(kept, key.child(kept));
+            number = kept ^ 1;
+            key = key.child(number);
+        }
+        true
+    }
+
+    /// The node at or above a leaf, if one is left.
+    fn above(&self, leaf: u16) -> Option<(u16, NodeKey)> {
+        (0..=LEVELS).find_map(|height| {
+            let number = leaf >> height;
+            self.0.get(&number).map(|key| (number, key.clone()))
+        })
+    }
+
+    /// The nodes as they are sealed.
+    pub(super) fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(self.0.len() * NODE_BYTES));
+        for (number, key) in &self.0 {
+            bytes.extend(number.to_be_bytes());
+            bytes.extend(key.0.as_slice());
+        }
+        bytes
+    }
+
+    /// Reads what [`KeyTree::to_bytes`] wrote.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Unopened> {
+        let (nodes, []) = bytes.as_chunks::<NODE_BYTES>() else { return Err(Unopened) };
+        let read = nodes.iter().map(|node| {
+            let (number, key) = node.split_first_chunk().ok_or(Unopened)?;
+            Ok((u16::from_be_bytes(*number), NodeKey(Zeroizing::new(key.try_into().map_err(|_| Unopened)?))))
+        });
+        read.collect::<Result<_, Unopened>>().map(Self)
+    }
+}
+
+/// What a wrapped key is bound to: it opens for no other message, and not in another place or mouth.
+#[derive(Clone, Copy)]
+pub struct Binding {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The author; none when the service is.
+    pub author_id: Option<MemberId>,
+    /// The message.
+    pub message_id: MessageId,
+}
+
+impl Binding {
+    fn aad(&self) -> Vec<u8> {
+        // No member has the nil id.
+        let author = self.author_id.map_or(Uuid::nil(), MemberId::uuid);
+        let ids = [self.workspace_id.uuid(), self.thread_id.uuid(), author, self.message_id.uuid()];
+        let ids = ids.iter().flat_map(Uuid::as_bytes);
+        b"svc.message-key/2".iter().chain(ids).copied().collect()
+    }
+}
+
+impl Leaf {
+    /// The key as the message's row keeps it: nonce, wrapped key.
+    pub fn wrap(&self, bound: &Binding, key: &MessageKey, entropy: &Entropy) -> Result<Vec<u8>> {
+        seal::encrypt(&self.0, &bound.aad(), key.bytes(), entropy)
+    }
+
+    /// Unwraps what [`Leaf::wrap`] made.
+    pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
+        seal::decrypt(&self.0, &bound.aad(), wrapped).and_then(MessageKey::of)
+    }
+}
+
+/// The child of `number` that is `leaf` or above it. `number` is above the leaf.
+fn step_towards(leaf: u16, number: u16) -> u16 {
+    let below = number.leading_zeros().saturating_sub(leaf.leading_zeros());
+    leaf >> below.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tree() -> KeyTree {
+        KeyTree::grow(&Entropy::seeded(1)).unwrap()
+    }
+
+    /// The keys of all leaves, by a way of their own: level by level from a node down.
+    fn leaves_below(number: u16, key: &NodeKey) -> BTreeMap<u16, [u8; KEY_BYTES]> {
+        let mut level = BTreeMap::from([(number, key.clone())]);
+        while level.keys().any(|number| *number < FIRST_LEAF) {
+            let children = level.iter().flat_map(|(number, key)| {
+                [number * 2, number * 2 + 1].map(|child| (child, key.child(child)))
+            });
+            level = children.collect();
+        }
+        level.into_iter().map(|(number, key)| (number, *key.0)).collect()
+    }
+
+    fn all_leaves(tree: &KeyTree) -> BTreeMap<u16, [u8; KEY_BYTES]> {
+        tree.0.iter().flat_map(|(number, key)| leaves_below(*number, key)).collect()
+    }
+
+    /// Whether both are the same key.
+    fn same(leaf: &Leaf, key: &[u8; KEY_BYTES]) -> bool {
+        let other = Leaf(Aes256Gcm::new(key.into()));
+        let sealed = seal::encrypt(&leaf.0, b"", b"x", &Entropy::seeded(2)).unwrap();
+        seal::decrypt(&other.0, b"", &sealed).is_ok()
+    }
+
+    #[test]
+    fn a_tree_has_a_leaf_for_each_position_of_its_shelf_and_no_two_are_alike() {
+        let whole = tree();
+        let leaves = all_leaves(&whole);
+        assert_eq!(leaves.len(), 4096);
+        assert_eq!(leaves.values().collect::<BTreeSet<_>>().len(), 4096);
+        for lsn in [0, 1, 2, 2047, 2048, 4095, 4096, 8191] {
+            assert!(same(&whole.leaf(lsn).unwrap(), &leaves[&leaf_of(lsn)]), "{lsn}");
+        }
+        assert_eq!([0, 4095, 4096, 8192].map(shelf_of), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_tree_of_which_every_leaf_was_cut_is_empty() {
+        let mut tree = tree();
+        for lsn in 0..LEAVES {
+            assert!(tree.cut(lsn));
+        }
+        assert!(tree.0.is_empty() && tree.to_bytes().is_empty());
+        assert!(!tree.cut(7) && tree.leaf(7).is_none());
+        assert!(KeyTree::from_bytes(&[]).is_ok_and(|tree| tree.0.is_empty()));
+    }
+
+    #[test]
+    fn bytes_of_another_length_are_no_tree() {
+        let bytes = tree().to_bytes();
+        assert!(KeyTree::from_bytes(&bytes).is_ok());
+        assert!(KeyTree::from_bytes(&bytes[1..]).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+
+        #[test]
+        fn what_is_left_gives_exactly_the_leaves_that_were_not_cut(
+            withdrawn in proptest::collection::vec(prop_oneof![0..LEAVES, 100..140_i64], 0..120)
+        ) {
+            let before = all_leaves(&tree());
+            let mut tree = tree();
+            let mut gone = BTreeSet::new();
+            for lsn in withdrawn {
+                prop_assert_eq!(tree.cut(lsn), gone.insert(leaf_of(lsn)));
+            }
+            let tree = KeyTree::from_bytes(&tree.to_bytes()).unwrap();
+            // All that the stored nodes can give by the one way down there is.
+            let mut left = before;
+            left.retain(|leaf, _| !gone.contains(leaf));
+            prop_assert_eq!(&all_leaves(&tree), &left);
+            for lsn in 0..LEAVES {
+                prop_assert_eq!(tree.above(leaf_of(lsn)).is_none(), gone.contains(&leaf_of(lsn)));
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Key trees that stay open for a moment, so that not every post and read opens one. A connection keeps a slot for each
+//! shelf beside its other cached entries, which end with a rollback; here every slot is known, so that each is emptied
+//! in time. No tree is used for longer than 10 seconds after it was read. That much staleness harms nobody: leaves never
+//! change, and whether a message was withdrawn is said by its row.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use super::key_tree::{KeyTree, Leaf};
+use crate::sync::lock;
+use crate::time::{Clock, Monotonic};
+
+/// How long an open tree is used.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// A place for the open tree of one shelf.
+pub(crate) struct Slot {
+    clock: Clock,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    tree: KeyTree,
+    until: Monotonic,
+}
+
+impl Slot {
+    /// Keeps a tree that was just read or written.
+    pub fn put(&self, tree: KeyTree) {
+        *lock(&self.kept) = Some(Kept { tree, until: self.clock.deadline(KEPT) });
+    }
+
+    /// A leaf of the tree. The outer none: there is no tree; the inner one: the leaf was cut.
+    pub fn leaf(&self, lsn: i64) -> Option<Option<Leaf>> {
+        let now = self.clock.monotonic();
+        lock(&self.kept).as_ref().filter(|kept| now < kept.until).map(|kept| kept.tree.leaf(lsn))
+    }
+}
+
+/// Every slot of a process.
+#[derive(Default)]
+pub(crate) struct TreeCache {
+    clock: Clock,
+    slots: Mutex<Vec<Weak<Slot>>>,
+}
+
+impl TreeCache {
+    /// A cache that goes by `clock`.
+    pub fn timed_by(clock: Clock) -> Self {
+        Self { clock, slots: Mutex::default() }
+    }
+
+    /// A slot for whoever keeps it.
+    pub fn new_slot(&self) -> Arc<Slot> {
+        let slot = Arc::new(Slot { clock: self.clock.clone(), kept: Mutex::default() });
+        lock(&self.slots).push(Arc::downgrade(&slot));
+        slot
+    }
+
+    /// Wipes the trees whose time is over.
+    pub fn evict(&self) {
+        let now = self.clock.monotonic();
+        lock(&self.slots).retain(|slot| {
+            let slot = slot.upgrade();
+            if let Some(slot) = &slot {
+                lock(&slot.kept).take_if(|kept| kept.until <= now);
+            }
+            slot.is_some()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::Entropy;
+    use crate::time::Time;
+
+    #[test]
+    fn a_tree_is_used_for_ten_seconds_and_then_wiped() {
+        let clock = Clock::mock(Time::from_micros(0));
+        let cache = TreeCache::timed_by(clock.clone());
+        let slot = cache.new_slot();
+        assert!(slot.leaf(1).is_none());
+        let mut tree = KeyTree::grow(&Entropy::System).unwrap();
+        assert!(tree.cut(2));
+        slot.put(tree);
+        assert!(slot.leaf(1).is_some_and(|leaf| leaf.is_some()));
+        assert!(slot.leaf(2).is_some_and(|leaf| leaf.is_none()));
+        clock.advance(KEPT - Duration::from_millis(1));
+        cache.evict();
+        assert!(slot.leaf(1).is_some() && lock(&slot.kept).is_some());
+        clock.advance(Duration::from_millis(1));
+        assert!(slot.leaf(1).is_none());
+        cache.evict();
+        assert!(lock(&slot.kept).is_none());
+        drop(slot);
+        cache.evict();
+        assert!(lock(&cache.slots).is_empty());
+    }
+}
