@@ -80,7 +80,7 @@ codes! {
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed";
     /// The dependency would close a circle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle";
-    /// The event log does not verify: `lsn` names the first broken event. Restore from a backup and find who wrote to the database.
+    /// The event log does not verify: `lsn` names the first broken event. Stop what uses the database, keep a copy of it, and restore a backup or cut the log back; `svc verify` in svc(1) says how.
     EventLogBroken = "event-log-broken", 409, "The event log is broken";
     /// The set-up has been done before; nothing was changed.
     AlreadyInitialised = "already-initialised", 409, "Already set up";

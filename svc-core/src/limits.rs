@@ -109,6 +109,8 @@ pub const HELD_WAIT: Duration = Duration::from_millis(100);
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
 /// How often other processes' commits to a shared SQLite file are looked for while somebody waits.
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
+/// How long a long read, such as a verification, may take before its caller is told to go another way.
+pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
 /// How often a Postgres bus reads the heads in case a notification was lost.
 pub const BUS_RECONCILE: Duration = Duration::from_millis(1000);
 /// How long a connection attempt to a Postgres server may take; the address can say otherwise.
@@ -131,9 +133,17 @@ pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 /// How long to wait for a database connection.
 pub const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Postgres connections of one process: those below, one for long reads, one to look for commits of others, one that
+/// hears of them, and one for housekeeping.
+pub const POSTGRES_CONNECTIONS: usize = 16;
 /// Postgres connections that write, per process.
 pub const WRITER_LANES: usize = 2;
 /// Threads that read from SQLite, per process.
 pub const READERS: usize = 2;
 /// Postgres connections that read, per process: more, because each of their statements waits for the network.
 pub const POSTGRES_READERS: usize = 8;
+/// Postgres connections for reads on callers' own threads, per process: only programs that wait for each answer use
+/// them.
+pub const POSTGRES_INLINE_READERS: usize = 2;
+/// Connections to SQLite for reads on callers' own threads, per process; fewer on fewer cores.
+pub const INLINE_READERS: usize = 8;

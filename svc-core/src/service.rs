@@ -1,9 +1,9 @@
 //! The service: opens the database, starts the core threads, and takes requests. Composition root; everything it
 //! puts together is decided elsewhere.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Arc, Mutex, RwLock};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, available_parallelism};
 
 use secrecy::ExposeSecret;
 
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::entropy::Entropy;
 use crate::error::{Error, Result};
 use crate::housekeeping::Housekeeper;
-use crate::limits::{POSTGRES_READERS, READERS, WRITER_LANES};
+use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
@@ -19,7 +19,7 @@ use crate::op::Haste;
 use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Settings, Table, Ticket};
 use crate::opening::{self, Outdated};
 use crate::rate::{RateLimits, RateSettings};
-use crate::store::executor::{Executor, Open, lock};
+use crate::store::executor::{Executor, Open, Readers, lock};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts};
 use crate::table;
@@ -124,8 +124,7 @@ impl Service {
             .timed_by(options.clock.clone());
         opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
         let bus = Arc::new(Bus::default());
-        let (lanes, readers) =
-            if opener.is_sqlite() { (1, READERS) } else { (WRITER_LANES, POSTGRES_READERS) };
+        let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
         let ledgers = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let (open_writer, open_reader) = (opener.clone(), opener.clone());
         let open_writer: Open = Arc::new(move || open_writer.writer());
@@ -140,6 +139,7 @@ impl Service {
             bus,
             limits: RateLimits::new(options.rates),
             homes: RwLock::default(),
+            reading_long: Mutex::default(),
         });
         let housekeeper = Arc::new(Housekeeper::new(Arc::clone(&dispatch), opener.clone())?);
         let mut threads = vec![bus_thread(&dispatch, &opener)?];
@@ -251,6 +251,16 @@ impl Service {
     }
 }
 
+/// Writers and readers of a process on a machine with so many cores.
+fn connections(opener: &Opener, cores: usize) -> (usize, Readers) {
+    if opener.is_sqlite() {
+        return (1, Readers { threads: READERS, inline: cores.min(INLINE_READERS) });
+    }
+    // Each of their statements waits for the network, whatever the cores: their number is fixed, so that a server can
+    // be set up for so many processes.
+    (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS })
+}
+
 fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
     let (bus, conn) = (Arc::clone(&dispatch.bus), opener.reader()?);
     let body = move || bus.serve(&conn);
@@ -266,5 +276,27 @@ impl Drop for Inner {
             // A thread that died has nothing more to say.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+    use crate::limits::POSTGRES_CONNECTIONS;
+
+    #[test]
+    fn a_process_has_sixteen_connections_to_postgres_whatever_its_cores() {
+        let postgres =
+            Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
+        for cores in [1, 2, 8, 64, 256] {
+            let (lanes, readers) = connections(&postgres, cores);
+            // The long reader's, the bus's, the listener's and the housekeeper's.
+            assert_eq!(lanes + readers.threads + readers.inline + 4, POSTGRES_CONNECTIONS, "{cores} cores");
+        }
+        let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
+        assert_eq!(connections(&sqlite, 2).1.inline, 2);
+        assert_eq!(connections(&sqlite, 64).1.inline, 8);
     }
 }

@@ -260,3 +260,14 @@ fn lapsed(site: &Site) {
     let mine = agent.post(&format!("/channels/{channel}/threads"), json!({"title": "Still allowed"}));
     assert_eq!(mine["title"], json!("Still allowed"), "on {}", Engine::name(site.engine()));
 }
+
+#[test]
+fn a_process_has_sixteen_connections_to_postgres() {
+    for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
+        let world = World::open(engine);
+        world.admin("whoami", json!({}));
+        let count = "select count(*) from pg_stat_activity
+                     where datname = current_database() and application_name = 'svc'";
+        assert_eq!(world.database.number(count), 16);
+    }
+}

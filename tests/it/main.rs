@@ -10,6 +10,7 @@ mod extension;
 mod fan_out;
 mod house;
 mod log;
+mod long_reads;
 mod messages;
 mod ordeals_controls;
 mod ordeals_sqlite;

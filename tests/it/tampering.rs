@@ -68,15 +68,28 @@ struct Prepared {
 }
 
 /// Sets the original aside.
-const KEEP: &str =
-    "create table kept_events as select * from events; create table kept_heads as select * from heads;";
+const KEEP: &str = "
+    create table kept_events as select * from events; create table kept_heads as select * from heads;
+    create table kept_audit as select * from audit; create table kept_workspaces as select * from workspaces;";
 
 /// Puts everything back as it was.
 const RESTORE: &str = "
     begin;
     delete from events; insert into events select * from kept_events;
     delete from heads; insert into heads select * from kept_heads;
+    delete from audit; insert into audit select * from kept_audit;
+    delete from workspaces; insert into workspaces select * from kept_workspaces;
     commit;";
+
+/// Runs statements without asking whether what rows refer to exists.
+fn unchecked(database: &TestDatabase, sql: &str) {
+    database.execute(&match database.engine() {
+        Engine::Sqlite => format!("pragma foreign_keys = off; {sql}"),
+        Engine::Postgres => {
+            format!("set session_replication_role = replica; {sql}; set session_replication_role = origin")
+        }
+    });
+}
 
 fn prepare(engine: Engine) -> Prepared {
     let site = Site::found(engine);
@@ -330,7 +343,7 @@ fn check(prepared: &Prepared, case: &Case) {
         let named = report.map(|report| &report["broken"]["lsn"]);
         assert_eq!(named, Some(&json!(lsn)), "{name} on {engine}: {told:#}");
     }
-    site.database.execute(RESTORE);
+    unchecked(&site.database, RESTORE);
 }
 
 #[test]
@@ -363,6 +376,109 @@ fn an_untouched_log_passes_with_its_head_and_with_every_earlier_one() {
                 let outcome = verify_against(site, &log.workspace_id, &log.head(lsn));
                 assert_eq!(outcome.code, Some(0), "{lsn}: {outcome:?}");
             }
+        }
+    }
+}
+
+/// The instance, as if it were a workspace.
+const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Something that is gone, or too much; the workspace whose log must be named for it, where, and as what.
+struct Gone<'a> {
+    name: &'a str,
+    sql: String,
+    workspace_id: &'a str,
+    lsn: i64,
+    defect: &'a str,
+}
+
+fn gone_cases<'a>(prepared: &'a Prepared, forger: &Forger<'_>) -> Vec<Gone<'a>> {
+    let [one, other] = prepared.logs.each_ref().map(|log| log.workspace_id.as_str());
+    let gone = |name, sql: String, workspace_id, lsn, defect| Gone { name, sql, workspace_id, lsn, defect };
+    let log_of = |id: &str| {
+        let id = forger.id(id);
+        format!("delete from events where workspace_id = {id}; delete from heads where workspace_id = {id};")
+    };
+    let row_of_other = format!("delete from workspaces where id = {};", forger.id(other));
+    let nil = forger.id(INSTANCE);
+    let unnamed = format!(
+        "delete from events where workspace_id = {nil} and lsn = 2;
+         update heads set lsn = 1, hash = (select content_hash from events where workspace_id = {nil} and lsn = 1)
+         where workspace_id = {nil};"
+    );
+    let rows = format!("from audit where workspace_id = {}", forger.id(one));
+    let last = prepared.site.database.number(&format!("select max(seq) {rows}"));
+    let moved = |seq: i64, to: i64| {
+        format!("update audit set seq = {to} where workspace_id = {} and seq = {seq};", forger.id(one))
+    };
+    let end = prepared.logs[0].last();
+    let torn = format!(
+        "delete from events where {}; {}",
+        forger.event(0, end - 2),
+        forger.head(&format!(
+            "lsn = {}, hash = {}",
+            end - 3,
+            forger.bytes(&prepared.logs[0].at(end - 3).content_hash)
+        ))
+    );
+    let behind = forger.head(&format!(
+        "lsn = {}, hash = {}",
+        end - 2,
+        forger.bytes(&prepared.logs[0].at(end - 2).content_hash)
+    ));
+    vec![
+        gone("the instance's log", log_of(INSTANCE), INSTANCE, 1, "log_missing"),
+        gone("a log", log_of(other), other, 1, "log_missing"),
+        gone("a log and its workspace", log_of(other) + &row_of_other, other, 1, "log_missing"),
+        gone("a name in the instance's log", unnamed, other, 1, "unlisted"),
+        gone("an audit row", format!("delete {rows} and seq = 3;"), one, 3, "audit"),
+        gone("the last audit row", format!("delete {rows} and seq = {last};"), one, last, "audit"),
+        gone("every audit row", format!("delete {rows};"), one, 1, "audit"),
+        gone("an audit row's number", moved(last, last + 1), one, last, "audit"),
+        gone("the first audit row's number", moved(1, 0), one, 0, "audit"),
+        gone("what the head counts", forger.head("audit_seq = audit_seq - 1"), one, last, "audit"),
+        gone("the end of a torn transaction", behind, one, end, "head"),
+        gone("the middle of a torn transaction", torn, one, end - 2, "missing"),
+    ]
+}
+
+#[test]
+fn what_is_gone_is_found_and_named() {
+    for engine in engines() {
+        let prepared = prepare(engine);
+        let forger = Forger { engine, logs: &prepared.logs };
+        for case in gone_cases(&prepared, &forger) {
+            unchecked(&prepared.site.database, &case.sql);
+            let outcome = verify(&prepared.site);
+            assert_eq!(outcome.code, BROKEN, "{} on {engine:?}: {outcome:?}", case.name);
+            let told = json_of(&outcome);
+            let broken = report_of(&told, case.workspace_id).map(|report| &report["broken"]);
+            let wanted = json!({"lsn": case.lsn, "defect": case.defect});
+            assert_eq!(broken, Some(&wanted), "{} on {engine:?}: {told:#}", case.name);
+            unchecked(&prepared.site.database, RESTORE);
+        }
+        assert_eq!(verify(&prepared.site).code, Some(0), "the original was not put back after a case");
+    }
+}
+
+#[test]
+fn an_empty_database_is_broken_for_whoever_remembers_something_of_it() {
+    for engine in engines() {
+        let prepared = prepare(engine);
+        let (site, log) = (&prepared.site, &prepared.logs[0]);
+        let head = log.head(log.last());
+        let unknown = site.svc(&["verify", "--json", "--workspace", &FORGED_ID.to_string()]);
+        assert_eq!(unknown.code, BROKEN, "{unknown:?}");
+        let everything =
+            ["events", "heads", "audit", "workspaces"].map(|name| format!("delete from {name};"));
+        unchecked(&site.database, &everything.concat());
+        assert_eq!(verify(site).code, Some(0), "nothing was asked for");
+        let by_id = site.svc(&["verify", "--json", "--workspace", &log.workspace_id]);
+        let by_head = site.svc(&["verify", "--json", "--expect-head", &head]);
+        for outcome in [by_id, by_head] {
+            assert_eq!(outcome.code, BROKEN, "{outcome:?}");
+            let told = json_of(&outcome);
+            assert_eq!(told["logs"][0]["broken"], json!({"lsn": 1, "defect": "log_missing"}), "{told:#}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::capability::Capability::{OperatorGlobal, TokenAdmin, WorkspaceRead};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::NAME_MAX;
-use crate::log::event::{Event, EventKind, Place};
+use crate::log::event::{Event, EventKind, Place, WorkspaceCreated};
 use crate::log::keys;
 use crate::op::{Feature, Read, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -38,20 +38,6 @@ impl FromRow for Workspace {
         let (id, name, handle) = (row.take()?, row.take()?, row.take()?);
         Ok(Self { id, name, handle, created_at: row.take()?, lsn: row.take()? })
     }
-}
-
-/// A workspace was created. It is the first event of the workspace's own log, and it stands in the log of the
-/// instance too, which tells the order in which workspaces came.
-#[derive(Debug, Serialize, JsonSchema)]
-struct WorkspaceCreated {
-    /// The new workspace.
-    workspace_id: WorkspaceId,
-    /// Its name.
-    name: String,
-}
-
-impl Event for WorkspaceCreated {
-    const KIND: &'static str = "WorkspaceCreated";
 }
 
 /// A workspace's name was changed.

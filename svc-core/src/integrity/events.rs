@@ -15,8 +15,8 @@ use crate::identity::workspaces::own_workspace;
 use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::log::bus::Wakes;
 use crate::log::replay::StoredEvent;
-use crate::log::verify::{self, ChainHead, ChainReport, ExpectedHead, Source};
-use crate::op::{Feature, Read, Waited, Waits, read, wait};
+use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
+use crate::op::{Feature, Read, Waited, Waits, long_read, read, wait};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
@@ -38,11 +38,10 @@ pub(crate) fn feature() -> Feature {
                 .example(|w| {
                     json!({"workspace_id": w.workspace_id, "after_id": 1, "thread_id": w.thread_id, "limit": 10})
                 }),
-            read("verify_event_chain", verify_event_chain)
+            long_read("verify_event_chain", begin_verification, verify_next_page)
                 .title("Verify the event log")
                 .get("/workspaces/{workspace_id}/events/verify")
                 .needs(&[WorkspaceRead])
-                .long()
                 .example(|w| json!({"workspace_id": w.workspace_id})),
             wait("wait_for_event", wait_for_event)
                 .title("Wait for an event")
@@ -229,7 +228,8 @@ fn wait_for_event(cx: &Read<'_>, input: &WaitForEvent) -> Result<Waited<EventPag
 /// Verifies the hash chain of a workspace's whole log, from the stored bytes: every column, every hash, every
 /// link, and the head. Answers the head, which is worth remembering: pass it later as `expect_head` to prove that
 /// nothing before it was changed. A broken log answers 409 `event-log-broken` with the `lsn` of the first broken
-/// event. It may take long on a big log.
+/// event. It may take long on a big log: one verification of a workspace at a time, another meanwhile is refused with
+/// 429 `rate-limited`; after 60 s it gives up with 503 `overloaded`, and `svc verify` is the way.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerifyEventChain {
@@ -260,10 +260,18 @@ impl Source for Read<'_> {
     }
 }
 
-fn verify_event_chain(cx: &Read<'_>, input: &VerifyEventChain) -> Result<ChainVerifyReport> {
-    own_workspace(cx, input.workspace_id)?;
+fn begin_verification(input: &VerifyEventChain) -> Result<Verification> {
     let expected = input.expect_head.as_deref().map(str::parse::<ExpectedHead>).transpose()?;
-    verdict(verify::verify(cx, input.workspace_id, expected)?)
+    Ok(Verification::new(input.workspace_id, expected))
+}
+
+fn verify_next_page(
+    cx: &Read<'_>,
+    input: &VerifyEventChain,
+    verification: &mut Verification,
+) -> Result<Option<ChainVerifyReport>> {
+    own_workspace(cx, input.workspace_id)?;
+    verification.next_page(cx)?.map(verdict).transpose()
 }
 
 /// The report of a whole log, or the problem that names what is broken.

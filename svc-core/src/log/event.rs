@@ -1,17 +1,32 @@
 //! Events: what a feature says happened. A feature declares one type per kind beside the code that emits it; the
 //! doc comment and the schema of that type are the contract. Payloads are flat objects; the log adds `$chain`,
-//! `$type` and `attribution`.
+//! `$type` and `attribution`. One kind is declared here, that of the event with which a log begins: verifying goes by
+//! it.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::id::{ChannelId, GrantId, MemberId, ThreadId};
+use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
 
 /// A kind of event: its payload and its name on the wire.
 pub trait Event: Serialize + JsonSchema {
     /// The kind, in PascalCase. It never changes once it has been written to a log.
     const KIND: &'static str;
+}
+
+/// A workspace was created. It is the first event of the workspace's own log, and it stands in the log of the
+/// instance too, which tells the order in which workspaces came.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WorkspaceCreated {
+    /// The new workspace.
+    pub workspace_id: WorkspaceId,
+    /// Its name.
+    pub name: String,
+}
+
+impl Event for WorkspaceCreated {
+    const KIND: &'static str = "WorkspaceCreated";
 }
 
 /// Where an event happened and whom it is about: the columns that filters and visibility use.

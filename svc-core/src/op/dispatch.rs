@@ -4,7 +4,7 @@
 //! refusal, or a read.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -13,6 +13,7 @@ use secrecy::ExposeSecret;
 use super::access::{Caller, Surface, secret_hash, unauthenticated};
 use super::audit::Origin;
 use super::context::{Ambient, Read, Write};
+use super::long::LongCall;
 use super::request::Request;
 use super::row::{Answer, Job, Operation, ReadJob, Wants, WriteJob};
 use super::table::{Hooks, Table};
@@ -115,6 +116,8 @@ pub struct Dispatch {
     pub(crate) limits: RateLimits,
     /// A token never changes its workspace, so that one fact may be remembered to choose a writer.
     pub(crate) homes: RwLock<HashMap<[u8; 32], WorkspaceId>>,
+    /// The workspaces that are being read at length.
+    pub(crate) reading_long: Mutex<BTreeSet<WorkspaceId>>,
 }
 
 /// Remembered homes at the most; more start over.
@@ -180,10 +183,11 @@ impl Dispatch {
                         let leads = self.executor.gather(Box::new(look)).then(|| Arc::clone(self));
                         return Ticket { leads, parked: None, abandoned };
                     }
-                    Haste::Queue if here => self.look(look, row.long, Haste::Inline),
-                    haste => self.look(look, row.long, haste),
+                    Haste::Queue if here => self.look(look, Haste::Inline),
+                    haste => self.look(look, haste),
                 }
             }
+            Ok(Job::Long(job)) => self.executor.read(Box::new(LongCall::new(call, job, done)), true),
             Ok(Job::Wait { job, wakes, patience }) => {
                 let parked = Parked::start(call, job, wakes, patience, done);
                 return Ticket { parked: Some(parked), leads: None, abandoned };
@@ -193,16 +197,16 @@ impl Dispatch {
                 let mut refusal = Some(refusal);
                 let job: ReadJob =
                     Box::new(move |_| Err(refusal.take().unwrap_or_else(|| Error::malformed("unreadable"))));
-                self.look(ReadCall::new(call, job, done), false, haste);
+                self.look(ReadCall::new(call, job, done), haste);
             }
         }
         Ticket { parked: None, leads: None, abandoned }
     }
 
-    pub(super) fn look(&self, task: ReadCall, long: bool, haste: Haste) {
+    fn look(&self, task: ReadCall, haste: Haste) {
         match haste {
-            Haste::Queue | Haste::Gather => self.executor.read(Box::new(task), long),
-            Haste::Inline => self.executor.read_inline(Box::new(task), long),
+            Haste::Queue | Haste::Gather => self.executor.read(Box::new(task), false),
+            Haste::Inline => self.executor.read_inline(Box::new(task)),
         }
     }
 
@@ -216,7 +220,7 @@ impl Dispatch {
             let find = FindHome { task };
             match haste {
                 Haste::Queue | Haste::Gather => self.executor.read(Box::new(find), false),
-                Haste::Inline => self.executor.read_inline(Box::new(find), false),
+                Haste::Inline => self.executor.read_inline(Box::new(find)),
             }
         } else {
             self.enqueue(task, haste);
@@ -260,7 +264,7 @@ impl Dispatch {
                 Ok(Box::new(()))
             });
             let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
-            self.look(ReadCall::new(call, job, done), false, Haste::Inline);
+            self.look(ReadCall::new(call, job, done), Haste::Inline);
         })
     }
 
@@ -281,7 +285,7 @@ impl Dispatch {
             done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job made nothing"))));
         });
         let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
-        self.look(ReadCall::new(call, job, done), false, Haste::Queue);
+        self.look(ReadCall::new(call, job, done), Haste::Queue);
     }
 
     fn remember_home(&self, hash: [u8; 32], workspace: WorkspaceId) {

@@ -8,6 +8,7 @@ pub mod contract;
 mod dispatch;
 mod example;
 mod input;
+mod long;
 pub mod manual;
 pub mod mcp;
 pub mod openapi;
@@ -24,7 +25,7 @@ pub use dispatch::{Dispatch, Reply, Ticket};
 pub use example::Fixture;
 pub use request::Request;
 pub use row::{
-    Effect, Method, Operation, Success, Waited, Waits, Wants, destructive, idempotent, prepared, read, wait,
-    wanting, write,
+    Effect, Method, Operation, Success, Waited, Waits, Wants, destructive, idempotent, long_read, prepared,
+    read, wait, wanting, write,
 };
 pub use table::{Feature, Guard, Hooks, Projector, Table};

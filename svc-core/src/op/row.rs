@@ -115,12 +115,22 @@ impl<T: Serialize> Encode for T {
 pub(crate) type ReadJob = Box<dyn FnMut(&Read<'_>) -> Result<Answer> + Send>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
 pub(crate) type WaitJob = Box<dyn FnMut(&Read<'_>) -> Result<Option<Answer>> + Send>;
+pub(crate) type LongJob = Box<dyn FnMut(&Read<'_>) -> Result<Option<Answer>> + Send>;
 
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {
     Read(ReadJob),
-    Write { job: WriteJob, wants: Wants },
-    Wait { job: WaitJob, wakes: Wakes, patience: Duration },
+    /// Answers nothing while there are more pages to read.
+    Long(LongJob),
+    Write {
+        job: WriteJob,
+        wants: Wants,
+    },
+    Wait {
+        job: WaitJob,
+        wakes: Wakes,
+        patience: Duration,
+    },
 }
 
 /// What a change needs before it is queued: named from its input alone, before anybody is authenticated.
@@ -169,7 +179,6 @@ pub struct Operation {
     pub(crate) effect: Effect,
     pub(crate) success: Success,
     pub(crate) rest_only: bool,
-    pub(crate) long: bool,
     pub(crate) quick: bool,
     pub(crate) example: Option<fn(&Fixture) -> Value>,
     pub(crate) bind: Bind,
@@ -186,6 +195,29 @@ where
     Operation::new::<I, O>(name, Effect::Read, move |request, _, _| {
         let input: I = input::decode(request)?;
         Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
+    })
+}
+
+/// A row that reads much, a page at a time: `begin` makes what the pages share, and `page` reads one and answers once it
+/// has read all. Each page has a transaction of its own, in which the caller is authenticated again, so that nobody
+/// waits for the end; a page that failed may be read again. One at a time for a workspace, for a limited time.
+pub fn long_read<I, S, O>(
+    name: &'static str,
+    begin: fn(&I) -> Result<S>,
+    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(name, Effect::Read, move |request, _, _| {
+        let input: I = input::decode(request)?;
+        let mut state = begin(&input)?;
+        Ok(Job::Long(Box::new(move |cx| {
+            let read = page(cx, &input, &mut state)?;
+            Ok(read.map(|output| -> Answer { Box::new(output) }))
+        })))
     })
 }
 
@@ -325,7 +357,6 @@ impl Operation {
             effect,
             success: Success::Ok,
             rest_only: false,
-            long: false,
             quick: false,
             example: None,
             bind: Box::new(bind),
@@ -399,12 +430,6 @@ impl Operation {
     #[must_use]
     pub fn rest_only(self) -> Self {
         Self { rest_only: true, ..self }
-    }
-
-    /// May read for long; runs apart from the short reads.
-    #[must_use]
-    pub fn long(self) -> Self {
-        Self { long: true, ..self }
     }
 
     /// Finds a few rows by their keys. Where that needs no network, an idle reader's connection is used on the

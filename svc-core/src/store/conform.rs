@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::conn::{BulkInsert, Conn, Failure};
-use super::executor::{Executor, Held, Ledger, Notes, Open, Task, WriteTask};
+use super::executor::{Executor, Held, Ledger, Notes, Open, Readers, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url};
 use super::sqlite::{Role, SqliteConn};
@@ -362,8 +362,14 @@ const TASKS: i64 = 200;
 /// Runs tasks through an executor, and compares what was told with what is stored. Answers how many were told that
 /// nobody knows, and how many that nothing was changed.
 fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
-    let executor =
-        Executor::start(vec![Total::default()], 1, &Clock::System, &subject.open, &subject.open).unwrap();
+    let executor = Executor::start(
+        vec![Total::default()],
+        Readers { threads: 1, inline: 1 },
+        &Clock::System,
+        &subject.open,
+        &subject.open,
+    )
+    .unwrap();
     let (told, telling) = mpsc::channel();
     (1..=TASKS).for_each(|n| executor.write(Box::new(Insert { n, told: told.clone() })));
     drop(told);

@@ -2,22 +2,20 @@
 //! several threads check at once: a part begins from the stored hash of the event before it, and the part before
 //! has to end with that very hash, so that together they say what one walk would say.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-use uuid::Uuid;
-
 use super::super::chain::genesis;
+use super::presence::{self, Presence};
 use super::{
-    Break, ChainReport, Defect, ExpectedHead, HeadRow, Verifier, head_row, verify, walk, walk_to_end,
+    Break, ChainReport, Defect, ExpectedHead, HeadRow, Verification, Verifier, Walk, head_row, verify,
 };
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::store::migrate::{self, Schema};
 use crate::store::refusal::refusal;
-use crate::store::{Conn, Database, Opener, ToParam};
+use crate::store::{Conn, Database, Opener};
 
 /// Events of one part. Shorter logs are walked by one thread.
 const PART_EVENTS: i64 = 16_384;
@@ -25,7 +23,8 @@ const PART_EVENTS: i64 = 16_384;
 const THREADS_MAX: usize = 8;
 
 /// Verifies the logs in a database: that of `workspace_id`, or all. The log, of which there must then be only one,
-/// has to contain `expected` if that is given.
+/// has to contain `expected` if that is given. A log that should be there and is not is broken, and so is one whose
+/// audit trail lacks rows.
 pub fn verify_database(
     database: &Database,
     workspace_id: Option<WorkspaceId>,
@@ -44,87 +43,89 @@ fn verify_logs(
     if !Schema::read(&conn)?.exists() {
         return Err(migrate::not_set_up());
     }
+    let presence = Presence::read(&conn)?;
+    let verify_one = |workspace_id| {
+        let mut report = verify_whole(&opener, &conn, &presence, workspace_id, expected)?;
+        if presence.is_unlisted(workspace_id) {
+            report.mark(Break { lsn: 1, defect: Defect::Unlisted });
+        }
+        Ok(vec![report])
+    };
     match (workspace_id, expected) {
-        (Some(workspace_id), _) => Ok(vec![verify_log(&opener, &conn, workspace_id, expected)?]),
-        (None, None) => verify_all(&opener, &conn),
-        (None, Some(_)) => Ok(vec![verify_log(&opener, &conn, only_workspace(&conn)?, expected)?]),
+        (Some(workspace_id), _) => verify_one(workspace_id),
+        (None, None) => verify_all(&opener, &conn, &presence),
+        (None, Some(_)) => match only_workspace(&presence)? {
+            Some(workspace_id) => verify_one(workspace_id),
+            None => Ok(vec![missing(WorkspaceId::INSTANCE)]),
+        },
     }
 }
 
-/// The one workspace with a log, for an expected head that names none.
-fn only_workspace(conn: &Conn) -> Result<WorkspaceId> {
-    let (mut found, _) = workspaces_with_logs(conn)?;
-    found.retain(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
-    match found.as_slice() {
-        [workspace_id] => Ok(*workspace_id),
-        [] => Err(Error::not_found("workspace")),
-        _ => Err(Error::malformed(
+/// The one workspace there is or was, for an expected head that names none.
+fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
+    let mut workspaces = presence.workspaces().filter(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
+    match (workspaces.next(), workspaces.next()) {
+        (found, None) => Ok(found),
+        (_, Some(_)) => Err(Error::malformed(
             "there are several workspaces; name the one that the expected head belongs to",
         )),
     }
 }
 
-/// Verifies every log there is, in the order of the workspaces' ids. The instance's own is left out while it
-/// has no events.
-fn verify_all(opener: &Opener, conn: &Conn) -> Result<Vec<ChainReport>> {
-    let (workspaces, stray) = workspaces_with_logs(conn)?;
-    let mut reports = Vec::with_capacity(workspaces.len());
-    for workspace_id in workspaces {
-        let report = verify_log(opener, conn, workspace_id, None)?;
+/// Verifies every log that there is or should be, in the order of the workspaces' ids. The instance's own is left
+/// out while there is no workspace and it has no events.
+fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<ChainReport>> {
+    let mut reports = Vec::new();
+    for workspace_id in presence.workspaces() {
+        let mut report = verify_whole(opener, conn, presence, workspace_id, None)?;
+        // Without the instance's log every workspace would be unlisted, which says nothing more.
+        if presence.is_unlisted(workspace_id) && presence.names_any() {
+            report.mark(Break { lsn: 1, defect: Defect::Unlisted });
+        }
         if workspace_id != WorkspaceId::INSTANCE || report.events > 0 || !report.valid {
             reports.push(report);
         }
     }
-    if stray {
+    if presence.stray {
         let broken = Break { lsn: 0, defect: Defect::Stray };
         reports.push(Verifier::new(WorkspaceId::INSTANCE, None).report(Some(broken)));
     }
     Ok(reports)
 }
 
-const WORKSPACES: &str = "select workspace_id from heads union select id from workspaces order by 1";
-
-/// Answers one row per call, which is cheaper than looking at every event for its workspace.
-const NEXT_WORKSPACE: &str =
-    "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
-
-/// On SQLite a column can hold anything; what is not a blob sorts before the nil id.
-const BELOW_ALL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
-
-/// The workspaces that a statement selects; nothing for a column that holds no id.
-fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Option<WorkspaceId>>> {
-    let mut owners = Vec::new();
-    conn.visit(sql, params, &mut |row| {
-        owners.push(row.id(0).flatten().map(Into::into));
-        ControlFlow::Continue(())
-    })?;
-    Ok(owners)
+/// The report of a log that is not there.
+fn missing(workspace_id: WorkspaceId) -> ChainReport {
+    Verifier::new(workspace_id, None).report(Some(Break { lsn: 1, defect: Defect::LogMissing }))
 }
 
-/// Every workspace that should have a log or has one, and whether there are events of none.
-fn workspaces_with_logs(conn: &Conn) -> Result<(Vec<WorkspaceId>, bool)> {
-    let known = owners(conn, WORKSPACES, &[])?;
-    let mut stray = known.contains(&None);
-    let mut found: Vec<WorkspaceId> = known.into_iter().flatten().collect();
-    stray |= !owners(conn, BELOW_ALL, &[&Uuid::nil()])?.is_empty();
-    let mut from = Some(Uuid::nil());
-    while let Some(least) = from {
-        from = match owners(conn, NEXT_WORKSPACE, &[&least])?.pop() {
-            None => None,
-            Some(Some(workspace_id)) => {
-                found.push(workspace_id);
-                workspace_id.uuid().as_u128().checked_add(1).map(Uuid::from_u128)
-            }
-            // Not 16 bytes: the walk cannot go on from here.
-            Some(None) => {
-                stray = true;
-                None
-            }
-        };
+/// Verifies a log, and that its audit trail is there.
+fn verify_whole(
+    opener: &Opener,
+    conn: &Conn,
+    presence: &Presence,
+    workspace_id: WorkspaceId,
+    expected: Option<ExpectedHead>,
+) -> Result<ChainReport> {
+    let needs_log = workspace_id != WorkspaceId::INSTANCE || presence.has_workspaces();
+    if needs_log && !presence::has_log(conn, workspace_id)? {
+        return Ok(missing(workspace_id));
     }
-    found.sort_unstable();
-    found.dedup();
-    Ok((found, stray))
+    let mut report = verify_log(opener, conn, workspace_id, expected)?;
+    if needs_log && report.valid && report.events == 0 {
+        return Ok(missing(workspace_id));
+    }
+    if let Some(seq) = presence::first_wrong_audit_row(conn, workspace_id)? {
+        report.mark(Break { lsn: seq, defect: Defect::Audit });
+    }
+    Ok(report)
+}
+
+impl ChainReport {
+    /// Names what else is wrong, if nothing was until now.
+    fn mark(&mut self, broken: Break) {
+        self.valid = false;
+        self.broken.get_or_insert(broken);
+    }
 }
 
 /// Verifies one log, on several threads if it is long.
@@ -228,15 +229,16 @@ impl Task {
     fn walk(&self, conn: &Conn, number: usize, part: &Part) -> Result<Walked> {
         let mut verifier = Verifier::new(self.workspace_id, self.expected);
         (verifier.lsn, verifier.hash) = (part.after, part.hash);
-        let begun = if number == 0 { verifier.begin() } else { Ok(()) };
         // What stands before the first position is stray, and the first part's to name.
         let after = if number == 0 { i64::MIN } else { part.after };
-        let ended = match begun {
-            Err(broken) => Err(broken),
-            Ok(()) if part.last == i64::MAX => walk_to_end(conn, &mut verifier, after)?,
-            Ok(()) => walk(conn, &mut verifier, after, part.last)?.and_then(|()| verifier.reached(part.last)),
-        };
-        Ok(Walked { number, began: part.hash, verifier, ended })
+        let mut walk = Walk::after(verifier, after, part.last);
+        if part.last < i64::MAX {
+            let ended = walk.run(conn)?.and_then(|()| walk.verifier.reached(part.last));
+            return Ok(Walked { number, began: part.hash, verifier: walk.verifier, ended });
+        }
+        let mut rest = Verification { walk, head: None };
+        let ended = rest.run(conn)?;
+        Ok(Walked { number, began: part.hash, verifier: rest.walk.verifier, ended })
     }
 }
 
@@ -260,6 +262,8 @@ fn join(walked: Vec<Walked>, workspace_id: WorkspaceId, expected: Option<Expecte
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::super::super::chain::{Link, sha256};
     use super::super::super::event::{Attribution, Event, Place};
     use super::*;

@@ -2,9 +2,11 @@
 //! the appending side only what a link and a hash are; everything else it works out anew from the stored
 //! columns and bytes. It parses no JSON and needs no key, and it looks at rows where the database holds them. It
 //! protects what lies before a head that somebody remembers; without one, the newest events could be cut off
-//! together with the head row and nobody would know. The audit trail is not part of the chain.
+//! together with the head row and nobody would know. The audit trail is not part of the chain; whoever verifies a
+//! whole database learns whether it has its rows.
 
 mod database;
+mod presence;
 
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -22,8 +24,12 @@ use crate::time::Time;
 
 pub use database::verify_database;
 
-/// Rows that one statement reads, so that it holds its snapshot for a short time only.
+/// Rows that one statement reads at the most, so that it holds its snapshot for a short time only.
 const PAGE_ROWS: i64 = 1024;
+/// Rows of the first statement; the next ones follow from how large the rows are.
+const FIRST_ROWS: i64 = 64;
+/// Bytes of payloads that one statement is meant to read.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// What is wrong with an event, or with the head of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -49,6 +55,13 @@ pub enum Defect {
     Expected,
     /// Events are stored where none can be: before the first position, or under an id that is no workspace's.
     Stray,
+    /// There is no log: the instance's log names the workspace, or it was asked for, or it is the instance's own
+    /// and there are workspaces.
+    LogMissing,
+    /// The instance's log does not name the workspace.
+    Unlisted,
+    /// The audit trail does not have the rows that the head row counts, or has more.
+    Audit,
 }
 
 impl Defect {
@@ -67,6 +80,9 @@ impl Defect {
             Self::Stray => {
                 "events are stored where none can be: before the first, or under no workspace's id"
             }
+            Self::LogMissing => "the log is missing",
+            Self::Unlisted => "the instance's log does not name the workspace",
+            Self::Audit => "the audit trail does not have the rows that the head row counts",
         }
     }
 }
@@ -74,7 +90,7 @@ impl Defect {
 /// The first thing that is wrong with a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Break {
-    /// The position of the first broken event.
+    /// The position of the first broken event; of the first broken audit row for `audit`.
     pub lsn: i64,
     /// What is wrong with it.
     pub defect: Defect,
@@ -201,6 +217,7 @@ fn head_row(source: &impl Source, sql: &'static str, params: &[&dyn ToParam]) ->
 }
 
 /// Takes the rows of one log in order and stops at the first that is broken.
+#[derive(Clone)]
 struct Verifier {
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
@@ -322,49 +339,128 @@ fn names_type(rest: &str, kind: &str) -> bool {
 }
 
 /// Verifies the log of `workspace_id`, which must contain `expected` if that is given. The log may grow meanwhile.
-pub(crate) fn verify(
+fn verify(
     source: &impl Source,
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
 ) -> Result<ChainReport> {
-    let mut verifier = Verifier::new(workspace_id, expected);
-    let ended = match verifier.begin() {
-        Ok(()) => walk_to_end(source, &mut verifier, i64::MIN)?,
-        broken => broken,
-    };
-    Ok(verifier.report(ended.err()))
+    let mut verification = Verification::new(workspace_id, expected);
+    let ended = verification.run(source)?;
+    Ok(verification.walk.verifier.report(ended.err()))
 }
 
-/// Checks the events after the position `after` and the head. The head is read after the events, and events that
-/// it promises are read before they are called missing.
-fn walk_to_end(source: &impl Source, verifier: &mut Verifier, after: i64) -> Result<Result<(), Break>> {
-    let mut walked = walk(source, verifier, after, i64::MAX)?;
-    while walked.is_ok() {
-        let reached = verifier.lsn;
-        let head = head_row(source, HEAD, &[&verifier.workspace_id])?;
-        walked = walk(source, verifier, reached, i64::MAX)?;
-        if verifier.lsn == reached {
-            return Ok(walked.and_then(|()| verifier.end(head.as_ref())));
+/// A verification under way, which goes on page by page; each page may be read in a transaction of its own, and a page
+/// that failed may be read again.
+pub(crate) struct Verification {
+    walk: Walk,
+    /// How far the walk had come when the head was read, and the head.
+    head: Option<(i64, Option<HeadRow>)>,
+}
+
+impl Verification {
+    /// Before the first page of the log of `workspace_id`, which must contain `expected` if that is given.
+    pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
+        // What stands before the first position is stray.
+        Self { walk: Walk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX), head: None }
+    }
+
+    /// Reads on; answers the report once the end is reached, or what is broken.
+    pub fn next_page(&mut self, source: &impl Source) -> Result<Option<ChainReport>> {
+        let ended = self.read_on(source)?;
+        Ok(ended.map(|ended| self.walk.verifier.clone().report(ended.err())))
+    }
+
+    /// Reads on to the end, or to what is broken.
+    fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
+        loop {
+            if let Some(ended) = self.read_on(source)? {
+                return Ok(ended);
+            }
         }
     }
-    Ok(walked)
+
+    /// Checks a page of events, and at the end of the log the head. The head is read after the events, and events that
+    /// it promises are read before they are called missing.
+    fn read_on(&mut self, source: &impl Source) -> Result<Option<Result<(), Break>>> {
+        match self.walk.next_page(source)? {
+            Page::Broken(broken) => return Ok(Some(Err(broken))),
+            Page::More => return Ok(None),
+            Page::Last => {}
+        }
+        let reached = self.walk.verifier.lsn;
+        match &self.head {
+            Some((there, head)) if *there == reached => Ok(Some(self.walk.verifier.end(head.as_ref()))),
+            _ => {
+                let head = head_row(source, HEAD, &[&self.walk.verifier.workspace_id])?;
+                self.head = Some((reached, head));
+                Ok(None)
+            }
+        }
+    }
 }
 
-/// Checks the events after the position `after` up to `last`, page by page.
-fn walk(source: &impl Source, verifier: &mut Verifier, after: i64, last: i64) -> Result<Result<(), Break>> {
-    let workspace_id = verifier.workspace_id;
-    let mut from = after;
-    loop {
-        let (mut rows, mut checked) = (0, Ok(()));
-        source.visit(EVENTS, &[&workspace_id, &from, &last, &PAGE_ROWS], &mut |row| {
+/// A walk over the events after one position up to another.
+struct Walk {
+    verifier: Verifier,
+    /// The position after which the next page begins.
+    after: i64,
+    last: i64,
+    /// Rows of the next page.
+    rows: i64,
+}
+
+/// How a page ended.
+enum Page {
+    /// There may be more.
+    More,
+    /// It was the last that there is now.
+    Last,
+    /// An event in it is broken.
+    Broken(Break),
+}
+
+impl Walk {
+    fn after(verifier: Verifier, after: i64, last: i64) -> Self {
+        Self { verifier, after, last, rows: FIRST_ROWS }
+    }
+
+    /// Checks the events of one statement. Nothing is kept of a statement that failed.
+    fn next_page(&mut self, source: &impl Source) -> Result<Page> {
+        if self.after == i64::MIN
+            && let Err(broken) = self.verifier.begin()
+        {
+            return Ok(Page::Broken(broken));
+        }
+        let mut verifier = self.verifier.clone();
+        let (mut rows, mut bytes, mut checked) = (0, 0, Ok(()));
+        let workspace_id = verifier.workspace_id;
+        source.visit(EVENTS, &[&workspace_id, &self.after, &self.last, &self.rows], &mut |row| {
+            let event = EventRow::of(row);
             rows += 1;
-            checked = verifier.accept(&EventRow::of(row));
+            bytes += event.fields.as_ref().map_or(0, |fields| fields.payload.len());
+            checked = verifier.accept(&event);
             if checked.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        if checked.is_err() || rows < PAGE_ROWS {
-            return Ok(checked);
+        let asked = self.rows;
+        self.rows = if bytes > PAGE_BYTES / 2 { asked / 2 } else { asked * 2 }.clamp(1, PAGE_ROWS);
+        self.after = self.after.max(verifier.lsn);
+        self.verifier = verifier;
+        Ok(match checked {
+            Err(broken) => Page::Broken(broken),
+            Ok(()) if rows < asked => Page::Last,
+            Ok(()) => Page::More,
+        })
+    }
+
+    /// Checks all that is left.
+    fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
+        loop {
+            match self.next_page(source)? {
+                Page::More => {}
+                Page::Last => return Ok(Ok(())),
+                Page::Broken(broken) => return Ok(Err(broken)),
+            }
         }
-        from = verifier.lsn;
     }
 }
 

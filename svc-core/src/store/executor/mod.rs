@@ -9,7 +9,6 @@ mod queue;
 mod readers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -85,14 +84,20 @@ pub(crate) struct Executor<L: Ledger> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Connections for looks on callers' threads at the most.
-const SPARE_MAX: usize = 8;
+/// Connections that read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readers {
+    /// Those of threads that share a queue.
+    pub threads: usize,
+    /// Those for reads on callers' own threads.
+    pub inline: usize,
+}
 
 impl<L: Ledger> Executor<L> {
-    /// Starts one writer thread per ledger and `readers` + 1 threads that read.
+    /// Starts one writer thread per ledger, `readers.threads` threads that read, and one for long reads.
     pub fn start(
         ledgers: Vec<L>,
-        readers: usize,
+        readers: Readers,
         clock: &Clock,
         open_writer: &Open,
         open_reader: &Open,
@@ -104,8 +109,8 @@ impl<L: Ledger> Executor<L> {
             lanes.push(Arc::clone(&lane));
             threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
         }
-        let spare = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(SPARE_MAX);
-        let reads = ReadPool::start("svc-reader", readers, spare, clock, open_reader, &mut threads)?;
+        let Readers { threads: size, inline } = readers;
+        let reads = ReadPool::start("svc-reader", size, inline, clock, open_reader, &mut threads)?;
         let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, open_reader, &mut threads)?;
         let local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self { lanes, reads, long_reads, gathered: Mutex::default(), local, threads: Mutex::new(threads) })
@@ -138,9 +143,8 @@ impl<L: Ledger> Executor<L> {
     }
 
     /// Looks on the calling thread if a reader is idle, or queues the look.
-    pub fn read_inline(&self, task: Box<dyn ReadTask<L::Notes>>, long: bool) {
-        let pool = if long { &self.long_reads } else { &self.reads };
-        pool.run_here(vec![task]);
+    pub fn read_inline(&self, task: Box<dyn ReadTask<L::Notes>>) {
+        self.reads.run_here(vec![task]);
     }
 
     /// Puts a look beside those that will share one transaction. True if nobody sees to them yet: the caller must,
@@ -356,7 +360,9 @@ mod tests {
         };
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
         let clock = Clock::System;
-        Executor::start(vec![Tally::default()], 2, &clock, &open(Role::Writer), &open(Role::Reader)).unwrap()
+        let readers = Readers { threads: 2, inline: 1 };
+        Executor::start(vec![Tally::default()], readers, &clock, &open(Role::Writer), &open(Role::Reader))
+            .unwrap()
     }
 
     #[test]

@@ -1,0 +1,186 @@
+//! What should be in a database, beside the chains: a log for every workspace that the instance's log names, a name
+//! there for every workspace that has anything, and as many audit rows as each head row counts. A service may write
+//! meanwhile: what is stored is read first and what should be there after it, or the other way round where more is
+//! wrong.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::super::event::{Event, WorkspaceCreated};
+use crate::Result;
+use crate::id::WorkspaceId;
+use crate::store::{Conn, ToParam};
+
+/// Which workspaces there are, by their rows, by their logs and by name.
+pub(super) struct Presence {
+    /// Those with a row of their own, a head row or events.
+    stored: BTreeSet<WorkspaceId>,
+    /// Those that the instance's log names.
+    named: BTreeSet<WorkspaceId>,
+    /// Whether something stands under an id that is none.
+    pub stray: bool,
+}
+
+impl Presence {
+    pub fn read(conn: &Conn) -> Result<Self> {
+        let known = owners(conn, KNOWN, &[])?;
+        let mut stray = known.contains(&None);
+        let mut stored: BTreeSet<WorkspaceId> = known.into_iter().flatten().collect();
+        stray |= !owners(conn, BELOW_ALL, &[&Uuid::nil()])?.is_empty();
+        stray |= add_owners_of_events(conn, &mut stored)?;
+        // After what is stored: a workspace is named in the transaction that creates it.
+        Ok(Self { stored, named: named(conn)?, stray })
+    }
+
+    /// Everything that has a log or should have one, in the order of the ids; the instance first.
+    pub fn workspaces(&self) -> impl Iterator<Item = WorkspaceId> {
+        let all: BTreeSet<WorkspaceId> =
+            self.stored.iter().chain(&self.named).copied().chain([WorkspaceId::INSTANCE]).collect();
+        all.into_iter()
+    }
+
+    /// Whether there is any workspace beside the instance.
+    pub fn has_workspaces(&self) -> bool {
+        self.stored.iter().chain(&self.named).any(|workspace_id| *workspace_id != WorkspaceId::INSTANCE)
+    }
+
+    /// Whether the instance's log names any workspace.
+    pub fn names_any(&self) -> bool {
+        !self.named.is_empty()
+    }
+
+    /// Whether there is something of a workspace that the instance's log does not name.
+    pub fn is_unlisted(&self, workspace_id: WorkspaceId) -> bool {
+        workspace_id != WorkspaceId::INSTANCE
+            && self.stored.contains(&workspace_id)
+            && !self.named.contains(&workspace_id)
+    }
+}
+
+const KNOWN: &str = "select workspace_id from heads union select id from workspaces";
+
+/// Answers one row per call, which is cheaper than looking at every event for its workspace.
+const NEXT_WORKSPACE: &str =
+    "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
+
+/// On SQLite a column can hold anything; what is not a blob sorts before the nil id.
+const BELOW_ALL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
+
+/// The workspaces that a statement selects; nothing for a column that holds no id.
+fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Option<WorkspaceId>>> {
+    let mut owners = Vec::new();
+    conn.visit(sql, params, &mut |row| {
+        owners.push(row.id(0).flatten().map(Into::into));
+        ControlFlow::Continue(())
+    })?;
+    Ok(owners)
+}
+
+/// Adds every workspace with events, and answers whether there are events of none.
+fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Result<bool> {
+    let mut from = Some(Uuid::nil());
+    while let Some(least) = from {
+        from = match owners(conn, NEXT_WORKSPACE, &[&least])?.pop() {
+            None => None,
+            Some(Some(workspace_id)) => {
+                stored.insert(workspace_id);
+                workspace_id.uuid().as_u128().checked_add(1).map(Uuid::from_u128)
+            }
+            // Not 16 bytes: the walk cannot go on from here.
+            Some(None) => return Ok(true),
+        };
+    }
+    Ok(false)
+}
+
+const NAMED: &str = "select payload from events where workspace_id = $1 and kind = $2 order by lsn";
+
+/// The part of a [`WorkspaceCreated`] that counts here.
+#[derive(Deserialize)]
+struct Named {
+    workspace_id: WorkspaceId,
+}
+
+/// The workspaces that the instance's log names. What cannot be read there names none; the chain shows it.
+fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
+    let mut named = BTreeSet::new();
+    conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &WorkspaceCreated::KIND], &mut |row| {
+        let read = row.text(0).and_then(|payload| serde_json::from_str::<Named>(payload).ok());
+        named.extend(read.map(|Named { workspace_id }| workspace_id));
+        ControlFlow::Continue(())
+    })?;
+    Ok(named)
+}
+
+const LOG: &str = "
+    select workspace_id from heads where workspace_id = $1
+    union all
+    select workspace_id from events where workspace_id = $1 limit 1";
+
+/// Whether a workspace has a head row or an event.
+pub(super) fn has_log(conn: &Conn, workspace_id: WorkspaceId) -> Result<bool> {
+    Ok(!owners(conn, LOG, &[&workspace_id])?.is_empty())
+}
+
+/// Audit rows that one statement counts.
+const AUDIT_PAGE: i64 = 65_536;
+
+const LAST_AUDIT: &str = "select seq from audit where workspace_id = $1 order by seq desc limit 1";
+
+const AUDIT_SEQ: &str = "select audit_seq from heads where workspace_id = $1";
+
+const COUNT_AUDIT: &str = "
+    select count(*), coalesce(max(seq), 0) from (
+        select seq from audit where workspace_id = $1 and seq > $2 order by seq limit $3) page";
+
+const AUDIT_ROWS: &str = "select seq from audit where workspace_id = $1 and seq > $2 order by seq limit $3";
+
+/// The position of the first audit row that is missing, or that stands where none can be. They are numbered from 1
+/// without holes, up to what the head row says.
+pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
+    let last = ints(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
+    // After the rows: it moves in the transaction that adds them.
+    let promised = ints(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
+    let mut whole = 0;
+    // Whatever stands before the first is in the way of the count.
+    let mut from = i64::MIN;
+    while whole < promised {
+        let page = promised.saturating_sub(whole).min(AUDIT_PAGE);
+        let dense = whole.saturating_add(page);
+        if ints(conn, COUNT_AUDIT, &[&workspace_id, &from, &page])? != [page, dense] {
+            return first_hole(conn, workspace_id, from, whole).map(Some);
+        }
+        (whole, from) = (dense, dense);
+    }
+    Ok((last > promised).then(|| promised.saturating_add(1)))
+}
+
+/// Where the rows after `whole` are first not dense.
+fn first_hole(conn: &Conn, workspace_id: WorkspaceId, from: i64, whole: i64) -> Result<i64> {
+    let mut next = whole.saturating_add(1);
+    conn.visit(AUDIT_ROWS, &[&workspace_id, &from, &AUDIT_PAGE], &mut |row| {
+        if row.int(0) == Some(next) {
+            next = next.saturating_add(1);
+            return ControlFlow::Continue(());
+        }
+        // A row before the first is itself what is wrong.
+        next = row.int(0).map_or(next, |found| found.min(next));
+        ControlFlow::Break(())
+    })?;
+    Ok(next)
+}
+
+/// The columns of a statement's only row, which are numbers; one that is none counts as -1.
+fn ints(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<i64>> {
+    let mut found = Vec::new();
+    conn.visit(sql, params, &mut |row| {
+        found = (0..2)
+            .map_while(|place| row.column(place).is_ok().then(|| row.int(place).unwrap_or(-1)))
+            .collect();
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
