@@ -19,6 +19,7 @@ mod pages;
 mod reading;
 mod schema;
 mod source;
+mod starting;
 mod story;
 mod subscriptions;
 mod table;

@@ -2,10 +2,16 @@
 //! once, and what a running server says when it should be replaced.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use aes_gcm::aead::{Aead, KeyInit, Payload};
+use aes_gcm::{Aes256Gcm, Nonce};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::in_parallel;
@@ -75,10 +81,15 @@ fn crashed() -> (Site, i64) {
 
 /// Posts a message in a new thread: its position.
 fn post(site: &Site, rest: &svc_tests::client::rest::Rest) -> i64 {
-    let send = |target: &str, body: Value| rest.send(Some(&site.founders.admin), "POST", target, &[], Some(&body)).output();
-    let channel = send(&format!("/workspaces/{}/channels", site.founders.workspace_id), json!({"name": "work"}));
-    let thread = send(&format!("/channels/{}/threads", channel["id"].as_str().unwrap()), json!({"title": "Work"}));
-    let message = send(&format!("/threads/{}/messages", thread["id"].as_str().unwrap()), json!({"body": "kept"}));
+    let send = |target: &str, body: Value| {
+        rest.send(Some(&site.founders.admin), "POST", target, &[], Some(&body)).output()
+    };
+    let channel =
+        send(&format!("/workspaces/{}/channels", site.founders.workspace_id), json!({"name": "work"}));
+    let thread =
+        send(&format!("/channels/{}/threads", channel["id"].as_str().unwrap()), json!({"title": "Work"}));
+    let message =
+        send(&format!("/threads/{}/messages", thread["id"].as_str().unwrap()), json!({"body": "kept"}));
     message["lsn"].as_i64().unwrap()
 }
 
@@ -185,7 +196,8 @@ fn a_newer_database_is_refused_by_name() {
     }
 }
 
-const LATER: &str = "insert into schema_migrations (version, name, checksum, applied_at) values (9000, '9000_later', 'x', 0)";
+const LATER: &str =
+    "insert into schema_migrations (version, name, checksum, applied_at) values (9000, '9000_later', 'x', 0)";
 
 #[test]
 fn a_wrong_key_is_refused_before_anything_is_written() {
@@ -199,7 +211,10 @@ fn a_wrong_key_is_refused_before_anything_is_written() {
             for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
                 let outcome = refused(&site, start, &other);
                 assert_eq!(outcome.code, Some(2), "{start:?}: {outcome:?}");
-                assert!(outcome.err.contains("is not the key that this database was used with"), "{outcome:?}");
+                assert!(
+                    outcome.err.contains("is not the key that this database was used with"),
+                    "{outcome:?}"
+                );
                 assert!(!outcome.err.contains(OTHER_KEY) && !outcome.err.contains(&old), "{outcome:?}");
             }
         };
@@ -207,9 +222,7 @@ fn a_wrong_key_is_refused_before_anything_is_written() {
         assert_eq!(site.database.dump(), before);
 
         // From before there were check values: what was wrapped tells.
-        let server = site.serve(&[]);
-        post(&site, &server.rest);
-        drop(server);
+        wrap_as_before(&site);
         site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
         refuse();
         assert_eq!(site.database.number("select count(*) from schema_migrations where version = 3"), 0);
@@ -217,6 +230,23 @@ fn a_wrong_key_is_refused_before_anything_is_written() {
         assert_eq!(site.database.number("select count(*) from key_checks"), 1);
         refuse();
     }
+}
+
+/// Adds a message's key as it was wrapped before there were check values.
+fn wrap_as_before(site: &Site) {
+    let message = uuid::Uuid::now_v7();
+    let aad = [b"svc.message-key/1".as_slice(), message.as_bytes()].concat();
+    let (cipher, nonce) = (Aes256Gcm::new(&site.kek().into()), [9; 12]);
+    let key = cipher.encrypt(&Nonce::from(nonce), Payload { msg: &[5; 32], aad: &aad }).unwrap();
+    let id = Sha256::digest([b"svc.kek-id/1".as_slice(), &site.kek()].concat());
+    let wrapped = hex::encode([&id[..8], &nonce, &key].concat());
+    let wrapped = match site.engine() {
+        Engine::Sqlite => format!("x'{wrapped}'"),
+        Engine::Postgres => format!("'\\x{wrapped}'::bytea"),
+    };
+    let message = site.database.id(message);
+    site.database
+        .execute(&format!("insert into message_keys (message_id, wrapped) values ({message}, {wrapped})"));
 }
 
 #[test]
@@ -234,7 +264,10 @@ fn a_new_key_comes_with_the_old_one_and_running_servers_say_that_they_lack_it() 
         assert_eq!(site.database.number("select count(*) from key_checks"), 2);
         let told = ready(&running.rest);
         assert_eq!((told.status, &told.body["checks"]["schema"]), (503, &json!("ok")), "{told:?}");
-        assert!(told.body["checks"]["keys"].as_str().unwrap().contains("SVC_CONTENT_KEK_PREVIOUS"), "{told:?}");
+        assert!(
+            told.body["checks"]["keys"].as_str().unwrap().contains("SVC_CONTENT_KEK_PREVIOUS"),
+            "{told:?}"
+        );
         drop((running, new));
         for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
             assert_eq!(refused(&site, start, &[]).code, Some(2));
@@ -276,6 +309,7 @@ fn of_many_set_ups_at_once_one_wins() {
 fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> PathBuf + Sync) -> Vec<i32> {
     let mut codes = in_parallel(count, |number| {
         let outcome = run(command(program("svc"), &["init"], database).arg("--data").arg(folder(number)));
+        assert!(matches!(outcome.code, Some(0 | 5)), "{outcome:?}");
         assert_eq!(outcome.code == Some(0), outcome.err.is_empty(), "{outcome:?}");
         outcome.code.unwrap()
     });
@@ -289,7 +323,8 @@ fn many_servers_that_find_an_older_schema_all_come_up() {
         let site = Site::found(engine);
         for _ in 0..ROUNDS {
             site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
-            let answers = in_parallel(8, |_| site.serve(&[]).rest.send(None, "GET", "/health/ready", &[], None).status);
+            let answers =
+                in_parallel(8, |_| site.serve(&[]).rest.send(None, "GET", "/health/ready", &[], None).status);
             assert_eq!(answers, [200; 8]);
             assert_eq!(site.database.number("select count(*) from key_checks"), 1);
         }
@@ -392,4 +427,59 @@ fn a_folder_that_cannot_be_written_to_is_not_served() {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(outcome.err.contains("must be writable for this user"), "{outcome:?}");
     assert_eq!(files(site.path()), before);
+}
+
+/// The sessions of a database, standing still until this is dropped.
+struct Silent(Vec<String>);
+
+impl Silent {
+    fn sessions(database: &TestDatabase) -> Self {
+        let pids = database.rows(
+            "select pid from pg_stat_activity where datname = current_database() and application_name = 'svc'",
+        );
+        let silent = Self(pids.iter().map(|row| row[0].to_string()).collect());
+        assert!(!silent.0.is_empty());
+        silent.signal("-STOP");
+        silent
+    }
+
+    fn signal(&self, name: &str) {
+        run(Command::new("kill").arg(name).args(&self.0));
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_server_whose_database_says_nothing() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    let server = site.serve(&[]);
+    let mut agent = site.mcp_stdio(&site.founders.agent);
+    agent.say(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    agent.next_line();
+    let silent = Silent::sessions(&site.database);
+    let mut waiting = TcpStream::connect(server.address()).unwrap();
+    let request = format!(
+        "GET /me HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
+        server.address(),
+        site.founders.agent
+    );
+    waiting.write_all(request.as_bytes()).unwrap();
+    let mut running = server.running;
+    running.signal("TERM");
+    assert!(running.err.by_ref().any(|line| line.contains("a second signal ends at once")));
+    let begun = Instant::now();
+    running.signal("TERM");
+    assert_eq!(running.ended().code, Some(0));
+    agent.signal("TERM");
+    agent.ended();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    drop(silent);
 }

@@ -87,9 +87,17 @@ impl Running {
         self.signal("CONT");
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends the program a signal, such as `TERM`.
+    pub fn signal(&self, name: &str) {
         let outcome = run(Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())));
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+
+    /// Closes the program's input, waits for its end and answers how it was.
+    pub fn ended(mut self) -> Outcome {
+        drop(self.input.take());
+        let (out, err) = (self.out.whole(), self.err.whole());
+        Outcome { code: self.child.wait().unwrap().code(), out, err }
     }
 
     /// Ends the program as a crash would: it gets no chance to do anything more.

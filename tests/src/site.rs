@@ -107,7 +107,8 @@ impl Site {
         run(&mut self.command("svc", words))
     }
 
-    fn command(&self, name: &str, words: &[&str]) -> Command {
+    /// One of our programs with these words, on this site.
+    pub fn command(&self, name: &str, words: &[&str]) -> Command {
         ours(name, words, self.path(), &self.database)
     }
 
@@ -154,7 +155,7 @@ fn ours(name: &str, words: &[&str], folder: &Path, database: &TestDatabase) -> C
 }
 
 /// A program in an environment without the variables of whoever runs the tests, but with those of a site.
-fn command(program: impl AsRef<OsStr>, words: &[&str], database: &TestDatabase) -> Command {
+pub fn command(program: impl AsRef<OsStr>, words: &[&str], database: &TestDatabase) -> Command {
     let mut command = Command::new(program);
     command.args(words);
     for (variable, _) in std::env::vars_os() {
