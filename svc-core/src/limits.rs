@@ -95,7 +95,7 @@ pub const WS_FRAME_MAX_BYTES: usize = 65_536;
 pub const QUEUE_MAX: usize = 4096;
 /// Bytes of requests that may wait for a writer, or for the readers.
 pub const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long a job may wait for a writer or a reader; after that its caller is told to try again.
+/// How long a job may wait for a connection that writes or reads; after that its caller is told to try again.
 pub const QUEUED_MAX: Duration = Duration::from_secs(30);
 /// Jobs in one commit.
 pub const BATCH_MAX: usize = 256;
@@ -131,8 +131,6 @@ pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
 pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 /// Postgres `lock_timeout`.
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
-/// How long to wait for a database connection.
-pub const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Postgres connections of one process: those below, one for long reads, one to look for commits of others, one that
 /// hears of them, and one for housekeeping.
 pub const POSTGRES_CONNECTIONS: usize = 16;

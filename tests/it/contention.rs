@@ -271,3 +271,39 @@ fn a_process_has_sixteen_connections_to_postgres() {
         assert_eq!(world.database.number(count), 16);
     }
 }
+
+#[test]
+fn a_workspace_that_another_holds_keeps_no_other_waiting() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let world = World::open(Engine::Postgres);
+    let others: Vec<(String, String)> = (0..8).map(|number| other_workspace(&world, number)).collect();
+    let held = world.database.id(world.fixture.workspace_id);
+    let holder = runtime().block_on(world.database.connect());
+    let hold = format!("begin; select lsn from heads where workspace_id = {held} for update");
+    runtime().block_on(holder.batch_execute(&hold)).unwrap();
+    let channel = |workspace: &str| json!({"workspace_id": workspace, "name": "meanwhile"});
+    std::thread::scope(|scope| {
+        let own = world.fixture.workspace_id.to_string();
+        let (world, channel) = (&world, &channel);
+        let waiting = scope.spawn(move || world.call(&world.people.admin, "create_channel", channel(&own)));
+        for round in 0..5 {
+            for (workspace, token) in &others {
+                let made = world.call(token, "create_channel", channel(workspace));
+                assert_eq!(made.status, 201, "round {round}: {:#}", made.body);
+            }
+        }
+        assert!(!waiting.is_finished(), "its head is held");
+        runtime().block_on(holder.batch_execute("rollback")).unwrap();
+        let made = waiting.join().unwrap();
+        assert_eq!(made.status, 201, "{:#}", made.body);
+    });
+}
+
+/// Another workspace, and a token of its admin.
+fn other_workspace(world: &World, number: usize) -> (String, String) {
+    let made =
+        world.admin("create_workspace", json!({"name": format!("Team {number}"), "admin_handle": "eve"}));
+    (svc_tests::text(&made["workspace"]["id"]), svc_tests::text(&made["token"]["secret"]))
+}

@@ -448,3 +448,90 @@ impl Ledger for Batch {
         self.memo.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::Serialize;
+
+    use super::*;
+    use crate::store::migrate::migrate;
+    use crate::store::sqlite_for_tests;
+
+    #[derive(Serialize, JsonSchema)]
+    struct Probe {
+        number: i64,
+    }
+    impl Event for Probe {
+        const KIND: &'static str = "Probe";
+    }
+
+    const HOME: WorkspaceId = WorkspaceId::INSTANCE;
+
+    fn new_workspace() -> WorkspaceId {
+        uuid::Uuid::from_u128(7).into()
+    }
+
+    /// A batch that has begun on an empty database, naming the instance.
+    fn begun(conn: &Conn) -> Batch {
+        migrate(conn, Time::from_micros(1)).unwrap();
+        let mut batch = Batch::new(Clock::mock(Time::from_micros(5)), Arc::default());
+        conn.begin_write().unwrap();
+        batch.begin(conn, &[HOME].into(), false, Held::Wait).unwrap();
+        batch.begin_job();
+        batch
+    }
+
+    fn emit(batch: &mut Batch, conn: &Conn, workspace: WorkspaceId) -> Result<Recorded> {
+        let (now, attribution) = (batch.now(), Attribution::default());
+        batch.emit(conn, workspace, now, Place::WORKSPACE, &attribution, &Probe { number: 1 })
+    }
+
+    fn lsns(conn: &Conn) -> Vec<i64> {
+        let mut rows = conn.query("select lsn from heads order by workspace_id", &[]).unwrap();
+        rows.iter_mut().map(|row| row.take().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_head_that_another_hand_has_moved_is_not_overwritten() {
+        let (_folder, conn) = sqlite_for_tests();
+        let mut batch = begun(&conn);
+        emit(&mut batch, &conn, HOME).unwrap();
+        conn.execute("update heads set lsn = lsn + 1", &[]).unwrap();
+        assert!(batch.flush(&conn).is_err());
+        conn.rollback().unwrap();
+        batch.rolled_back();
+        assert_eq!(lsns(&conn), [0]);
+        conn.begin_write().unwrap();
+        batch.begin(&conn, &[HOME].into(), false, Held::Wait).unwrap();
+        batch.begin_job();
+        for lsn in 1..=2 {
+            assert_eq!(emit(&mut batch, &conn, HOME).unwrap().lsn, lsn);
+        }
+        batch.flush(&conn).unwrap();
+        conn.commit(&BTreeMap::new()).unwrap();
+        assert_eq!(lsns(&conn), [2]);
+    }
+
+    #[test]
+    fn a_missing_head_is_an_empty_log_only_where_the_log_is_made() {
+        let (_folder, conn) = sqlite_for_tests();
+        let mut batch = begun(&conn);
+        let new = new_workspace();
+        assert!(emit(&mut batch, &conn, new).is_err(), "nobody has named it");
+        batch.begin(&conn, &[HOME, new].into(), false, Held::Wait).unwrap();
+        batch.begin_job();
+        assert!(emit(&mut batch, &conn, new).is_err(), "it has no head");
+        batch.begin_log(new).unwrap();
+        assert_eq!(emit(&mut batch, &conn, new).unwrap().lsn, 1);
+        assert!(batch.begin_log(new).is_err(), "it has one now");
+        batch.undo_job();
+        assert!(emit(&mut batch, &conn, new).is_err(), "that job was undone");
+        batch.begin_job();
+        batch.begin_log(new).unwrap();
+        emit(&mut batch, &conn, new).unwrap();
+        batch.flush(&conn).unwrap();
+        conn.commit(&BTreeMap::new()).unwrap();
+        assert_eq!(lsns(&conn), [0, 1]);
+    }
+}

@@ -53,6 +53,8 @@ impl StatementCounts {
 pub(crate) enum Failure {
     /// The connection is gone, and with it the transaction: no statement was at fault.
     Broken,
+    /// The server did not answer in time, and the connection was given up.
+    Silent,
     /// The server chose this transaction to end a deadlock or a serialization conflict.
     Conflict,
     /// A lock was not granted in time.

@@ -25,3 +25,11 @@ pub use opener::{Database, OpenMode};
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use value::{FromValue, Param, ToParam, Value};
+
+/// An empty SQLite database in a folder of its own, and a connection that writes.
+#[cfg(test)]
+pub(crate) fn sqlite_for_tests() -> (tempfile::TempDir, Conn) {
+    let folder = tempfile::tempdir().unwrap();
+    let conn = sqlite::SqliteConn::open(&folder.path().join("t.db"), sqlite::Role::Creator).unwrap();
+    (folder, Conn::Sqlite(conn))
+}

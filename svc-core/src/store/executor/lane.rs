@@ -158,8 +158,8 @@ struct Waiting<L> {
 enum Attempt {
     /// Committed, with each task's own outcome.
     Committed(Vec<Result<()>>),
-    /// Nothing was begun: no task is to blame.
-    NotBegun(Error),
+    /// Nothing was begun, or the database fell silent: no task is to blame, and none is tried again.
+    Hopeless(Error),
     /// Rolled back, because the connection broke or the server chose this transaction to end a conflict.
     Lost(Error),
     /// Rolled back because of the task at this place.
@@ -197,7 +197,7 @@ impl<L: Ledger> Writer<L> {
         while !batch.is_empty() {
             match self.attempt(&mut batch, held) {
                 Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
-                Attempt::NotBegun(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
+                Attempt::Hopeless(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
                 Attempt::Lost(error) if was_lost => fail_all(batch.drain(..), &error),
                 Attempt::Lost(_) => was_lost = true,
                 Attempt::Culprit(_, error) | Attempt::Unclear(error) if batch.len() == 1 => {
@@ -221,7 +221,7 @@ impl<L: Ledger> Writer<L> {
             }
             match attempt {
                 Attempt::Committed(outcomes) => finish_all(single, outcomes),
-                Attempt::NotBegun(error) => return fail_all(single.into_iter().chain(alone), &error),
+                Attempt::Hopeless(error) => return fail_all(single.into_iter().chain(alone), &error),
                 Attempt::Lost(error)
                 | Attempt::Culprit(_, error)
                 | Attempt::Unclear(error)
@@ -245,7 +245,7 @@ impl<L: Ledger> Writer<L> {
                         self.put_aside(batch, &workspaces);
                         Attempt::Committed(Vec::new())
                     }
-                    Some(Failure::Statement) | None => Attempt::NotBegun(error),
+                    Some(Failure::Silent | Failure::Statement) | None => Attempt::Hopeless(error),
                 };
             }
         }
@@ -286,6 +286,8 @@ impl<L: Ledger> Writer<L> {
         self.roll_back();
         match failure {
             Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
+            // Who has waited that long is not made to wait again.
+            Some(Failure::Silent) => Attempt::Hopeless(error),
             Some(Failure::LockTimeout | Failure::Statement) | None => blamed(error),
         }
     }

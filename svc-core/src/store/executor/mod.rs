@@ -253,8 +253,12 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::sync::mpsc;
 
+    use std::time::Duration;
+
     use super::*;
+    use crate::limits::{QUEUE_BYTES_MAX, QUEUED_MAX};
     use crate::store::sqlite::{Role, SqliteConn};
+    use crate::time::Time;
 
     /// Counts what was committed.
     #[derive(Default)]
@@ -354,14 +358,17 @@ mod tests {
         "create table row (n bigint); create table tally (flushed bigint); insert into tally values (0)";
 
     fn on_file(path: &std::path::Path) -> Executor<Tally> {
+        on_file_by(path, &Clock::System)
+    }
+
+    fn on_file_by(path: &std::path::Path, clock: &Clock) -> Executor<Tally> {
         let open = |role| -> Open {
             let path = path.to_owned();
             Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
         };
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
-        let clock = Clock::System;
         let readers = Readers { threads: 2, inline: 1 };
-        Executor::start(vec![Tally::default()], readers, &clock, &open(Role::Writer), &open(Role::Reader))
+        Executor::start(vec![Tally::default()], readers, clock, &open(Role::Writer), &open(Role::Reader))
             .unwrap()
     }
 
@@ -417,5 +424,86 @@ mod tests {
         assert!(executor.cut_log().unwrap());
         let log = std::fs::metadata(path.with_extension("db-wal")).unwrap();
         assert_eq!(log.len(), 0);
+    }
+
+    /// Holds its thread until it is let go.
+    struct Holding(mpsc::Sender<()>, mpsc::Receiver<()>);
+
+    impl WriteTask<Tally> for Holding {
+        fn home(&self) -> WorkspaceId {
+            WorkspaceId::INSTANCE
+        }
+        fn workspaces(&self) -> Vec<WorkspaceId> {
+            Vec::new()
+        }
+        fn run(&mut self, _: &Conn, _: &RefCell<Tally>) -> Result<()> {
+            self.0.send(()).unwrap();
+            self.1.recv().map_err(Error::internal)
+        }
+    }
+
+    impl Task for Holding {
+        fn bytes(&self) -> usize {
+            QUEUE_BYTES_MAX - 20
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, _: Result<()>) {}
+    }
+
+    #[test]
+    fn what_has_waited_too_long_or_is_abandoned_is_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::mock(Time::from_micros(0));
+        let executor = on_file_by(&folder.path().join("t.db"), &clock);
+        let hold = || {
+            let (entered, enter) = mpsc::channel();
+            let (release, released) = mpsc::channel();
+            executor.write(Box::new(Holding(entered, released)));
+            enter.recv().unwrap();
+            release
+        };
+        let (tell, told) = mpsc::channel();
+        let write = |number| executor.write(Box::new(Numbered(number, tell.clone())));
+        let release = hold();
+        [1, -1, 2].into_iter().for_each(write);
+        release.send(()).unwrap();
+        assert_eq!(told.iter().take(3).collect::<BTreeSet<_>>(), [(-1, false), (1, true), (2, true)].into());
+        let release = hold();
+        [3, 4].into_iter().for_each(write);
+        clock.advance(QUEUED_MAX - Duration::from_secs(1));
+        write(5);
+        clock.advance(Duration::from_secs(1));
+        release.send(()).unwrap();
+        assert_eq!(told.iter().take(3).collect::<BTreeSet<_>>(), [(3, false), (4, false), (5, true)].into());
+    }
+
+    #[test]
+    fn a_queue_is_bounded_by_bytes_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = on_file(&folder.path().join("t.db"));
+        let (entered, enter) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        executor.write(Box::new(Holding(entered.clone(), released)));
+        enter.recv().unwrap();
+        // It no longer counts. The next one does, and leaves room for two.
+        let (second, released) = mpsc::channel();
+        executor.write(Box::new(Holding(entered, released)));
+        let (tell, told) = mpsc::channel();
+        (1..=3).for_each(|number| executor.write(Box::new(Numbered(number, tell.clone()))));
+        assert_eq!(told.recv().unwrap(), (3, false), "there is no room for the third");
+        drop((release, second));
+        assert_eq!(told.iter().take(2).collect::<BTreeSet<_>>(), [(1, true), (2, true)].into());
+    }
+
+    #[test]
+    fn workspaces_made_one_after_the_other_spread_over_all_lanes() {
+        let mut lanes = [0; 4];
+        for number in 0..1000_u128 {
+            let id = uuid::Uuid::from_u128((0x0190_0000_0000_7000_8000_u128 << 48) + number);
+            lanes[usize::try_from(spread(id.into()) % 4).unwrap()] += 1;
+        }
+        assert!(lanes.iter().all(|share| (200..300).contains(share)), "{lanes:?}");
     }
 }

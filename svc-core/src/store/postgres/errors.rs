@@ -41,7 +41,7 @@ impl Failed {
 
     /// The server did not answer in time. What becomes of the statement is not known, so the session is given up.
     pub fn silent() -> Self {
-        Self { failure: Failure::Broken, error: broken("the server did not answer in time") }
+        Self { failure: Failure::Silent, error: broken("the server did not answer in time") }
     }
 
     /// There is no session.

@@ -133,7 +133,7 @@ impl PgConn {
     }
 
     fn note(&self, failure: Failure) {
-        if failure == Failure::Broken {
+        if matches!(failure, Failure::Broken | Failure::Silent) {
             self.session.take();
         }
         self.transaction.fail(failure);

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 
 use super::errors::{Failed, Outcome, unreachable};
 use crate::error::{Error, Result};
-use crate::limits::{ACQUIRE_TIMEOUT, ANSWER_SLACK};
+use crate::limits::{ANSWER_SLACK, CONNECT_TIMEOUT};
 
 /// A session. Dropping it closes the socket at once.
 pub(super) struct Session {
@@ -26,8 +26,10 @@ pub(super) struct Session {
 impl Session {
     /// Connects, within the time there is for it.
     pub async fn open(config: &Config) -> Result<Self> {
-        let opening = Self::connect(config);
-        tokio::time::timeout(ACQUIRE_TIMEOUT, opening).await.map_err(unreachable)?
+        // The driver's own limit is for the TCP connection alone, not for what the server says then.
+        let limit =
+            config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK);
+        tokio::time::timeout(limit, Self::connect(config)).await.map_err(unreachable)?
     }
 
     async fn connect(config: &Config) -> Result<Self> {
