@@ -20,6 +20,8 @@ use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::until;
 use svc_tests::{Setup, World, text};
 
+use crate::withdrawing::is_scrubbed;
+
 /// Reads page after page until a workspace has so many messages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,12 +42,16 @@ struct Followed {
 /// Pages that were read since this was set to 0.
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 
+/// Nobody follows any more, because the test failed.
+static OVER: AtomicBool = AtomicBool::new(false);
+
 fn follow(cx: &Read<'_>, input: &FollowMessages, (): &mut ()) -> Result<Option<Followed>> {
     let found =
         cx.one::<(i64,)>("select count(*) from messages where workspace_id = $1", &[&input.workspace_id])?;
     let messages = found.map_or(0, |(messages,)| messages);
     PAGES.fetch_add(1, Ordering::SeqCst);
-    Ok((messages >= input.messages).then_some(Followed { messages }))
+    let done = messages >= input.messages || OVER.load(Ordering::SeqCst);
+    Ok(done.then_some(Followed { messages }))
 }
 
 fn features() -> Vec<Feature> {
@@ -71,17 +77,14 @@ fn post(world: &World) -> Value {
 fn following(world: &World, token: &str, meanwhile: impl FnOnce()) -> Answer {
     let input = json!({"workspace_id": world.fixture.workspace_id, "messages": messages_of(world) + 1});
     PAGES.store(0, Ordering::SeqCst);
+    OVER.store(false, Ordering::SeqCst);
     std::thread::scope(|scope| {
         let followed = scope.spawn(|| world.call(token, "follow_messages", input));
+        let _ends = Ends(&OVER);
         until("the second page", || PAGES.load(Ordering::SeqCst) > 1);
         meanwhile();
         followed.join().unwrap()
     })
-}
-
-/// Whether nothing is left of destroyed keys.
-fn is_scrubbed(database: &TestDatabase) -> bool {
-    database.number("select count(*) from chores where name = 'scrub' and asked > done") == 0
 }
 
 #[test]

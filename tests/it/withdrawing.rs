@@ -143,7 +143,7 @@ fn post_and_edit(caller: Caller<'_>, workspace_id: &str) -> String {
 }
 
 /// Whether every withdrawal is finished.
-fn is_scrubbed(database: &TestDatabase) -> bool {
+pub fn is_scrubbed(database: &TestDatabase) -> bool {
     database.number("select count(*) from scrubs") == 0
 }
 

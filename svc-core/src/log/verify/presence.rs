@@ -128,6 +128,10 @@ pub(super) fn has_log(conn: &Conn, workspace_id: WorkspaceId) -> Result<bool> {
 /// Audit rows that one statement counts.
 const AUDIT_PAGE: i64 = 65_536;
 
+/// None should stand there.
+const AUDIT_BEFORE_FIRST: &str =
+    "select seq from audit where workspace_id = $1 and seq < 1 order by seq limit 1";
+
 const LAST_AUDIT: &str = "select seq from audit where workspace_id = $1 order by seq desc limit 1";
 
 const AUDIT_SEQ: &str = "select audit_seq from heads where workspace_id = $1";
@@ -141,33 +145,32 @@ const AUDIT_ROWS: &str = "select seq from audit where workspace_id = $1 and seq 
 /// The position of the first audit row that is missing, or that stands where none can be. They are numbered from 1
 /// without holes, up to what the head row says.
 pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
+    if let Some(before) = ints(conn, AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
+        return Ok(Some(*before));
+    }
     let last = ints(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
     // After the rows: it moves in the transaction that adds them.
     let promised = ints(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
     let mut whole = 0;
-    // Whatever stands before the first is in the way of the count.
-    let mut from = i64::MIN;
     while whole < promised {
         let page = promised.saturating_sub(whole).min(AUDIT_PAGE);
         let dense = whole.saturating_add(page);
-        if ints(conn, COUNT_AUDIT, &[&workspace_id, &from, &page])? != [page, dense] {
-            return first_hole(conn, workspace_id, from, whole).map(Some);
+        if ints(conn, COUNT_AUDIT, &[&workspace_id, &whole, &page])? != [page, dense] {
+            return first_hole(conn, workspace_id, whole).map(Some);
         }
-        (whole, from) = (dense, dense);
+        whole = dense;
     }
     Ok((last > promised).then(|| promised.saturating_add(1)))
 }
 
-/// Where the rows after `whole` are first not dense.
-fn first_hole(conn: &Conn, workspace_id: WorkspaceId, from: i64, whole: i64) -> Result<i64> {
+/// The first number after `whole` that no row has.
+fn first_hole(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> {
     let mut next = whole.saturating_add(1);
-    conn.visit(AUDIT_ROWS, &[&workspace_id, &from, &AUDIT_PAGE], &mut |row| {
+    conn.visit(AUDIT_ROWS, &[&workspace_id, &whole, &AUDIT_PAGE], &mut |row| {
         if row.int(0) == Some(next) {
             next = next.saturating_add(1);
             return ControlFlow::Continue(());
         }
-        // A row before the first is itself what is wrong.
-        next = row.int(0).map_or(next, |found| found.min(next));
         ControlFlow::Break(())
     })?;
     Ok(next)
