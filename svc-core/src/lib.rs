@@ -28,8 +28,10 @@
 //! | `coordination` | threads, dependencies, the ready queue, claims, results, the reaper |
 //! | `integrity` | reading the event log and the audit trail |
 //!
+//! A higher feature hears of a lower one through the hooks that it registers: guards, projectors and conditions.
+//!
 //! Above all of them, and exempt from the rule: [`service`], `opening`, [`setup`] and `housekeeping` put things together, `table` lists
-//! the features and the hooks by which a higher feature hears of a lower one.
+//! the features.
 //!
 //! # What always holds
 //!
@@ -92,7 +94,8 @@ pub mod time;
 
 pub use error::{Code, EXIT_CODES, Error, Problem, Result};
 pub use log::bus::Wakes;
-pub use log::event::{Attribution, Event, EventKind, Place, Recorded};
+pub use log::event::{Attribution, Event, EventKind, Invalidates, Place, Recorded};
+pub use log::memo::Cached;
 pub use log::{chain, key_tree, seal, verify};
 pub use rate::RateSettings;
 pub use service::{Options, PartHealth, Service};

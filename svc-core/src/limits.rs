@@ -27,6 +27,8 @@ pub const SKILLS_MAX: usize = 64;
 pub const PRIORITY_MIN: i64 = -100;
 /// Highest priority of a thread.
 pub const PRIORITY_MAX: i64 = 100;
+/// Different sets of required skills in a workspace.
+pub const SKILL_SETS_MAX: usize = 10_000;
 /// Dependencies that one thread may have.
 pub const DEPENDENCIES_MAX: usize = 100;
 /// Threads that may wait for one thread: its close changes each of them in one transaction.

@@ -130,10 +130,10 @@ impl Service {
         let open_writer: Open = Arc::new(move || open_writer.writer());
         let open_reader: Open = Arc::new(move || open_reader.reader());
         let executor = Executor::start(ledgers, readers, &options.clock, &open_writer, &open_reader)?;
+        let table = Arc::new(Table::build(features)?);
         let dispatch = Arc::new(Dispatch {
-            table: Table::build(features)?,
-            hooks: table::hooks(),
-            ambient: Ambient { entropy: options.entropy, sealer, settings: options.settings },
+            table: Arc::clone(&table),
+            ambient: Ambient { entropy: options.entropy, sealer, settings: options.settings, table },
             clock: options.clock,
             executor,
             bus,

@@ -1,8 +1,8 @@
-//! Every feature of the service, and what the higher ones have asked to hear from the lower ones. Adding an
-//! operation means adding a row to its feature; adding a feature means adding a line here.
+//! Every feature of the service. Adding an operation, or a hook, means adding it to its feature; adding a feature means
+//! adding a line here.
 
 use crate::Result;
-use crate::op::{Feature, Hooks, Table};
+use crate::op::{Feature, Table};
 use crate::{conversation, coordination, identity, integrity};
 
 /// Every feature, in the order of the layers.
@@ -16,6 +16,7 @@ pub(crate) fn features() -> Vec<Feature> {
         conversation::channels::feature(),
         conversation::messages::feature(),
         coordination::threads::feature(),
+        coordination::ready::feature(),
         coordination::skills::feature(),
         coordination::transitions::feature(),
         coordination::cancel::feature(),
@@ -32,12 +33,4 @@ pub(crate) fn features() -> Vec<Feature> {
 /// The table of every feature, without a service behind it.
 pub fn operation_table() -> Result<Table> {
     Table::build(features())
-}
-
-/// What runs before and after every change, in order.
-pub(crate) fn hooks() -> Hooks {
-    Hooks {
-        guards: vec![],
-        projectors: vec![coordination::ready::project, coordination::thread_reads::blank_notices],
-    }
 }

@@ -47,6 +47,7 @@ const LOOKS_DOWN: &[(&str, &str, &str)] = &[
     ("text.rs", "store", "its values say themselves how they are stored"),
     ("time.rs", "store", "its values say themselves how they are stored"),
     ("store/migrate.rs", "log::chain", "one SHA-256 for the whole crate"),
+    ("store/sqlite.rs", "log::chain", "one SHA-256 for the whole crate"),
     ("store/opener.rs", "log::bus", "Postgres notifications end at the bus"),
     ("store/postgres/listen.rs", "log::bus", "Postgres notifications end at the bus"),
 ];
@@ -72,7 +73,7 @@ fn root() -> PathBuf {
 }
 
 /// Every Rust file of the project, with its path from the root.
-fn sources() -> Vec<Source> {
+pub fn sources() -> Vec<Source> {
     let mut found = Vec::new();
     for part in ["svc-core", "svc-http", "svc-mcp-stdio", "svc-cli", "tests"] {
         walk(&root().join(part), &mut found);
@@ -96,7 +97,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// Fails with every finding at once.
 #[track_caller]
-fn none(findings: Vec<String>) {
+pub fn none(findings: Vec<String>) {
     let mut report = String::new();
     findings.iter().for_each(|finding| writeln!(report, "  {finding}").unwrap());
     assert!(findings.is_empty(), "{} finding(s):\n{report}", findings.len());
@@ -233,6 +234,23 @@ fn capabilities_are_spelled_in_one_place() {
     for source in sources().iter().filter(|source| !may(&source.path)) {
         let spelled = source.literals.iter().filter(|literal| {
             !literal.in_tests && Capability::ALL.iter().any(|capability| capability.name() == literal.text)
+        });
+        findings
+            .extend(spelled.map(|literal| format!("{}:{}: \"{}\"", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+#[test]
+fn kinds_of_events_are_named_by_their_types() {
+    let table = svc_core::operation_table().unwrap();
+    let kinds: BTreeSet<&str> = table.events().map(|event| event.kind).collect();
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| source.path.starts_with("svc-core/src/")) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        let declared = |line: usize| lines[line - 1].contains("const KIND: &'static str = ");
+        let spelled = source.literals.iter().filter(|literal| {
+            !literal.in_tests && kinds.contains(literal.text.as_str()) && !declared(literal.line)
         });
         findings
             .extend(spelled.map(|literal| format!("{}:{}: \"{}\"", source.path, literal.line, literal.text)));

@@ -100,6 +100,11 @@ impl World {
         Self { service, clock: setup.clock, fixture, people, server: OnceLock::new(), database }
     }
 
+    /// Another service on the same database, as another process would have it, with the same clock.
+    pub fn another_service(&self, seed: u64) -> Service {
+        open_service(&self.database, &self.clock, seed, Vec::new())
+    }
+
     /// The engine beneath.
     pub fn engine(&self) -> Engine {
         self.database.engine()

@@ -15,7 +15,7 @@ use crate::id::{ChannelId, MemberId, WorkspaceId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
-use crate::log::event::{Event, EventKind, Place};
+use crate::log::event::{Event, EventKind, Invalidates, Place};
 use crate::op::{Feature, Read, Write, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row};
@@ -92,7 +92,7 @@ impl Event for ChannelCreated {
 
 /// A channel's name, topic or privacy was changed. The fields are those after the change.
 #[derive(Serialize, JsonSchema)]
-struct ChannelUpdated {
+pub(crate) struct ChannelUpdated {
     /// The channel.
     channel_id: ChannelId,
     /// Its name.
@@ -109,7 +109,7 @@ impl Event for ChannelUpdated {
 
 /// A channel was archived: it takes nothing new.
 #[derive(Serialize, JsonSchema)]
-struct ChannelArchived {
+pub(crate) struct ChannelArchived {
     /// The channel.
     channel_id: ChannelId,
 }
@@ -120,7 +120,7 @@ impl Event for ChannelArchived {
 
 /// An archived channel was opened again.
 #[derive(Serialize, JsonSchema)]
-struct ChannelUnarchived {
+pub(crate) struct ChannelUnarchived {
     /// The channel.
     channel_id: ChannelId,
 }
@@ -131,7 +131,7 @@ impl Event for ChannelUnarchived {
 
 /// A member was added to a channel.
 #[derive(Serialize, JsonSchema)]
-struct ChannelMemberAdded {
+pub(crate) struct ChannelMemberAdded {
     /// The channel.
     channel_id: ChannelId,
     /// The member that was added.
@@ -211,11 +211,11 @@ pub(crate) fn feature() -> Feature {
     ];
     Feature::new().operations("channels", rows).events(vec![
         EventKind::of::<ChannelCreated>(),
-        EventKind::of::<ChannelUpdated>(),
-        EventKind::of::<ChannelArchived>(),
-        EventKind::of::<ChannelUnarchived>(),
+        EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
+        EventKind::of::<ChannelArchived>().invalidates(Invalidates::Access),
+        EventKind::of::<ChannelUnarchived>().invalidates(Invalidates::Access),
         EventKind::of::<ChannelMemberAdded>(),
-        EventKind::of::<ChannelMemberRemoved>(),
+        EventKind::of::<ChannelMemberRemoved>().invalidates(Invalidates::Access),
     ])
 }
 
@@ -273,7 +273,6 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
     )?;
     if let (true, Some(creator)) = (channel.private, channel.created_by) {
         insert_member(cx, channel.id, creator)?;
-        cx.forget()?;
     }
     Ok(channel)
 }
@@ -378,7 +377,6 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
     for member in newcomers {
         insert_member(cx, channel.id, member)?;
     }
-    cx.forget()?;
     Ok(channel)
 }
 
@@ -455,7 +453,6 @@ fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Cha
 
 fn set_archived(cx: &mut Write<'_>, channel: Channel, archived_at: Option<Time>) -> Result<Channel> {
     cx.execute(1, SET_ARCHIVED, &[&channel.id, &archived_at])?;
-    cx.forget()?;
     Ok(Channel { archived: archived_at.is_some(), archived_at, ..channel })
 }
 
@@ -508,7 +505,6 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
     }
     check_not_archived(&channel)?;
     insert_member(cx, channel.id, input.member_id)?;
-    cx.forget()?;
     find_member(cx, channel.id, input.member_id)?
         .ok_or_else(|| Error::internal("a member that was just added to a channel is not there"))
 }
@@ -534,7 +530,6 @@ fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Res
         &ChannelMemberRemoved { channel_id: channel.id, member_id: removed.member_id },
     )?;
     cx.execute(1, DELETE_MEMBER, &[&channel.id, &removed.member_id])?;
-    cx.forget()?;
     Ok(removed)
 }
 
@@ -559,7 +554,7 @@ const FIND_MEMBER: &str = "
     from channel_members s join members m on m.id = s.member_id
     where s.channel_id = $1 and s.member_id = $2";
 
-/// Adds a member that is not there yet. The caller of this calls `forget`.
+/// Adds a member that is not there yet.
 fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
     let place = Place::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;

@@ -1,11 +1,13 @@
 //! Where things happen and whether the caller may look: the loaders of channels and of threads' places that
 //! every feature uses. An object of another workspace, or in a private channel without the caller, is not found;
-//! the service itself sees its whole workspace. A warm connection answers from memory, so whoever changes a
-//! channel's name, privacy, archival or members calls [`crate::op::Write::forget`]. Nothing here changes anything.
+//! the service itself sees its whole workspace. A warm connection answers from memory: what takes a channel or the
+//! sight of it away is told by events that invalidate access. Nothing here changes anything.
 
 use crate::Result;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::log::event::Invalidates;
+use crate::log::memo::Cached;
 use crate::op::Read;
 use crate::store::{FromRow, Row, ToParam};
 
@@ -30,9 +32,17 @@ pub(crate) struct ThreadPlace {
 #[derive(Clone)]
 struct SeenChannel(ChannelPlace);
 
+impl Cached for SeenChannel {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+}
+
 /// What a connection remembers of a thread for one member.
 #[derive(Clone)]
 struct SeenThread(ThreadPlace);
+
+impl Cached for SeenThread {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+}
 
 /// The channel, if the caller may see it.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {

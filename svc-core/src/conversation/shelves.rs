@@ -9,7 +9,9 @@ use super::scrub;
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
+use crate::log::event::Invalidates;
 use crate::log::key_tree::{KeyTree, Leaf, shelf_of};
+use crate::log::memo::Cached;
 use crate::log::seal::Unopened;
 use crate::log::tree_cache::Slot;
 use crate::op::{Read, Write};
@@ -104,7 +106,16 @@ const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) v
 /// The connection's slot for the shelf's tree. It ends with the connection's other cached entries, and so with a
 /// transaction that is rolled back: a tree that was never committed wraps nothing.
 fn slot_of(cx: &Read<'_>, lsn: i64) -> Result<Arc<Slot>> {
-    cx.remembered(&slot_key(cx.caller().workspace_id, shelf_of(lsn)), || Ok(cx.sealer().trees().new_slot()))
+    let load = || Ok(CachedSlot(cx.sealer().trees().new_slot()));
+    cx.remembered(&slot_key(cx.caller().workspace_id, shelf_of(lsn)), load).map(|CachedSlot(slot)| slot)
+}
+
+#[derive(Clone)]
+struct CachedSlot(Arc<Slot>);
+
+impl Cached for CachedSlot {
+    /// A leaf is what it is for good, and the slot empties by itself.
+    const ENDED_BY: Option<Invalidates> = None;
 }
 
 fn slot_key(workspace: WorkspaceId, shelf: i64) -> [u8; 32] {

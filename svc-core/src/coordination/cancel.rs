@@ -42,7 +42,7 @@ const NOTICE: &str = "cancelled";
 
 /// A thread was cancelled: nobody is to work on it any longer.
 #[derive(Serialize, JsonSchema)]
-struct ThreadCancelled<'a> {
+pub(super) struct ThreadCancelled<'a> {
     /// Why, in the canceller's words.
     reason: &'a str,
     /// The member who cancelled it; null when the service did.

@@ -56,7 +56,7 @@ pub(crate) fn feature() -> Feature {
 
 /// A thread waits for another one from now on.
 #[derive(Serialize, JsonSchema)]
-struct ThreadDependencyAdded {
+pub(super) struct ThreadDependencyAdded {
     /// The thread that is waited for.
     depends_on_id: ThreadId,
 }
@@ -67,7 +67,7 @@ impl Event for ThreadDependencyAdded {
 
 /// A thread no longer waits for another one.
 #[derive(Serialize, JsonSchema)]
-struct ThreadDependencyRemoved {
+pub(super) struct ThreadDependencyRemoved {
     /// The thread that was waited for.
     depends_on_id: ThreadId,
 }
@@ -80,7 +80,7 @@ impl Event for ThreadDependencyRemoved {
 /// for each; also in an archived channel, where the thread can be claimed only after that is unarchived. Not sent
 /// when that dependency was cancelled, although the thread can be claimed then too.
 #[derive(Serialize, JsonSchema)]
-struct ThreadReady {
+pub(super) struct ThreadReady {
     /// The thread that can be claimed.
     thread_id: ThreadId,
 }

@@ -11,3 +11,4 @@ pub(crate) mod skills;
 pub(crate) mod thread_reads;
 pub(crate) mod threads;
 pub(crate) mod transitions;
+mod workers;

@@ -9,54 +9,76 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::skills;
+use super::cancel::ThreadCancelled;
+use super::claims::{ClaimExpired, ThreadAssignmentChanged};
+use super::dependencies::{ThreadDependencyAdded, ThreadDependencyRemoved, ThreadReady};
+use super::results::ThreadResultSet;
+use super::skills::{self, Sets, ThreadSkillsChanged};
+use super::threads::{ThreadCreated, ThreadPriorityChanged};
+use super::transitions::ThreadStateChanged;
 use crate::Result;
+use crate::conversation::channels::{ChannelArchived, ChannelMemberAdded, ChannelUnarchived, ChannelUpdated};
+use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::members;
-use crate::log::event::Recorded;
-use crate::op::{Read, Write};
+use crate::identity::members::{self, MemberSkillsChanged};
+use crate::log::event::{Event, Invalidates, Recorded};
+use crate::log::memo::Cached;
+use crate::op::{Feature, Read, Write};
 use crate::store::Engine;
 
-/// Keeps the queue true to the changes that `events` tell of.
-pub(crate) fn project(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
-    for event in events {
-        match event.kind {
-            "ThreadCreated"
-            | "ThreadStateChanged"
-            | "ThreadReady"
-            | "ThreadPriorityChanged"
-            | "ThreadSkillsChanged"
-            | "ThreadDependencyAdded"
-            | "ThreadDependencyRemoved"
-            | "ThreadAssignmentChanged"
-            | "ClaimExpired"
-            | "ThreadResultSet" => threads.extend(event.place.thread_id),
-            "ChannelUpdated" => event.place.channel_id.map_or(Ok(()), |channel| move_pool(cx, channel))?,
-            "ChannelArchived" | "ChannelUnarchived" => {
-                event.place.channel_id.map_or(Ok(()), |channel| refresh_channel(cx, channel))?;
-            }
-            _ => {}
-        }
-    }
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .projector(&MOVES_A_THREAD, refresh_threads)
+        .projector(&[ChannelUpdated::KIND], move_pools)
+        .projector(&[ChannelArchived::KIND, ChannelUnarchived::KIND], refresh_channels)
+}
+
+/// The events after which the thread that they are of may belong elsewhere in the queue.
+const MOVES_A_THREAD: [&str; 10] = [
+    ThreadCreated::KIND,
+    ThreadStateChanged::KIND,
+    ThreadReady::KIND,
+    ThreadPriorityChanged::KIND,
+    ThreadSkillsChanged::KIND,
+    ThreadDependencyAdded::KIND,
+    ThreadDependencyRemoved::KIND,
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ThreadResultSet::KIND,
+];
+
+fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let threads: BTreeSet<ThreadId> = events.iter().filter_map(|event| event.place.thread_id).collect();
     threads.into_iter().try_for_each(|thread| refresh(cx, thread))
+}
+
+fn move_pools(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    channels_of(events).into_iter().try_for_each(|channel| move_pool(cx, channel))
+}
+
+fn refresh_channels(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    channels_of(events).into_iter().try_for_each(|channel| refresh_channel(cx, channel))
+}
+
+fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
+    events.iter().filter_map(|event| event.place.channel_id).collect()
 }
 
 /// The events that can make a thread ready for somebody for whom it was not. Some of them happen in another
 /// channel than the thread: a cancel of what it waited for, a member's new skill.
-pub(crate) const MAY_MAKE_READY: &[&str] = &[
-    "ThreadCreated",
-    "ThreadStateChanged",
-    "ThreadReady",
-    "ThreadCancelled",
-    "ThreadSkillsChanged",
-    "ThreadDependencyRemoved",
-    "ThreadAssignmentChanged",
-    "ClaimExpired",
-    "ChannelUpdated",
-    "ChannelUnarchived",
-    "ChannelMemberAdded",
-    "MemberSkillsChanged",
+pub(crate) const MAY_MAKE_READY: [&str; 12] = [
+    ThreadCreated::KIND,
+    ThreadStateChanged::KIND,
+    ThreadReady::KIND,
+    ThreadCancelled::KIND,
+    ThreadSkillsChanged::KIND,
+    ThreadDependencyRemoved::KIND,
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ChannelUpdated::KIND,
+    ChannelUnarchived::KIND,
+    ChannelMemberAdded::KIND,
+    MemberSkillsChanged::KIND,
 ];
 
 /// Takes a thread out of the queue and puts it back where it belongs now, if it is ready.
@@ -124,15 +146,30 @@ pub(super) enum Scope {
 /// The thread that the caller would be given: of those whose required skills it covers, the most urgent, and of
 /// these the oldest.
 pub(super) fn next(cx: &Read<'_>, scope: Scope) -> Result<Option<(ThreadId, ChannelId)>> {
-    let eligible = eligible_sets(cx)?;
     let (places, probes) = match scope {
         Scope::Channel(channel) => (vec![channel.uuid()], &IN_CHANNELS),
         Scope::Workspace => (pools(cx)?, &IN_POOLS),
     };
-    match cx.engine() {
-        Engine::Sqlite => next_sqlite(cx, probes, &places, &eligible),
-        Engine::Postgres => next_postgres(cx, probes, &places, &eligible),
+    let mut sets = skills::sets(cx)?;
+    loop {
+        let eligible = eligible_sets(cx, &sets)?;
+        let found = match cx.engine() {
+            Engine::Sqlite => next_sqlite(cx, probes, &places, &eligible, sets.newest())?,
+            Engine::Postgres => next_postgres(cx, probes, &places, &eligible, sets.newest())?,
+        };
+        match found {
+            Found::Thread(thread) => return Ok(thread),
+            Found::UnknownSets => sets = skills::newer_sets(cx)?,
+        }
     }
+}
+
+/// What a look into the queue comes to.
+enum Found {
+    /// The thread that is next, if there is one.
+    Thread(Option<(ThreadId, ChannelId)>),
+    /// There are sets that the connection has not heard of.
+    UnknownSets,
 }
 
 /// The pools in which the caller may be given something: the workspace's and those of its private channels.
@@ -146,25 +183,44 @@ const PRIVATE_CHANNELS: &str = "
     select c.id from channel_members m join channels c on c.id = m.channel_id
     where m.member_id = $1 and c.private and c.archived_at is null";
 
-/// The sets that one member covers, ascending. Remembered for the member and its workspace: a change of its
-/// skills, and a new set, end all that is remembered.
-#[derive(Clone)]
-struct Eligible(Arc<Vec<i64>>);
+/// The sets that one member covers, ascending. Cached for the member until some member's skills change, and extended
+/// as sets are added.
+#[derive(Clone, Default)]
+struct Eligible {
+    /// The member's skills, once they were read.
+    own: Option<Arc<HashSet<String>>>,
+    sets: Arc<Vec<i64>>,
+    /// The newest set that was considered.
+    newest: i64,
+}
 
-fn eligible_sets(cx: &Read<'_>) -> Result<Arc<Vec<i64>>> {
-    let (member, workspace): (MemberId, WorkspaceId) = (cx.caller().member_id, cx.caller().workspace_id);
-    let remembered = cx.remembered(&(member, workspace), || {
-        let own = members::skills_of(cx, member)?;
-        let sets = skills::sets(cx)?;
-        Ok(Eligible(Arc::new(covered(&own, &sets))))
-    });
-    remembered.map(|Eligible(sets)| sets)
+impl Cached for Eligible {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+}
+
+fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
+    let key: (MemberId, WorkspaceId) = (cx.caller().member_id, cx.caller().workspace_id);
+    if let Some(known) = cx.cached::<Eligible>(&key)
+        && known.newest >= sets.newest()
+    {
+        return Ok(known.sets);
+    }
+    let extended = cx.extended(&key, |eligible: &mut Eligible| {
+        let own = match eligible.own.take() {
+            Some(own) => own,
+            None => Arc::new(members::skills_of(cx, cx.caller().member_id)?.into_iter().collect()),
+        };
+        Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
+        eligible.newest = sets.newest();
+        eligible.own = Some(own);
+        Ok(())
+    })?;
+    Ok(extended.sets)
 }
 
 /// The numbers of the sets that `own` covers.
-fn covered(own: &[String], sets: &[(i64, Vec<String>)]) -> Vec<i64> {
-    let own: HashSet<&str> = own.iter().map(String::as_str).collect();
-    let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill.as_str()));
+fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
+    let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill));
     sets.iter().filter(|(_, required)| covers(required)).map(|(id, _)| *id).collect()
 }
 
@@ -173,6 +229,15 @@ struct Probes {
     head_sqlite: &'static str,
     heads_postgres: &'static str,
     walk_postgres: &'static str,
+}
+
+/// The end of a statement that has found the `head`: whether there are sets that the connection has not heard of, and
+/// the head if there is one.
+macro_rules! unknown_sets_or_head {
+    () => {
+        "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4), head.thread_id, head.channel_id
+         from (values (1)) as one (row) left join head on true"
+    };
 }
 
 macro_rules! probes {
@@ -184,13 +249,14 @@ macro_rules! probes {
                 " = $1 and skill_set >= $2 order by skill_set, urgency, lsn limit 1"
             ),
             heads_postgres: concat!(
-                "select head.thread_id, head.channel_id
+                "with head as (select head.thread_id, head.channel_id
                  from unnest($1::uuid[]) as wanted (place) cross join unnest($2::bigint[]) as covered (skill_set)
                  cross join lateral (
                      select r.thread_id, r.channel_id, r.urgency, r.lsn from ready r where r.",
                 $place,
                 " = wanted.place and r.skill_set = covered.skill_set order by r.urgency, r.lsn limit 1) head
-                 order by head.urgency, head.lsn limit 1"
+                 order by head.urgency, head.lsn limit 1) ",
+                unknown_sets_or_head!()
             ),
             walk_postgres: concat!(
                 "with recursive walk (place, skill_set) as (
@@ -204,12 +270,13 @@ macro_rules! probes {
                          select r.skill_set from ready r where r.",
                 $place,
                 " = walk.place and r.skill_set > walk.skill_set order by r.skill_set limit 1)
-                     from walk where walk.skill_set is not null)
-                 select head.thread_id, head.channel_id from walk cross join lateral (
+                     from walk where walk.skill_set is not null),
+                 head as (select head.thread_id, head.channel_id from walk cross join lateral (
                      select r.thread_id, r.channel_id, r.urgency, r.lsn from ready r where r.",
                 $place,
                 " = walk.place and r.skill_set = walk.skill_set order by r.urgency, r.lsn limit 1) head
-                 where walk.skill_set = any($2::bigint[]) order by head.urgency, head.lsn limit 1"
+                 where walk.skill_set = any($2::bigint[]) order by head.urgency, head.lsn limit 1) ",
+                unknown_sets_or_head!()
             ),
         }
     };
@@ -234,7 +301,11 @@ fn next_sqlite(
     probes: &Probes,
     places: &[Uuid],
     eligible: &[i64],
-) -> Result<Option<(ThreadId, ChannelId)>> {
+    newest: i64,
+) -> Result<Found> {
+    if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest])?.is_some() {
+        return Ok(Found::UnknownSets);
+    }
     let mut best: Option<Head> = None;
     for place in places {
         let head = best_head(eligible, |skill_set| {
@@ -250,8 +321,10 @@ fn next_sqlite(
         })?;
         best = best.into_iter().chain(head).min();
     }
-    Ok(best.map(|head| (head.thread_id, head.channel_id)))
+    Ok(Found::Thread(best.map(|head| (head.thread_id, head.channel_id))))
 }
+
+const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and id > $2 order by id limit 1";
 
 /// The best among the heads of the sets `eligible` (ascending). `seek` answers the head of the first set that has
 /// any row, from a given set on: each look is either a hit or passes over all sets in between, on whichever side
@@ -281,10 +354,15 @@ fn next_postgres(
     probes: &Probes,
     places: &[Uuid],
     eligible: &[i64],
-) -> Result<Option<(ThreadId, ChannelId)>> {
+    newest: i64,
+) -> Result<Found> {
     let few = places.len().saturating_mul(eligible.len()) <= HEADS_MAX;
     let sql = if few { probes.heads_postgres } else { probes.walk_postgres };
-    cx.one(sql, &[&places, &eligible])
+    let found: Option<(bool, Option<ThreadId>, Option<ChannelId>)> =
+        cx.one(sql, &[&places, &eligible, &cx.caller().workspace_id, &newest])?;
+    let (unknown, thread, channel) =
+        found.ok_or_else(|| Error::internal("a join to one row answers one row"))?;
+    Ok(if unknown { Found::UnknownSets } else { Found::Thread(thread.zip(channel)) })
 }
 
 #[cfg(test)]
@@ -293,24 +371,22 @@ mod tests {
 
     use super::*;
 
-    fn names(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
+    fn names(text: &str) -> impl Iterator<Item = String> {
+        text.split_whitespace().map(str::to_owned)
     }
 
     #[test]
     fn a_member_covers_a_set_if_it_has_every_skill_of_it() {
-        let sets = vec![
-            (1, names("")),
-            (2, names("rust")),
-            (3, names("python rust")),
-            (4, names("go")),
-            (5, names("go rust")),
-        ];
-        assert_eq!(covered(&names(""), &sets), [1]);
-        assert_eq!(covered(&names("rust"), &sets), [1, 2]);
-        assert_eq!(covered(&names("rust python sql"), &sets), [1, 2, 3]);
-        assert_eq!(covered(&names("go rust"), &sets), [1, 2, 4, 5]);
-        assert_eq!(covered(&names("Rust"), &sets), [1]);
+        let sets: Vec<(i64, Arc<[String]>)> = (1..)
+            .zip(["", "rust", "python rust", "go", "go rust"])
+            .map(|(id, required)| (id, names(required).collect()))
+            .collect();
+        let covered = |own: &str| covered(&names(own).collect(), &sets);
+        assert_eq!(covered(""), [1]);
+        assert_eq!(covered("rust"), [1, 2]);
+        assert_eq!(covered("rust python sql"), [1, 2, 3]);
+        assert_eq!(covered("go rust"), [1, 2, 4, 5]);
+        assert_eq!(covered("Rust"), [1]);
     }
 
     fn head(skill_set: i64, urgency: i64, lsn: i64) -> Head {

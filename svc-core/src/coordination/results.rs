@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::claims::{ClaimEnd, WaitSecs, check_holder, end_claim, patience};
 use super::threads::visible_thread;
+use super::workers;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::error::Error;
@@ -162,7 +163,7 @@ impl FromRow for ThreadResult {
 
 /// The holder of a thread's claim set its result.
 #[derive(Serialize, JsonSchema)]
-struct ThreadResultSet<'a> {
+pub(super) struct ThreadResultSet<'a> {
     /// The thread.
     thread_id: ThreadId,
     /// What the result is, if the worker said so.
@@ -237,6 +238,7 @@ fn set_thread_result(
         &[&thread.id, &lsn, &thread.workspace_id, &input.result_kind, &stored.text, &worker, &now],
     )?;
     cx.execute(1, SETTLE, &[&thread.id])?;
+    workers::add(cx, thread.id, lsn, worker)?;
     end_claim(cx, &thread, ClaimEnd::Result)?;
     Ok(ThreadResult {
         thread_id: thread.id,

@@ -12,9 +12,12 @@ use serde_json::json;
 use super::threads::{self, Thread};
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
+use crate::error::Error;
 use crate::id::ThreadId;
-use crate::limits::{SKILL_MAX, SKILLS_MAX};
-use crate::log::event::{Event, EventKind};
+use crate::limits::{SKILL_MAX, SKILL_SETS_MAX, SKILLS_MAX};
+use crate::log::chain::sha256;
+use crate::log::event::{Event, EventKind, Invalidates};
+use crate::log::memo::Cached;
 use crate::op::{Feature, Read, Write, idempotent};
 use crate::store::{FromValue, Value};
 use crate::text::{Handle, Items};
@@ -73,7 +76,7 @@ pub(crate) fn feature() -> Feature {
 
 /// The required skills of a thread were replaced.
 #[derive(Serialize, JsonSchema)]
-struct ThreadSkillsChanged<'a> {
+pub(super) struct ThreadSkillsChanged<'a> {
     /// The skills that a member must have from now on to claim the thread.
     required_skills: &'a [String],
 }
@@ -83,7 +86,8 @@ impl Event for ThreadSkillsChanged<'_> {
 }
 
 /// Replaces the skills that a member must have to claim the thread. An empty list lets anybody claim it. A claim
-/// that is held goes on. Answers the thread; 409 `wrong-state` when it is archived.
+/// that is held goes on. Answers the thread; 409 `wrong-state` when it is archived, or when the set is a new one and the
+/// workspace has 10000 different ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetRequiredSkills {
@@ -110,50 +114,89 @@ fn set_required_skills(cx: &mut Write<'_>, input: &SetRequiredSkills) -> Result<
 
 const SET_SKILLS: &str = "update threads set skill_set = $2 where id = $1";
 
-/// The number of `set` in the caller's workspace, storing it if it is new.
+/// The number of `set` in the caller's workspace, storing it if it is new. 409 `wrong-state` when the workspace has as
+/// many sets as it may have.
 pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
-    let workspace = cx.caller().workspace_id;
-    let known = catalogue(cx)?;
     let text = set.text();
-    if let Some(id) = known.by_text.get(&text) {
-        return Ok(*id);
+    if let Some(id) = sets(cx)?.number_of(&text) {
+        return Ok(id);
     }
-    let id = known.sets.last().map_or(0, |(last, _)| *last).saturating_add(1);
-    cx.execute(1, ADD_SET, &[&workspace, &id, &text])?;
-    cx.forget()?;
+    let known = newer_sets(cx)?;
+    if let Some(id) = known.number_of(&text) {
+        return Ok(id);
+    }
+    if known.in_order.len() >= SKILL_SETS_MAX {
+        return Err(Error::wrong_state(format!(
+            "the workspace has {SKILL_SETS_MAX} different sets of required skills: require a set that another thread \
+             requires or required"
+        )));
+    }
+    let (workspace, id) = (cx.caller().workspace_id, known.newest().saturating_add(1));
+    cx.execute(1, ADD_SET, &[&workspace, &id, &text, &sha256(text.as_bytes())])?;
     Ok(id)
 }
 
-const ADD_SET: &str = "insert into skill_sets (workspace_id, id, skills) values ($1, $2, $3)";
+const ADD_SET: &str = "insert into skill_sets (workspace_id, id, skills, hash) values ($1, $2, $3, $4)";
 
-/// A workspace's sets with their numbers, in the order of the numbers.
-pub(crate) type Sets = Arc<Vec<(i64, Vec<String>)>>;
-
-/// Every set that a thread of the caller's workspace requires or once required.
-pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
-    catalogue(cx).map(|known| known.sets)
-}
-
-/// A workspace's sets, to be found by number and by text.
-#[derive(Clone)]
-struct Catalogue {
-    sets: Sets,
+/// Sets that threads of a workspace require or once required, from the first one on. Sets are never changed and never
+/// removed, so what is known of them stays true, and there can only be newer ones.
+#[derive(Clone, Default)]
+pub(crate) struct Sets {
+    in_order: Arc<Vec<(i64, Arc<[String]>)>>,
     by_text: Arc<HashMap<String, i64>>,
 }
 
-/// There is one catalogue for each workspace.
+impl Cached for Sets {
+    const ENDED_BY: Option<Invalidates> = None;
+}
+
+impl Sets {
+    /// The number of the newest set that is known.
+    pub fn newest(&self) -> i64 {
+        self.in_order.last().map_or(0, |(id, _)| *id)
+    }
+
+    /// The sets that were added after the one with this number.
+    pub fn after(&self, id: i64) -> &[(i64, Arc<[String]>)] {
+        let known = self.in_order.partition_point(|(other, _)| *other <= id);
+        self.in_order.get(known..).unwrap_or_default()
+    }
+
+    fn number_of(&self, text: &str) -> Option<i64> {
+        self.by_text.get(text).copied()
+    }
+
+    fn extend(&mut self, rows: Vec<(i64, String)>) {
+        let in_order = Arc::make_mut(&mut self.in_order);
+        let by_text = Arc::make_mut(&mut self.by_text);
+        for (id, text) in rows {
+            in_order.push((id, SkillSet::parse(&text).into_names().into()));
+            by_text.insert(text, id);
+        }
+    }
+}
+
+/// A workspace's sets are one entry.
 const ONLY: [u8; 32] = [0; 32];
 
-fn catalogue(cx: &Read<'_>) -> Result<Catalogue> {
-    cx.remembered(&ONLY, || {
-        let rows: Vec<(i64, String)> = cx.query(ALL_SETS, &[&cx.caller().workspace_id])?;
-        let sets = rows.iter().map(|(id, text)| (*id, SkillSet::parse(text).into_names())).collect();
-        let by_text = rows.into_iter().map(|(id, text)| (text, id)).collect();
-        Ok(Catalogue { sets: Arc::new(sets), by_text: Arc::new(by_text) })
+/// The sets of the caller's workspace as far as the connection knows them.
+pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
+    match cx.cached(&ONLY) {
+        Some(known) => Ok(known),
+        None => newer_sets(cx),
+    }
+}
+
+/// Every set of the caller's workspace; those that the connection does not know yet are read.
+pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<Sets> {
+    cx.extended(&ONLY, |known: &mut Sets| {
+        let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
+        known.extend(newer);
+        Ok(())
     })
 }
 
-const ALL_SETS: &str = "select id, skills from skill_sets where workspace_id = $1 order by id";
+const SETS_AFTER: &str = "select id, skills from skill_sets where workspace_id = $1 and id > $2 order by id";
 
 #[cfg(test)]
 mod tests {
@@ -171,6 +214,19 @@ mod tests {
             assert_eq!(SkillSet::parse(&set(names).text()), set(names));
         }
         assert_eq!(set(&[]).text(), "");
+    }
+
+    #[test]
+    fn sets_are_known_up_to_the_newest() {
+        let mut sets = Sets::default();
+        assert_eq!((sets.newest(), sets.after(0).len()), (0, 0));
+        sets.extend(vec![(1, String::new()), (2, "rust".to_owned())]);
+        let earlier = sets.clone();
+        sets.extend(vec![(3, "go,rust".to_owned())]);
+        assert_eq!((sets.newest(), earlier.newest()), (3, 2));
+        assert_eq!((sets.number_of("go,rust"), earlier.number_of("go,rust")), (Some(3), None));
+        assert_eq!(sets.after(1).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(*sets.after(2)[0].1, ["go", "rust"]);
     }
 
     #[test]

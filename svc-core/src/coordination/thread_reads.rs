@@ -22,7 +22,7 @@ use crate::store::{FromRow, Row, ToParam};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().operations(
+    Feature::new().projector(&[MessageTombstoned::KIND], blank_notices).operations(
         "threads",
         vec![
             read("get_thread", get_thread).quick()
@@ -99,10 +99,10 @@ pub(crate) fn add_notice(
 const ADD_NOTICE: &str = "
     insert into thread_notices (thread_id, lsn, at, kind, text, message_id) values ($1, $2, $3, $4, $5, $6)";
 
-/// Blanks the notices of messages that `events` withdraw.
-pub(crate) fn blank_notices(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    let withdrawals = events.iter().filter(|event| event.kind == MessageTombstoned::KIND);
-    withdrawals.map(MessageTombstoned::message_of).try_for_each(|id| cx.execute_any(BLANK_NOTICE, &[&id?]))
+/// Blanks the notices of messages that `withdrawals` withdraw.
+fn blank_notices(cx: &mut Write<'_>, withdrawals: &[Recorded]) -> Result<()> {
+    let mut messages = withdrawals.iter().map(MessageTombstoned::message_of);
+    messages.try_for_each(|id| cx.execute_any(BLANK_NOTICE, &[&id?]))
 }
 
 const BLANK_NOTICE: &str = "update thread_notices set text = '' where message_id = $1";

@@ -316,7 +316,7 @@ pub(super) fn as_hidden_thread(error: Error) -> Error {
 
 /// A thread was created: a task that can be claimed as soon as nothing it waits for is unfinished.
 #[derive(Serialize, JsonSchema)]
-struct ThreadCreated<'a> {
+pub(super) struct ThreadCreated<'a> {
     /// What is to be done, in a line.
     title: &'a str,
     /// The thread it is a child of.
@@ -337,8 +337,8 @@ impl Event for ThreadCreated<'_> {
 
 /// Opens a thread, which is a task, in a channel. It is given to whoever claims next and has the required skills,
 /// once every thread in `depends_on` is finished; of several, the one with the highest priority and then the
-/// oldest first. Answers the thread; 409 `wrong-state` when the channel is archived, or when 1000 threads wait for
-/// one in `depends_on` already.
+/// oldest first. Answers the thread; 409 `wrong-state` when the channel is archived, when 1000 threads wait for one in
+/// `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateThread {
@@ -370,8 +370,9 @@ fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
 
 /// Opens a thread below another one, in the same channel. A parent waits for its children: it cannot close while one
 /// is open or in review, but a child may close before its parent. Answers the thread; 409 `wrong-state` when the
-/// parent is closed or archived, when the channel is archived, when threads would nest too deep, or when 1000 threads
-/// wait for one in `depends_on` already.
+/// parent is closed or archived, when the channel is archived, when threads would nest too deep, when 1000 threads
+/// wait for one in `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different
+/// ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateChildThread {
@@ -533,7 +534,7 @@ const SET_TITLE: &str = "update threads set title = $2 where id = $1";
 
 /// A thread became more or less urgent.
 #[derive(Serialize, JsonSchema)]
-struct ThreadPriorityChanged {
+pub(super) struct ThreadPriorityChanged {
     /// The priority until now.
     from: i64,
     /// The priority from now on.

@@ -1,6 +1,6 @@
-//! Transitions: the moves of a thread between its states, in one table, and the conditions under which it may
-//! close. A finished parent has no unfinished child, unless it was cancelled: a child cannot outrun its parent.
-//! Cancelling is a move of its own and goes around the conditions.
+//! Transitions: the moves of a thread between its states, in one table, and the conditions that they ask, of which any
+//! feature may bring one. Two are in here: a finished parent has no unfinished child, unless it was cancelled, and a
+//! child cannot outrun its parent. Cancelling is a move of its own and goes around the conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::capability::Capability::ThreadTransition;
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Write, write};
+use crate::op::{Condition, Feature, Read, Unmet, Write, write};
 use crate::time::Time;
 
 /// A move of a thread.
@@ -28,6 +28,12 @@ pub(crate) enum Action {
     Archive,
 }
 
+const START_REVIEW: &str = "start_review";
+const RETURN_TO_OPEN: &str = "return_to_open";
+const CLOSE: &str = "close";
+const REOPEN: &str = "reopen";
+const ARCHIVE: &str = "archive";
+
 /// One line of the table: what a move does to the state.
 struct Transition {
     action: Action,
@@ -39,47 +45,30 @@ struct Transition {
 const TRANSITIONS: &[Transition] = &[
     Transition {
         action: Action::StartReview,
-        name: "start_review",
+        name: START_REVIEW,
         from: &[ThreadState::Open],
         to: ThreadState::InReview,
     },
     Transition {
         action: Action::ReturnToOpen,
-        name: "return_to_open",
+        name: RETURN_TO_OPEN,
         from: &[ThreadState::InReview],
         to: ThreadState::Open,
     },
     Transition {
         action: Action::Close,
-        name: "close",
+        name: CLOSE,
         from: &[ThreadState::Open, ThreadState::InReview],
         to: ThreadState::Closed,
     },
-    Transition {
-        action: Action::Reopen,
-        name: "reopen",
-        from: &[ThreadState::Closed],
-        to: ThreadState::Open,
-    },
+    Transition { action: Action::Reopen, name: REOPEN, from: &[ThreadState::Closed], to: ThreadState::Open },
     Transition {
         action: Action::Archive,
-        name: "archive",
+        name: ARCHIVE,
         from: &[ThreadState::Closed],
         to: ThreadState::Archived,
     },
 ];
-
-/// What must hold before a thread may close.
-pub(crate) struct CloseCondition {
-    /// The condition's name, as a refusal states it.
-    name: &'static str,
-    /// What is missing, if anything.
-    missing: fn(&Read<'_>, &Thread) -> Result<Option<String>>,
-}
-
-/// Every condition of a close. All of them are asked, so that a refusal names all that is missing.
-pub(crate) const CLOSE_CONDITIONS: &[CloseCondition] =
-    &[CloseCondition { name: "children", missing: unfinished_children }];
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -99,11 +88,13 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![EventKind::of::<ThreadStateChanged>()])
+        .condition(Condition { name: "children", action: CLOSE, unmet: unfinished_children })
+        .condition(Condition { name: "parent", action: REOPEN, unmet: finished_parent })
 }
 
 /// A thread moved to another state.
 #[derive(Serialize, JsonSchema)]
-struct ThreadStateChanged {
+pub(super) struct ThreadStateChanged {
     /// The state until now.
     from: ThreadState,
     /// The state from now on.
@@ -149,11 +140,7 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Mov
         claims::check_holder(cx, &thread, input.claim_lease_id)?;
     }
     let transition = allowed(input.action, thread.state)?;
-    match transition.action {
-        Action::Close => check_close(cx, &thread)?,
-        Action::Reopen => check_parent(cx, &thread)?,
-        Action::StartReview | Action::ReturnToOpen | Action::Archive => {}
-    }
+    check_conditions(cx, &thread, transition)?;
     enter(cx, &thread, transition.to, transition.name, None)?;
     match transition.action {
         Action::Close => {
@@ -179,70 +166,70 @@ fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
     Err(Error::wrong_state(detail).with("state", state.name()))
 }
 
-/// What a close is refused for.
+/// What a move is refused for.
 #[derive(Serialize)]
 struct Reason {
     condition: &'static str,
     detail: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ids: Vec<String>,
 }
 
-fn check_close(cx: &Read<'_>, thread: &Thread) -> Result<()> {
-    let reasons = reasons_against_close(cx, thread)?;
+/// Refuses a move one of whose conditions is not met. All of them are asked, so that the refusal names all that is
+/// missing.
+fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<()> {
+    let reasons = reasons_against(cx, thread, transition)?;
     if reasons.is_empty() {
         return Ok(());
     }
     let details: Vec<&str> = reasons.iter().map(|reason| reason.detail.as_str()).collect();
-    Err(Error::new(Code::CloseRefused, details.join("; ")).with("reasons", &reasons))
+    let code = if transition.action == Action::Close { Code::CloseRefused } else { Code::WrongState };
+    Err(Error::new(code, details.join("; ")).with("reasons", &reasons))
 }
 
-fn reasons_against_close(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
+fn reasons_against(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<Vec<Reason>> {
     let mut reasons = Vec::new();
-    for condition in CLOSE_CONDITIONS {
-        if let Some(detail) = (condition.missing)(cx, thread)? {
-            reasons.push(Reason { condition: condition.name, detail });
-        }
+    for Condition { name, unmet, .. } in cx.conditions(transition.name) {
+        let unmet = unmet(cx, thread.id)?.into_iter();
+        reasons.extend(unmet.map(|Unmet { detail, ids }| Reason { condition: name, detail, ids }));
     }
     Ok(reasons)
 }
 
-fn unfinished_children(cx: &Read<'_>, thread: &Thread) -> Result<Option<String>> {
-    let count: Option<(i64,)> = cx.one(UNFINISHED_CHILDREN, &[&thread.id])?;
-    Ok(match count {
-        None | Some((0,)) => None,
-        Some((1,)) => Some("a child thread is not closed".to_owned()),
-        Some((more,)) => Some(format!("{more} child threads are not closed")),
-    })
+fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let children: Vec<(ThreadId, i64)> = cx.query(UNFINISHED_CHILDREN, &[&id])?;
+    let detail = match children.first() {
+        None => return Ok(Vec::new()),
+        Some((_, 1)) => "a child thread is not closed".to_owned(),
+        Some((_, more)) => format!("{more} child threads are not closed"),
+    };
+    let ids = children.iter().map(|(child, _)| child.to_string()).collect();
+    Ok(vec![Unmet { detail, ids }])
 }
 
-const UNFINISHED_CHILDREN: &str =
-    "select count(*) from threads where parent_id = $1 and state in ('open', 'in_review')";
+/// The first of them, each with how many there are.
+const UNFINISHED_CHILDREN: &str = "
+    select id, count(*) over () from threads
+    where parent_id = $1 and state in ('open', 'in_review') order by lsn limit 10";
 
-/// Refuses to reopen a thread below a finished one.
-fn check_parent(cx: &Read<'_>, thread: &Thread) -> Result<()> {
-    if has_finished_parent(cx, thread)? {
-        return Err(Error::wrong_state("the thread's parent is finished: reopen the parent first"));
-    }
-    Ok(())
+/// A thread is not reopened below a finished one.
+fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let parent: Option<(ThreadId, ThreadState)> = cx.one(PARENT, &[&id])?;
+    let finished = parent.filter(|(_, state)| state.is_finished());
+    Ok(finished.map_or_else(Vec::new, |(parent, _)| {
+        let detail = "the thread's parent is finished: reopen the parent first".to_owned();
+        vec![Unmet { detail, ids: vec![parent.to_string()] }]
+    }))
 }
 
-fn has_finished_parent(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
-    let Some(parent) = thread.parent_id else { return Ok(false) };
-    let state: Option<(ThreadState,)> = cx.one(STATE, &[&parent])?;
-    Ok(state.is_some_and(|(state,)| state.is_finished()))
-}
-
-const STATE: &str = "select state from threads where id = $1";
+const PARENT: &str =
+    "select p.id, p.state from threads t join threads p on p.id = t.parent_id where t.id = $1";
 
 /// The names of the actions that would not be refused now.
 pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static str>> {
     let mut names = Vec::new();
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
-        let unhindered = match line.action {
-            Action::Close => reasons_against_close(cx, thread)?.is_empty(),
-            Action::Reopen => !has_finished_parent(cx, thread)?,
-            Action::StartReview | Action::ReturnToOpen | Action::Archive => true,
-        };
-        if unhindered {
+        if reasons_against(cx, thread, line)?.is_empty() {
             names.push(line.name);
         }
     }
@@ -310,6 +297,16 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_condition_is_asked_by_some_action() {
+        let table = crate::operation_table().unwrap();
+        let named: Vec<_> = table.conditions().map(|condition| (condition.name, condition.action)).collect();
+        assert_eq!(named, [("children", CLOSE), ("parent", REOPEN)]);
+        for (_, action) in named {
+            assert!(TRANSITIONS.iter().any(|line| line.name == action), "{action}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::limits::{HANDLE_MAX, NAME_MAX, SKILL_MAX, SKILLS_MAX};
-use crate::log::event::{Event, EventKind, Place};
+use crate::log::event::{Event, EventKind, Invalidates, Place};
 use crate::op::{Feature, Read, Surface, Write, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
@@ -107,7 +107,7 @@ impl FromRow for Member {
 
 /// A member joined the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
-struct MemberCreated {
+pub(crate) struct MemberCreated {
     /// The new member.
     member_id: MemberId,
     /// Its handle.
@@ -124,7 +124,7 @@ impl Event for MemberCreated {
 
 /// A member changed what work it takes.
 #[derive(Debug, Serialize, JsonSchema)]
-struct MemberSkillsChanged {
+pub(crate) struct MemberSkillsChanged {
     /// The member.
     member_id: MemberId,
     /// Routing skills that it has now and had not before.
@@ -173,7 +173,10 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.workspace_id})),
             ],
         )
-        .events(vec![EventKind::of::<MemberCreated>(), EventKind::of::<MemberSkillsChanged>()])
+        .events(vec![
+            EventKind::of::<MemberCreated>(),
+            EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules),
+        ])
 }
 
 /// Adds an agent to a workspace and mints its first token, which carries the named set `svc.agent.worker`.
@@ -209,9 +212,7 @@ fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithTok
         surface: None,
     };
     check_handle_free(cx, &new)?;
-    let made = enrol_with_token(cx, &new, CapabilitySet::AgentWorker)?;
-    cx.forget()?;
-    Ok(made)
+    enrol_with_token(cx, &new, CapabilitySet::AgentWorker)
 }
 
 /// Who is to join.
@@ -434,7 +435,6 @@ fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
         cx.execute(1, REMOVE_SKILL, &[&me.id, skill])?;
     }
     cx.emit(Place::WORKSPACE.about(me.id), &MemberSkillsChanged { member_id: me.id, added, removed })?;
-    cx.forget()?;
     me.skills = skills_of(cx, me.id)?;
     Ok(me)
 }

@@ -17,7 +17,7 @@ use crate::capability::{Capabilities, Capability, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
-use crate::log::event::{Event, EventKind, Place};
+use crate::log::event::{Event, EventKind, Invalidates, Place};
 use crate::op::{Caller, Feature, Read, Surface, Write, destructive, read, secret_hash, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row, ToParam};
@@ -185,8 +185,8 @@ pub(crate) fn feature() -> Feature {
         )
         .events(vec![
             EventKind::of::<TokenMinted>(),
-            EventKind::of::<TokenRevoked>(),
-            EventKind::of::<TokenRotated>(),
+            EventKind::of::<TokenRevoked>().invalidates(Invalidates::Access),
+            EventKind::of::<TokenRotated>().invalidates(Invalidates::Access),
         ])
 }
 
@@ -221,9 +221,7 @@ fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
     check_held(cx.caller().capabilities, wanted)?;
     check_active(&member)?;
     let mint = Mint { label: input.label.as_deref(), expires_at, ..Mint::new(&member, wanted) };
-    let minted = issue(cx, &mint)?;
-    cx.forget()?;
-    Ok(minted)
+    issue(cx, &mint)
 }
 
 /// What a minted token is to carry.
@@ -444,7 +442,6 @@ fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
         let metadata =
             json!({"token_id": token.id, "member_id": token.member_id, "revoked_ids": revoked_ids});
         cx.audit("token.revoke", metadata)?;
-        cx.forget()?;
     }
     Ok(Revocation { id: token.id, revoked_at: token.revoked_at.unwrap_or(now), revoked_ids })
 }
@@ -472,7 +469,6 @@ fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> 
     cx.emit(Place::WORKSPACE.about(token.member_id), &event)?;
     cx.execute(1, SET_SECRET, &[&token.id, &secret_hash(&secret)])?;
     cx.audit("token.rotate", json!(event))?;
-    cx.forget()?;
     Ok(MintedToken {
         id: token.id,
         secret: secret.expose_secret().to_owned(),
@@ -547,9 +543,7 @@ fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedT
         expires_at,
         surface: None,
     };
-    let minted = issue(cx, &mint)?;
-    cx.forget()?;
-    Ok(minted)
+    issue(cx, &mint)
 }
 
 /// The minted token that `$1` comes from, and how many derivations lie between.

@@ -11,9 +11,11 @@ use serde_json::json;
 use crate::capability::Capability::{EventSubscribe, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::members::MemberCreated;
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::log::bus::Wakes;
+use crate::log::event::Event;
 use crate::log::replay::StoredEvent;
 use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
 use crate::op::{Feature, Read, Waited, Waits, long_read, read, wait};
@@ -48,7 +50,7 @@ pub(crate) fn feature() -> Feature {
                 .get("/workspaces/{workspace_id}/wait/event")
                 .needs(&[EventSubscribe])
                 .example(|w| {
-                    json!({"workspace_id": w.workspace_id, "after_id": 0, "kind": "MemberCreated",
+                    json!({"workspace_id": w.workspace_id, "after_id": 0, "kind": MemberCreated::KIND,
                         "timeout_secs": 5})
                 }),
         ],

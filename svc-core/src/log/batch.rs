@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::bus::Bus;
 use super::canonical;
 use super::chain::{Link, genesis, sha256};
-use super::event::{Attribution, Event, Place, Recorded};
-use super::memo::{Memo, Notes};
+use super::event::{Attribution, Event, Invalidates, Place, Recorded};
+use super::memo::{Epochs, Memo, Notes};
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
@@ -26,7 +26,7 @@ pub(crate) struct Head {
     pub hash: [u8; 32],
     pub at: Time,
     pub audit_seq: i64,
-    pub epoch: i64,
+    pub epochs: Epochs,
     touched: bool,
     /// The position in the stored row; none while there is no row.
     stored: Option<i64>,
@@ -36,7 +36,7 @@ impl Head {
     /// Of a log that is being made.
     fn empty() -> Self {
         let at = Time::from_micros(0);
-        Self { lsn: 0, hash: genesis(), at, audit_seq: 0, epoch: 0, touched: true, stored: None }
+        Self { lsn: 0, hash: genesis(), at, audit_seq: 0, epochs: Epochs::default(), touched: true, stored: None }
     }
 
     fn take(row: &mut Row) -> Result<Self> {
@@ -46,7 +46,7 @@ impl Head {
             hash: row.take()?,
             at: row.take()?,
             audit_seq: row.take()?,
-            epoch: row.take()?,
+            epochs: Epochs::take(row)?,
             touched: false,
             stored: Some(lsn),
         })
@@ -85,7 +85,7 @@ pub(crate) struct Batch {
     named: BTreeSet<WorkspaceId>,
     /// The heads that the running job has touched, as they were before it; none where it makes the log.
     undo: Vec<(WorkspaceId, Option<Head>)>,
-    events: Vec<(WorkspaceId, Time, Recorded)>,
+    events: Vec<Recorded>,
     audit: Vec<AuditRow>,
     /// Where the running job's events and audit rows begin.
     job: Mark,
@@ -110,18 +110,22 @@ const INSERT_AUDIT: BulkInsert = BulkInsert {
 };
 
 const INSERT_HEADS: BulkInsert = BulkInsert {
-    sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch) values ($1, $2, $3, $4, $5, $6)",
-    postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch)
-               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])",
+    sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
+             values ($1, $2, $3, $4, $5, $6, $7)",
+    postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
+               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
+                   $7::bigint[])",
 };
 
 /// Only from the position at which the row was read.
 const UPDATE_HEADS: BulkInsert = BulkInsert {
-    sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6
-             where workspace_id = $1 and lsn = $7",
-    postgres: "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch
-               from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
-                   as n (workspace_id, lsn, hash, at, audit_seq, epoch, stored)
+    sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6, rules_epoch = $7
+             where workspace_id = $1 and lsn = $8",
+    postgres: "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch,
+                   rules_epoch = n.rules_epoch
+               from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
+                   $7::bigint[], $8::bigint[])
+                   as n (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch, stored)
                where h.workspace_id = n.workspace_id and h.lsn = n.stored",
 };
 
@@ -163,7 +167,7 @@ impl Batch {
         let row =
             rows.first_mut().ok_or_else(|| Error::internal(format!("the log of {workspace} has no head")))?;
         let head = Head::take(row)?;
-        self.memo.check(workspace, head.epoch);
+        self.memo.check(workspace, head.epochs);
         self.heads.insert(workspace, head);
         Ok(head)
     }
@@ -171,7 +175,7 @@ impl Batch {
     /// Begins the log of a workspace that the running job makes.
     pub fn begin_log(&mut self, workspace: WorkspaceId) -> Result<()> {
         let head = Head::empty();
-        self.memo.check(workspace, head.epoch);
+        self.memo.check(workspace, head.epochs);
         self.undo.push((workspace, None));
         match self.heads.insert(workspace, head) {
             None => Ok(()),
@@ -201,13 +205,21 @@ impl Batch {
         };
         let payload = link.payload(attribution, event)?;
         let content_hash = sha256(payload.as_bytes());
-        let recorded =
-            Recorded { lsn: link.lsn, kind: E::KIND, place, prev_hash: head.hash, content_hash, payload };
+        let recorded = Recorded {
+            workspace_id: workspace,
+            lsn: link.lsn,
+            kind: E::KIND,
+            at,
+            place,
+            prev_hash: head.hash,
+            content_hash,
+            payload,
+        };
         head.lsn = link.lsn;
         head.hash = content_hash;
         head.at = at;
         self.heads.insert(workspace, head);
-        self.events.push((workspace, at, recorded.clone()));
+        self.events.push(recorded.clone());
         Ok(recorded)
     }
 
@@ -229,18 +241,18 @@ impl Batch {
         Ok(())
     }
 
-    /// Raises the workspace's epoch: every writer's memo of it ends.
-    pub fn forget(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
+    /// Raises one of the workspace's epochs: what any connection has cached under it ends.
+    pub fn invalidate(&mut self, conn: &Conn, workspace: WorkspaceId, cached: Invalidates) -> Result<()> {
         let mut head = self.touch(conn, workspace)?;
-        head.epoch += 1;
+        head.epochs.raise(cached);
         self.heads.insert(workspace, head);
-        self.memo.check(workspace, head.epoch);
+        self.memo.invalidate(workspace, cached, head.epochs);
         Ok(())
     }
 
     /// The running job's events from position `from` on.
     pub fn emitted(&self, from: usize) -> Vec<Recorded> {
-        self.events.iter().skip(self.job.events + from).map(|(_, _, event)| event.clone()).collect()
+        self.events.iter().skip(self.job.events + from).cloned().collect()
     }
 
     /// Whether the running job has written an audit row.
@@ -263,13 +275,13 @@ impl Batch {
     }
 }
 
-fn event_columns((workspace, at, event): &(WorkspaceId, Time, Recorded)) -> Vec<Param<'_>> {
+fn event_columns(event: &Recorded) -> Vec<Param<'_>> {
     let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
     vec![
-        Param::Uuid(workspace.uuid()),
+        Param::Uuid(event.workspace_id.uuid()),
         Param::Int(event.lsn),
         Param::Text(event.kind),
-        Param::Int(at.micros()),
+        Param::Int(event.at.micros()),
         id(event.place.channel_id.map(Into::into)),
         id(event.place.thread_id.map(Into::into)),
         id(event.place.member_id.map(Into::into)),
@@ -287,7 +299,8 @@ fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param<'a
         Param::Bytes(&head.hash),
         Param::Int(head.at.micros()),
         Param::Int(head.audit_seq),
-        Param::Int(head.epoch),
+        Param::Int(head.epochs.access),
+        Param::Int(head.epochs.rules),
     ];
     columns.into_iter().chain(head.stored.map(Param::Int)).collect()
 }
@@ -306,12 +319,12 @@ fn audit_columns(row: &AuditRow) -> Vec<Param<'_>> {
     ]
 }
 
-const HEAD: &str = "select lsn, hash, at, audit_seq, epoch from heads where workspace_id = $1";
+const HEAD: &str = "select lsn, hash, at, audit_seq, epoch, rules_epoch from heads where workspace_id = $1";
 
 macro_rules! lock_heads {
     ($wait:literal) => {
         concat!(
-            "select workspace_id, lsn, hash, at, audit_seq, epoch,
+            "select workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch,
                     cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
              from heads where workspace_id = any($1) order by workspace_id for update",
             $wait
@@ -364,7 +377,7 @@ impl Batch {
             let head = Head::take(row)?;
             let database_now: Time = row.take()?;
             self.skew_micros = self.clock.skew_to(database_now);
-            self.memo.check(workspace, head.epoch);
+            self.memo.check(workspace, head.epochs);
             self.heads.insert(workspace, head);
         }
         Ok(())
@@ -397,6 +410,7 @@ impl Ledger for Batch {
 
     fn begin_job(&mut self) {
         self.undo.clear();
+        self.memo.begin_job();
         self.job = Mark { events: self.events.len(), audit: self.audit.len() };
     }
 
@@ -426,7 +440,7 @@ impl Ledger for Batch {
     }
 
     fn reached(&self) -> BTreeMap<uuid::Uuid, i64> {
-        self.events.iter().map(|(workspace, _, event)| (workspace.uuid(), event.lsn)).collect()
+        self.events.iter().map(|event| (event.workspace_id.uuid(), event.lsn)).collect()
     }
 
     fn committed(&mut self) {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
+use crate::time::Time;
 
 /// A kind of event: its payload and its name on the wire.
 pub trait Event: Serialize + JsonSchema {
@@ -74,18 +75,40 @@ pub struct Attribution {
     pub grant_id: Option<GrantId>,
 }
 
+/// What connections keep between transactions, apart for each workspace, and an event may put an end to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Invalidates {
+    /// Who may do and see what: tokens, members, channels and who is in them.
+    Access,
+    /// What decides how work is given out, such as the skills of members.
+    Rules,
+}
+
 /// What the contract says about one kind of event.
 #[derive(Clone, Debug)]
 pub struct EventKind {
     /// The kind, in PascalCase.
     pub kind: &'static str,
     schema: fn() -> Value,
+    invalidates: Option<Invalidates>,
 }
 
 impl EventKind {
     /// The row of event type `E`.
     pub fn of<E: Event>() -> Self {
-        Self { kind: E::KIND, schema: schema_of::<E> }
+        Self { kind: E::KIND, schema: schema_of::<E>, invalidates: None }
+    }
+
+    /// With each such event, what connections have cached of that sort about the event's workspace is worth nothing.
+    /// Every change of a row from which something was cached emits such an event.
+    #[must_use]
+    pub fn invalidates(self, cached: Invalidates) -> Self {
+        Self { invalidates: Some(cached), ..self }
+    }
+
+    /// What such an event puts an end to.
+    pub fn invalidated(&self) -> Option<Invalidates> {
+        self.invalidates
     }
 
     /// The versioned type in envelopes and payloads.
@@ -124,10 +147,14 @@ fn schema_of<E: Event>() -> Value {
 /// bytes repeat.
 #[derive(Clone, Debug)]
 pub struct Recorded {
+    /// The workspace whose log it is in.
+    pub workspace_id: WorkspaceId,
     /// The position in the workspace's chain, from 1, without holes.
     pub lsn: i64,
     /// The kind.
     pub kind: &'static str,
+    /// When it happened.
+    pub at: Time,
     /// Where, and about whom.
     pub place: Place,
     pub(crate) prev_hash: [u8; 32],

@@ -1,20 +1,50 @@
-//! What a writer or a reader remembers between transactions: token rows, channel access, skill sets. An entry is
-//! valid only while its workspace's epoch, which is read again inside each transaction, stays the same; whoever
-//! changes rows that an entry was loaded from raises the epoch.
+//! What a writer or a reader remembers between transactions: token rows, channel access, skill sets. The type of an
+//! entry says which epoch of its workspace it lives by; the epochs are read again inside each transaction, and an
+//! event whose kind says so raises one of them. An entry of rows that are only ever added to lives by none.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
+use crate::Result;
 use crate::id::WorkspaceId;
-use crate::store::executor;
+use crate::log::event::Invalidates;
+use crate::store::{Row, executor};
 
 /// Entries of all workspaces at the most; a fuller memo starts over.
 const ENTRIES_MAX: usize = 65_536;
 
 /// The key of an entry: what kind of thing, and which one.
 type Key = (TypeId, [u8; 32]);
+
+/// What can be cached between transactions.
+pub trait Cached: Clone + Send + 'static {
+    /// What puts an end to it; nothing does for what is true for good, however much is added to it later.
+    const ENDED_BY: Option<Invalidates>;
+}
+
+/// The numbers that a workspace's cached entries live by: each rises when they end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epochs {
+    pub access: i64,
+    pub rules: i64,
+}
+
+impl Epochs {
+    /// Takes the columns `epoch, rules_epoch` of a head.
+    pub fn take(row: &mut Row) -> Result<Self> {
+        Ok(Self { access: row.take()?, rules: row.take()? })
+    }
+
+    /// Begins the next epoch of `cached`.
+    pub fn raise(&mut self, cached: Invalidates) {
+        match cached {
+            Invalidates::Access => self.access = self.access.saturating_add(1),
+            Invalidates::Rules => self.rules = self.rules.saturating_add(1),
+        }
+    }
+}
 
 /// Names the thing that an entry is about.
 pub trait MemoKey {
@@ -39,45 +69,95 @@ impl<A: Into<Uuid> + Copy, B: Into<Uuid> + Copy> MemoKey for (A, B) {
     }
 }
 
+type Entries = HashMap<Key, Box<dyn Any + Send>>;
+
 #[derive(Default)]
 struct Shelf {
-    epoch: i64,
-    entries: HashMap<Key, Box<dyn Any + Send>>,
+    epochs: Epochs,
+    access: Entries,
+    rules: Entries,
+    lasting: Entries,
+}
+
+impl Shelf {
+    fn entries(&self, ended_by: Option<Invalidates>) -> &Entries {
+        match ended_by {
+            Some(Invalidates::Access) => &self.access,
+            Some(Invalidates::Rules) => &self.rules,
+            None => &self.lasting,
+        }
+    }
+
+    fn entries_mut(&mut self, ended_by: Option<Invalidates>) -> &mut Entries {
+        match ended_by {
+            Some(Invalidates::Access) => &mut self.access,
+            Some(Invalidates::Rules) => &mut self.rules,
+            None => &mut self.lasting,
+        }
+    }
 }
 
 /// The remembered entries of all workspaces that one connection serves.
 #[derive(Default)]
 pub(crate) struct Memo {
     shelves: HashMap<WorkspaceId, Shelf>,
+    /// What the running job has put an end to. It may go on changing rows, so nothing is kept of them until it is over.
+    suspended: Vec<(WorkspaceId, Invalidates)>,
     /// Entries put since the memo was last empty.
     put: usize,
 }
 
 impl Memo {
     /// The remembered entry, if there is one.
-    pub fn get<T: Clone + 'static>(&self, workspace: WorkspaceId, key: &impl MemoKey) -> Option<T> {
-        let entry = self.shelves.get(&workspace)?.entries.get(&(TypeId::of::<T>(), key.memo_key()))?;
-        entry.downcast_ref::<T>().cloned()
+    pub fn get<T: Cached>(&self, workspace: WorkspaceId, key: &impl MemoKey) -> Option<T> {
+        let entries = self.shelves.get(&workspace)?.entries(T::ENDED_BY);
+        entries.get(&(TypeId::of::<T>(), key.memo_key()))?.downcast_ref::<T>().cloned()
+    }
+
+    /// The remembered entry, which is remembered no longer.
+    pub fn take<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl MemoKey) -> Option<T> {
+        let entries = self.shelves.get_mut(&workspace)?.entries_mut(T::ENDED_BY);
+        let entry = entries.remove(&(TypeId::of::<T>(), key.memo_key()))?;
+        entry.downcast::<T>().ok().map(|entry| *entry)
     }
 
     /// Remembers an entry.
-    pub fn put<T: Clone + Send + 'static>(&mut self, workspace: WorkspaceId, key: &impl MemoKey, entry: T) {
+    pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl MemoKey, entry: T) {
+        if T::ENDED_BY.is_some_and(|cached| self.suspended.contains(&(workspace, cached))) {
+            return;
+        }
         if self.put >= ENTRIES_MAX {
-            self.shelves.values_mut().for_each(|shelf| shelf.entries.clear());
+            self.shelves.values_mut().for_each(|shelf| {
+                *shelf = Shelf { epochs: shelf.epochs, ..Shelf::default() };
+            });
             self.put = 0;
         }
         self.put += 1;
-        let shelf = self.shelves.entry(workspace).or_default();
-        shelf.entries.insert((TypeId::of::<T>(), key.memo_key()), Box::new(entry));
+        let entries = self.shelves.entry(workspace).or_default().entries_mut(T::ENDED_BY);
+        entries.insert((TypeId::of::<T>(), key.memo_key()), Box::new(entry));
     }
 
-    /// Keeps a workspace's entries only if they were made under `epoch`.
-    pub fn check(&mut self, workspace: WorkspaceId, epoch: i64) {
+    /// Keeps a workspace's entries only if they were made under these epochs.
+    pub fn check(&mut self, workspace: WorkspaceId, epochs: Epochs) {
         let shelf = self.shelves.entry(workspace).or_default();
-        if shelf.epoch != epoch {
-            shelf.entries.clear();
-            shelf.epoch = epoch;
+        if shelf.epochs.access != epochs.access {
+            shelf.access.clear();
         }
+        if shelf.epochs.rules != epochs.rules {
+            shelf.rules.clear();
+        }
+        shelf.epochs = epochs;
+    }
+
+    /// The running job changes rows that entries of that sort were made from: `epochs` are those from now on.
+    pub fn invalidate(&mut self, workspace: WorkspaceId, cached: Invalidates, epochs: Epochs) {
+        self.check(workspace, epochs);
+        self.suspended.push((workspace, cached));
+    }
+
+    /// Another job begins.
+    pub fn begin_job(&mut self) {
+        self.suspended.clear();
     }
 
     /// Forgets everything: after a rollback, or when another process wrote to the file.
@@ -108,9 +188,9 @@ impl Notes {
         self.reached.get(&workspace).copied()
     }
 
-    /// Notes how far a workspace's log reaches, and keeps its entries only if they were made under `epoch`.
-    pub fn check(&mut self, workspace: WorkspaceId, lsn: i64, epoch: i64) {
-        self.memo.check(workspace, epoch);
+    /// Notes how far a workspace's log reaches, and keeps its entries only if they were made under these epochs.
+    pub fn check(&mut self, workspace: WorkspaceId, lsn: i64, epochs: Epochs) {
+        self.memo.check(workspace, epochs);
         self.reached.insert(workspace, lsn);
     }
 }
@@ -119,16 +199,79 @@ impl Notes {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_entry_lives_as_long_as_its_epoch() {
-        let (workspace, key) = (WorkspaceId::INSTANCE, [1; 32]);
+    const WORKSPACE: WorkspaceId = WorkspaceId::INSTANCE;
+    const KEY: [u8; 32] = [1; 32];
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Right(u8);
+
+    impl Cached for Right {
+        const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+    }
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Rule(u8);
+
+    impl Cached for Rule {
+        const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+    }
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Fact(u8);
+
+    impl Cached for Fact {
+        const ENDED_BY: Option<Invalidates> = None;
+    }
+
+    fn filled() -> Memo {
         let mut memo = Memo::default();
-        memo.check(workspace, 1);
-        memo.put(workspace, &key, 7_i64);
-        memo.check(workspace, 1);
-        assert_eq!(memo.get::<i64>(workspace, &key), Some(7));
-        assert_eq!(memo.get::<u8>(workspace, &key), None);
-        memo.check(workspace, 2);
-        assert_eq!(memo.get::<i64>(workspace, &key), None);
+        memo.check(WORKSPACE, Epochs { access: 1, rules: 1 });
+        memo.put(WORKSPACE, &KEY, Right(7));
+        memo.put(WORKSPACE, &KEY, Rule(8));
+        memo.put(WORKSPACE, &KEY, Fact(9));
+        memo
+    }
+
+    fn found(memo: &Memo) -> (bool, bool, bool) {
+        (
+            memo.get::<Right>(WORKSPACE, &KEY).is_some(),
+            memo.get::<Rule>(WORKSPACE, &KEY).is_some(),
+            memo.get::<Fact>(WORKSPACE, &KEY).is_some(),
+        )
+    }
+
+    #[test]
+    fn an_entry_lives_as_long_as_the_epoch_of_its_sort() {
+        for (epochs, left) in [
+            (Epochs { access: 1, rules: 1 }, (true, true, true)),
+            (Epochs { access: 2, rules: 1 }, (false, true, true)),
+            (Epochs { access: 1, rules: 2 }, (true, false, true)),
+            (Epochs { access: 2, rules: 2 }, (false, false, true)),
+        ] {
+            let mut memo = filled();
+            memo.check(WORKSPACE, epochs);
+            assert_eq!(found(&memo), left, "{epochs:?}");
+        }
+        let mut memo = filled();
+        memo.clear();
+        assert_eq!(found(&memo), (false, false, false));
+    }
+
+    #[test]
+    fn a_job_keeps_nothing_of_what_it_goes_on_changing() {
+        let mut memo = filled();
+        memo.invalidate(WORKSPACE, Invalidates::Access, Epochs { access: 2, rules: 1 });
+        memo.put(WORKSPACE, &KEY, Right(7));
+        assert_eq!(found(&memo), (false, true, true));
+        memo.begin_job();
+        memo.put(WORKSPACE, &KEY, Right(6));
+        assert_eq!(memo.get::<Right>(WORKSPACE, &KEY), Some(Right(6)));
+    }
+
+    #[test]
+    fn what_is_taken_is_there_no_longer() {
+        let mut memo = filled();
+        assert_eq!(memo.take::<Fact>(WORKSPACE, &KEY), Some(Fact(9)));
+        assert_eq!(memo.take::<Fact>(WORKSPACE, &KEY), None);
     }
 }

@@ -8,7 +8,8 @@ use crate::capability::{Capabilities, Needs};
 use crate::error::{Code, Error};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::log::chain::sha256;
-use crate::log::event::Attribution;
+use crate::log::event::{Attribution, Invalidates};
+use crate::log::memo::Cached;
 use crate::store::{Conn, FromRow, Row};
 use crate::time::Time;
 
@@ -64,6 +65,10 @@ pub struct Caller {
     /// When the credential ends.
     pub expires_at: Option<Time>,
     revoked: bool,
+}
+
+impl Cached for Caller {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
 }
 
 impl Caller {

@@ -24,7 +24,7 @@ impl Origin {
             operation: row.name,
             path: request.path.clone(),
             status: row.success.status(),
-            ids: (request.surface == Surface::Mcp).then(|| argument_ids(request)),
+            ids: (request.surface == Surface::Mcp).then(|| request.ids()),
         }
     }
 
@@ -63,10 +63,4 @@ impl Origin {
             "problem": refused,
         })
     }
-}
-
-/// The tool's arguments whose names end in `_id`; nothing else of them is recorded.
-fn argument_ids(request: &Request) -> Map<String, Value> {
-    let arguments: Map<String, Value> = serde_json::from_slice(&request.body).unwrap_or_default();
-    arguments.into_iter().filter(|(name, value)| name.ends_with("_id") && value.is_string()).collect()
 }

@@ -3,17 +3,20 @@
 
 use std::cell::RefCell;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::access::Caller;
+use super::hooks::Condition;
+use super::table::Table;
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{Id, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::event::{Event, Place, Recorded};
-use crate::log::memo::{Memo, MemoKey, Notes};
+use crate::log::memo::{Cached, Memo, MemoKey, Notes};
 use crate::log::seal::Sealer;
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, ToParam, Visitor};
@@ -28,6 +31,8 @@ pub struct Ambient {
     pub sealer: Sealer,
     /// Limits that have a variable.
     pub settings: Settings,
+    /// Every operation, kind of event and hook.
+    pub table: Arc<Table>,
 }
 
 /// Limits that an operator can set and functions ask for.
@@ -129,20 +134,43 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// What `load` answers, remembered with the connection until the epoch of the caller's workspace changes (see
-    /// [`Write::forget`]). Only for what every change of which calls `forget`.
-    pub fn remembered<T: Clone + Send + 'static>(
-        &self,
-        key: &impl MemoKey,
-        load: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let workspace = self.caller.workspace_id;
-        if let Some(found) = self.memory.with(|memo| memo.get(workspace, key)) {
+    /// What the connection has cached of the caller's workspace under `key`.
+    pub fn cached<T: Cached>(&self, key: &impl MemoKey) -> Option<T> {
+        self.memory.with(|memo| memo.get(self.caller.workspace_id, key))
+    }
+
+    /// What is cached under `key`, or what `load` answers, which is cached from then on. Only for what is made from
+    /// rows every change of which emits an event that [invalidates](crate::EventKind::invalidates) it.
+    pub fn remembered<T: Cached>(&self, key: &impl MemoKey, load: impl FnOnce() -> Result<T>) -> Result<T> {
+        if let Some(found) = self.cached(key) {
             return Ok(found);
         }
         let loaded = load()?;
-        self.memory.with(|memo| memo.put(workspace, key, loaded.clone()));
+        self.memory.with(|memo| memo.put(self.caller.workspace_id, key, loaded.clone()));
         Ok(loaded)
+    }
+
+    /// What is cached under `key`, or else an empty one, after `extend` has added to it what is missing. Nothing is
+    /// cached under the key if that fails.
+    pub fn extended<T: Cached + Default>(
+        &self,
+        key: &impl MemoKey,
+        extend: impl FnOnce(&mut T) -> Result<()>,
+    ) -> Result<T> {
+        let workspace = self.caller.workspace_id;
+        let mut entry: T = self.memory.with(|memo| memo.take(workspace, key)).unwrap_or_default();
+        extend(&mut entry)?;
+        self.memory.with(|memo| memo.put(workspace, key, entry.clone()));
+        Ok(entry)
+    }
+
+    /// What must hold before a thread may make the move called `action`.
+    pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
+        self.ambient.table.conditions().filter(move |condition| condition.action == action)
+    }
+
+    pub(super) fn table(&self) -> &'a Table {
+        &self.ambient.table
     }
 }
 
@@ -202,10 +230,19 @@ impl<'a> Write<'a> {
         self.emit_in(self.caller.workspace_id, place, event)
     }
 
-    /// Appends an event to another workspace than the caller's: one that is being created.
+    /// Appends an event to another workspace than the caller's: one that is being created. What its kind invalidates
+    /// ends with it, for every connection.
     pub fn emit_in<E: Event>(&mut self, workspace: WorkspaceId, place: Place, event: &E) -> Result<Recorded> {
+        let kind = self.table().event(E::KIND);
+        let kind =
+            kind.ok_or_else(|| Error::internal(format!("no feature has the kind of event {}", E::KIND)))?;
         let attribution = self.caller.attribution();
-        self.batch.borrow_mut().emit(self.conn, workspace, self.now, place, &attribution, event)
+        let mut batch = self.batch.borrow_mut();
+        let recorded = batch.emit(self.conn, workspace, self.now, place, &attribution, event)?;
+        if let Some(cached) = kind.invalidated() {
+            batch.invalidate(self.conn, workspace, cached)?;
+        }
+        Ok(recorded)
     }
 
     /// Begins the log of a workspace that is being created, before its first event.
@@ -224,9 +261,18 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().audit(self.conn, workspace, self.now, action, &attribution, metadata)
     }
 
-    /// Makes every connection forget what it remembers of the caller's workspace.
-    pub fn forget(&mut self) -> Result<()> {
-        self.batch.borrow_mut().forget(self.conn, self.caller.workspace_id)
+    /// Does something in this transaction as the caller, but in `workspace`.
+    pub(super) fn in_workspace<T>(
+        &mut self,
+        workspace: WorkspaceId,
+        run: impl FnOnce(&mut Write<'_>) -> Result<T>,
+    ) -> Result<T> {
+        if self.caller.workspace_id == workspace {
+            return run(self);
+        }
+        let mut caller = self.caller.clone();
+        caller.workspace_id = workspace;
+        run(&mut Write::new(self.conn, &caller, self.now, self.ambient, self.batch))
     }
 
     /// The events that this job emitted so far, from position `from` of the job.

@@ -13,10 +13,11 @@ use secrecy::ExposeSecret;
 use super::access::{Caller, Surface, secret_hash, unauthenticated};
 use super::audit::Origin;
 use super::context::{Ambient, Read, Write};
+use super::hooks;
 use super::long::LongCall;
 use super::request::Request;
-use super::row::{Answer, Job, Operation, ReadJob, Wants, WriteJob};
-use super::table::{Hooks, Table};
+use super::row::{Answer, Job, ReadJob, Wants, WriteJob};
+use super::table::Table;
 use super::wait::Parked;
 use crate::capability::Needs;
 use crate::error::{Error, Result};
@@ -24,10 +25,10 @@ use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::chain::sha256;
-use crate::log::memo::Notes;
+use crate::log::memo::{Epochs, Notes};
 use crate::rate::RateLimits;
 use crate::store::executor::{Executor, ReadTask, Reader, Task, WriteTask, lock};
-use crate::store::{Conn, Engine, FromRow};
+use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
 /// What a shell sends back.
@@ -107,8 +108,7 @@ pub(crate) enum Haste {
 
 /// Everything a request meets.
 pub struct Dispatch {
-    pub(crate) table: Table,
-    pub(crate) hooks: Hooks,
+    pub(crate) table: Arc<Table>,
     pub(crate) ambient: Ambient,
     pub(crate) clock: Clock,
     pub(crate) executor: Executor<Batch>,
@@ -192,7 +192,18 @@ impl Dispatch {
                 let parked = Parked::start(call, job, wakes, patience, done);
                 return Ticket { parked: Some(parked), leads: None, abandoned };
             }
-            Ok(Job::Write { job, wants }) => self.change(call, row, (job, wants), haste, done),
+            Ok(Job::Write { job, wants }) => {
+                let task = WriteCall {
+                    call,
+                    row: Some(Named { name: row.name, call: self.named(&request) }),
+                    status: row.success.status(),
+                    job,
+                    wants,
+                    output: None,
+                    done,
+                };
+                self.change(task, haste);
+            }
             Err(refusal) => {
                 let mut refusal = Some(refusal);
                 let job: ReadJob =
@@ -210,11 +221,16 @@ impl Dispatch {
         }
     }
 
-    fn change(&self, call: Call, row: &Operation, job: (WriteJob, Wants), haste: Haste, done: Done) {
-        let homeless = call.home.is_none() && matches!(call.access, Access::Token(_));
-        let (job, wants) = job;
-        let status = row.success.status();
-        let task = WriteCall { call, name: row.name, status, job, wants, output: None, done };
+    /// What a request names, if anybody asks for that.
+    fn named(&self, request: &Request) -> hooks::Call {
+        if self.table.guards().is_empty() {
+            return hooks::Call::default();
+        }
+        hooks::Call { surface: request.surface, ids: request.ids() }
+    }
+
+    fn change(&self, task: WriteCall, haste: Haste) {
+        let homeless = task.call.home.is_none() && matches!(task.call.access, Access::Token(_));
         if homeless {
             // The first request of a token: find its workspace, so that the writer can lock the head first.
             let find = FindHome { task };
@@ -248,7 +264,7 @@ impl Dispatch {
             });
             let call = Call::instance(self, workspace, surface);
             let wants = Wants::default();
-            let task = WriteCall { call, name: "", status: 200, job, wants, output: None, done };
+            let task = WriteCall { call, row: None, status: 200, job, wants, output: None, done };
             self.enqueue(task, Haste::Inline);
         })
     }
@@ -431,30 +447,31 @@ fn check_notes(reader: &Reader<Notes>, clock: &Clock, workspace: WorkspaceId) ->
     if let Some(lsn) = known {
         return Ok(lsn);
     }
-    let (lsn, epoch) = match reader.conn.engine() {
+    let (lsn, epochs) = match reader.conn.engine() {
         Engine::Sqlite => {
             let mut rows = reader.conn.query(HEAD_SQLITE, &[&workspace])?;
-            rows.first_mut().map_or(Ok((0, 0)), FromRow::from_row)?
+            match rows.first_mut() {
+                Some(row) => (row.take()?, Epochs::take(row)?),
+                None => (0, Epochs::default()),
+            }
         }
         Engine::Postgres => {
             let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
-            let row: Option<(Option<i64>, Option<i64>, Time)> =
-                rows.first_mut().map(FromRow::from_row).transpose()?;
-            let (lsn, epoch, database_now) =
-                row.ok_or_else(|| Error::internal("the database has no time"))?;
-            reader.notes.borrow_mut().skew_micros = clock.skew_to(database_now);
-            (lsn.unwrap_or(0), epoch.unwrap_or(0))
+            let row = rows.first_mut().ok_or_else(|| Error::internal("the database has no time"))?;
+            reader.notes.borrow_mut().skew_micros = clock.skew_to(row.take()?);
+            (row.take()?, Epochs::take(row)?)
         }
     };
-    reader.notes.borrow_mut().check(workspace, lsn, epoch);
+    reader.notes.borrow_mut().check(workspace, lsn, epochs);
     Ok(lsn)
 }
 
-const HEAD_SQLITE: &str = "select lsn, epoch from heads where workspace_id = $1";
+const HEAD_SQLITE: &str = "select lsn, epoch, rules_epoch from heads where workspace_id = $1";
 
 /// With the database's time, by which all servers go; also for a workspace whose log is empty.
 const HEAD_POSTGRES: &str = "
-    select h.lsn, h.epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+    select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint),
+           coalesce(h.lsn, 0), coalesce(h.epoch, 0), coalesce(h.rules_epoch, 0)
     from (select 1) one left join heads h on h.workspace_id = $1";
 
 /// A caller without a token.
@@ -549,12 +566,19 @@ impl ReadTask<Notes> for FindHome {
 /// A change on its way through a writer.
 struct WriteCall {
     call: Call,
-    name: &'static str,
+    /// The operation; none for what the service does by itself, which passes no guard.
+    row: Option<Named>,
     status: u16,
     job: WriteJob,
     wants: Wants,
     output: Option<Output>,
     done: Done,
+}
+
+/// An operation by its name, and what the call of it names.
+struct Named {
+    name: &'static str,
+    call: hooks::Call,
 }
 
 /// What the last run of a change came to.
@@ -589,12 +613,13 @@ impl WriteTask<Batch> for WriteCall {
         let caller = &output.caller;
         caller.check_capability(self.call.needs)?;
         let mut cx = Write::new(conn, caller, now, &dispatch.ambient, batch);
-        if let Some(row) = dispatch.table.operation(self.name) {
+        if let Some(Named { name, call }) = &self.row {
             caller.check_not_frozen()?;
-            dispatch.hooks.guards.iter().try_for_each(|guard| guard(&cx, row))?;
+            let row = dispatch.table.operation(name).ok_or_else(|| Error::not_found("operation"))?;
+            dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, row, call))?;
         }
         let answer = (self.job)(&mut cx)?;
-        project(&dispatch.hooks, &mut cx)?;
+        hooks::project(&mut cx)?;
         self.call.record(&mut cx, batch)?;
         output.lsn = reached(batch, caller)?;
         output.answer = Some(answer);
@@ -623,19 +648,6 @@ impl Task for WriteCall {
             }
             (Err(error), None) => call.answer(None, Err(error), done),
         }
-    }
-}
-
-/// Lets higher features hear of what was emitted, and of what their hearing emits.
-fn project(hooks: &Hooks, cx: &mut Write<'_>) -> Result<()> {
-    let mut heard = 0;
-    loop {
-        let events = cx.emitted(heard);
-        if events.is_empty() {
-            return Ok(());
-        }
-        heard += events.len();
-        hooks.projectors.iter().try_for_each(|projector| projector(cx, &events))?;
     }
 }
 

@@ -1,5 +1,5 @@
 //! The operation table: what a row is, how a request becomes a row's input, what a function may do while it
-//! runs, and the one way in. The documents and contracts in here are projections of the table and decide nothing.
+//! runs, what a feature can hook into, and the one way in. The documents and contracts in here are projections of the table and decide nothing.
 
 mod access;
 mod audit;
@@ -7,6 +7,7 @@ mod context;
 pub mod contract;
 mod dispatch;
 mod example;
+mod hooks;
 mod input;
 mod long;
 pub mod manual;
@@ -23,9 +24,10 @@ pub use context::{Ambient, Read, Settings, Write};
 pub(crate) use dispatch::Haste;
 pub use dispatch::{Dispatch, Reply, Ticket};
 pub use example::Fixture;
+pub use hooks::{Call, Condition, Guard, Project, Unmet};
 pub use request::Request;
 pub use row::{
     Effect, Method, Operation, Success, Waited, Waits, Wants, destructive, idempotent, long_read, prepared,
     read, wait, wanting, write,
 };
-pub use table::{Feature, Guard, Hooks, Projector, Table};
+pub use table::{Feature, Table};

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use secrecy::SecretString;
+use serde_json::{Map, Value};
 
 use super::access::Surface;
 
@@ -31,5 +32,15 @@ impl Request {
     /// A request over `surface` with `credential` and a JSON body.
     pub fn json(surface: Surface, credential: Option<SecretString>, body: impl Into<Bytes>) -> Self {
         Self { credential, body: body.into(), surface, ..Self::default() }
+    }
+
+    /// The fields that name something by its id, wherever they stand; nothing else of the request.
+    pub(super) fn ids(&self) -> Map<String, Value> {
+        let body: Map<String, Value> = serde_json::from_slice(&self.body).unwrap_or_default();
+        let text = self.text.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
+        body.into_iter()
+            .chain(text)
+            .filter(|(name, value)| name.ends_with("_id") && value.is_string())
+            .collect()
     }
 }

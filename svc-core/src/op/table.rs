@@ -1,19 +1,22 @@
-//! The table: every operation and every kind of event, from an explicit list of features. Building it checks
-//! what a compiler cannot; a table that builds is one that the shells can serve.
+//! The table: every operation, every kind of event and every hook, from an explicit list of features. Building it
+//! checks what a compiler cannot; a table that builds is one that the shells can serve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::context::{Read, Write};
+use super::hooks::{Condition, Guard, Project, Projector};
 use super::row::Operation;
 use crate::Result;
 use crate::error::Error;
-use crate::log::event::{EventKind, Recorded};
+use crate::log::event::EventKind;
 
 /// What a feature adds to the service.
 #[derive(Default)]
 pub struct Feature {
     operations: Vec<Operation>,
     events: Vec<EventKind>,
+    guards: Vec<Guard>,
+    projectors: Vec<Projector>,
+    conditions: Vec<Condition>,
 }
 
 impl Feature {
@@ -35,34 +38,52 @@ impl Feature {
         self.events.extend(kinds);
         self
     }
+
+    /// Asks to be called before every change.
+    #[must_use]
+    pub fn guard(mut self, guard: Guard) -> Self {
+        self.guards.push(guard);
+        self
+    }
+
+    /// Asks to be called with the events of these kinds, each named by its type's [`KIND`](crate::Event::KIND).
+    #[must_use]
+    pub fn projector(mut self, kinds: &[&'static str], run: Project) -> Self {
+        self.projectors.push(Projector { kinds: kinds.to_vec(), run });
+        self
+    }
+
+    /// Asks to be called before threads move.
+    #[must_use]
+    pub fn condition(mut self, condition: Condition) -> Self {
+        self.conditions.push(condition);
+        self
+    }
 }
 
-/// Runs inside the transaction of every change, before its function; refuses by answering an error.
-pub type Guard = fn(&Read<'_>, &Operation) -> Result<()>;
-
-/// Runs inside the transaction of every change, after its function, over the events that were emitted.
-pub type Projector = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
-
-/// What higher features have asked to hear from lower ones, in order.
-#[derive(Default)]
-pub struct Hooks {
-    /// Before a change.
-    pub guards: Vec<Guard>,
-    /// After a change.
-    pub projectors: Vec<Projector>,
-}
-
-/// All operations, sorted by name, and all kinds of events.
+/// All operations, sorted by name, all kinds of events, and the hooks in the order of their features.
 pub struct Table {
     rows: BTreeMap<&'static str, Operation>,
     events: BTreeMap<&'static str, EventKind>,
+    guards: Vec<Guard>,
+    projectors: Vec<Projector>,
+    conditions: Vec<Condition>,
 }
 
 impl Table {
     /// Builds the table, or names the defect.
     pub fn build(features: Vec<Feature>) -> Result<Self> {
-        let mut table = Self { rows: BTreeMap::new(), events: BTreeMap::new() };
+        let mut table = Self {
+            rows: BTreeMap::new(),
+            events: BTreeMap::new(),
+            guards: Vec::new(),
+            projectors: Vec::new(),
+            conditions: Vec::new(),
+        };
         for feature in features {
+            table.guards.extend(feature.guards);
+            table.projectors.extend(feature.projectors);
+            table.conditions.extend(feature.conditions);
             for row in feature.operations {
                 check(&row)?;
                 let name = row.name;
@@ -77,7 +98,24 @@ impl Table {
                 }
             }
         }
+        table.check_hooks()?;
         Ok(table)
+    }
+
+    /// What must be true of hooks, once everything they speak of is known.
+    fn check_hooks(&self) -> Result<()> {
+        let kinds = self.projectors.iter().flat_map(|projector| &projector.kinds);
+        if let Some(kind) = kinds.into_iter().find(|kind| !self.events.contains_key(**kind)) {
+            return Err(Error::internal(format!("a projector follows {kind}, which is no kind of event")));
+        }
+        let mut names = BTreeSet::new();
+        match self.conditions.iter().find(|condition| !names.insert((condition.action, condition.name))) {
+            None => Ok(()),
+            Some(twin) => Err(Error::internal(format!(
+                "two conditions of the action {} are called {}",
+                twin.action, twin.name
+            ))),
+        }
     }
 
     /// Every operation, by name.
@@ -93,6 +131,26 @@ impl Table {
     /// Every kind of event, by name.
     pub fn events(&self) -> impl Iterator<Item = &EventKind> {
         self.events.values()
+    }
+
+    /// The kind of event called `kind`.
+    pub(crate) fn event(&self, kind: &str) -> Option<&EventKind> {
+        self.events.get(kind)
+    }
+
+    /// Who is asked before a change.
+    pub(super) fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// Who follows the events of a change.
+    pub(super) fn projectors(&self) -> impl Iterator<Item = &Projector> {
+        self.projectors.iter()
+    }
+
+    /// What must hold before a thread may move, by the names of its actions.
+    pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.conditions.iter()
     }
 }
 

@@ -31,6 +31,7 @@ migrations! {
     2 "0002_one_tree",
     3 "0003_key_checks",
     4 "0004_shelves",
+    5 "0005_hooks",
     6 "0006_event_rows",
     7 "0007_instance_head",
 }
@@ -303,6 +304,40 @@ mod tests {
         // The rows still hold each other.
         assert!(conn.batch("insert into message_edits values (x'99', 0, 1, null, 1)").is_err());
         assert!(conn.batch("insert into messages (id) values (x'98')").is_err());
+    }
+
+    #[test]
+    fn workers_and_hashes_are_made_from_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
+        let (before, after): (Vec<_>, Vec<_>) =
+            MIGRATIONS.iter().partition(|migration| migration.version < 5);
+        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        conn.batch(
+            "insert into workspaces (id, name, created_at, lsn) values (x'01', 'w', 0, 1);
+             insert into members (id, workspace_id, handle, kind, created_at, lsn) values
+                 (x'0a', x'01', 'a', 'agent', 0, 1), (x'0b', x'01', 'b', 'agent', 0, 2),
+                 (x'0c', x'01', 'c', 'agent', 0, 3);
+             insert into channels (id, workspace_id, name, private, created_at, lsn) values (x'02', x'01', 'c', 0, 0, 4);
+             insert into threads (id, workspace_id, channel_id, depth, title, state, priority, skill_set, blocked,
+                 settled, worked_micros, created_at, lsn)
+                 values (x'03', x'01', x'02', 1, 't', 'open', 0, 1, 0, 0, 0, 0, 5);
+             insert into events (workspace_id, lsn, kind, at, thread_id, member_id, prev_hash, content_hash, payload)
+                 values (x'01', 5, 'ThreadCreated', 0, x'03', x'0c', x'', x'', ''),
+                 (x'01', 6, 'ThreadAssignmentChanged', 0, x'03', x'0a', x'', x'', ''),
+                 (x'01', 7, 'ThreadAssignmentChanged', 0, x'03', x'0a', x'', x'', '');
+             insert into results (thread_id, lsn, workspace_id, result, produced_by, produced_at) values
+                 (x'03', 8, x'01', '{}', x'0a', 0), (x'03', 9, x'01', '{}', x'0b', 0);
+             insert into skill_sets (workspace_id, id, skills) values (x'01', 1, ''), (x'01', 2, 'go,rust');",
+        )
+        .unwrap();
+        after.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let mut rows = conn.query("select member_id, lsn from thread_workers order by lsn", &[]).unwrap();
+        let workers: Vec<(Vec<u8>, i64)> =
+            rows.iter_mut().map(|row| FromRow::from_row(row).unwrap()).collect();
+        assert_eq!(workers, [(vec![0x0a], 6), (vec![0x0b], 9)]);
+        let mut rows = conn.query("select hash from skill_sets where id = 2", &[]).unwrap();
+        assert_eq!(rows[0].take::<Vec<u8>>().unwrap(), sha256(b"go,rust"));
     }
 
     /// The first words of a statement's lines by table or index, as all migrations leave them.

@@ -14,7 +14,9 @@ use super::transaction::{Transaction, outcome_unknown};
 use super::value::{Param, Value};
 use crate::error::{Code, Error, Result};
 use crate::limits::SQLITE_BUSY;
+use crate::log::chain::sha256;
 use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus};
 
@@ -57,6 +59,16 @@ enum JobState {
     Written,
 }
 
+/// Gives the connection the function `sha256(text)`, which PostgreSQL has by itself.
+fn add_sha256(conn: &Connection) -> rusqlite::Result<()> {
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
+    conn.create_scalar_function("sha256", 1, flags, |call| {
+        let text: String = call.get(0)?;
+        Ok(sha256(text.as_bytes()).to_vec())
+    })
+}
+
 /// What the disk has left undone, until a commit succeeds again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
@@ -88,6 +100,7 @@ impl SqliteConn {
         conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         conn.busy_handler(Some(wait_for_lock)).map_err(failed)?;
+        add_sha256(&conn).map_err(failed)?;
         if matches!(role, Role::Creator | Role::Writer) {
             conn.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         }

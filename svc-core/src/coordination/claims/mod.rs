@@ -17,6 +17,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
 use super::threads::Thread;
+use super::workers;
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
@@ -194,7 +195,7 @@ impl From<ClaimEnd> for Reason {
 
 /// A thread got a holder, changed hands or lost its holder.
 #[derive(Serialize, JsonSchema)]
-struct ThreadAssignmentChanged {
+pub(in crate::coordination) struct ThreadAssignmentChanged {
     /// The thread.
     thread_id: ThreadId,
     /// The holder from now on; null when there is none.
@@ -215,7 +216,7 @@ impl Event for ThreadAssignmentChanged {
 
 /// The lease of a claim lapsed, and the claim ended.
 #[derive(Serialize, JsonSchema)]
-struct ClaimExpired {
+pub(in crate::coordination) struct ClaimExpired {
     /// The thread.
     thread_id: ThreadId,
     /// The member who held the claim.
@@ -303,6 +304,7 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
         reason,
     };
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
+    workers::add(cx, thread.id, recorded.lsn, terms.holder)?;
     let held = Held { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
     let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
     Ok(ClaimedThread { thread, pin: Pin { uri: recorded.uri(), content_hash: recorded.content_hash() } })
