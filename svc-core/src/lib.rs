@@ -28,10 +28,11 @@
 //! | `coordination` | threads, dependencies, the ready queue, claims, results, the reaper |
 //! | `integrity` | reading the event log and the audit trail |
 //!
-//! A higher feature hears of a lower one through the hooks that it registers: guards, projectors and conditions.
+//! A higher feature hears of a lower one through the hooks that it registers: guards, projectors and conditions. What it
+//! does from time to time is a chore.
 //!
-//! Above all of them, and exempt from the rule: [`service`], `opening`, [`setup`] and `housekeeping` put things together, `table` lists
-//! the features.
+//! Above all of them, and exempt from the rule: [`service`], `opening`, [`setup`], `scheduler` and `housekeeping` put things
+//! together, `table` lists the features.
 //!
 //! # What always holds
 //!
@@ -84,6 +85,7 @@ pub mod op;
 mod opening;
 pub mod page;
 mod rate;
+mod scheduler;
 pub mod service;
 pub mod setup;
 mod store;

@@ -62,7 +62,7 @@ pub const LEASE_MAX_SECS: i64 = 604_800;
 pub const LEASE_DEFAULT_SECS: i64 = 600;
 /// Time between reaper rounds (`SVC_CLAIM_REAP_TICK_SECS`, 0 off).
 pub const REAP_TICK_SECS: i64 = 5;
-/// Claims that one reaper round ends.
+/// Claims that one step of the reaper ends.
 pub const REAP_MAX: i64 = 1000;
 /// Time for the acknowledgement of a claim (`SVC_CLAIM_ACK_TIMEOUT_SECS`, 0 off).
 pub const ACK_TIMEOUT_SECS: i64 = 120;

@@ -10,7 +10,7 @@ use secrecy::ExposeSecret;
 use crate::config::Config;
 use crate::entropy::Entropy;
 use crate::error::{Error, Result};
-use crate::housekeeping::Housekeeper;
+use crate::housekeeping::Upkeep;
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
@@ -19,6 +19,7 @@ use crate::op::Haste;
 use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Settings, Table, Ticket};
 use crate::opening::{self, Outdated};
 use crate::rate::{RateLimits, RateSettings};
+use crate::scheduler::Scheduler;
 use crate::store::executor::{Executor, Open, Readers, lock};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts};
@@ -72,7 +73,11 @@ impl Options {
         let count = |limit: Option<NonZeroU32>| limit.map_or(0, |limit| i64::from(limit.get()));
         Ok(Self {
             retired_keks: keys.previous.iter().map(|key| *key.expose_secret()).collect(),
-            settings: Settings { lease_default: config.lease_default, ack_timeout: config.ack_timeout },
+            settings: Settings {
+                lease_default: config.lease_default,
+                ack_timeout: config.ack_timeout,
+                ..Settings::default()
+            },
             rates: RateSettings {
                 per_client: count(config.rate_limit),
                 per_workspace: count(config.workspace_rate_limit),
@@ -104,7 +109,9 @@ pub struct Service {
 
 struct Inner {
     dispatch: Arc<Dispatch>,
-    housekeeper: Arc<Housekeeper>,
+    scheduler: Arc<Scheduler>,
+    /// The scheduler's thread, which ends before the executor.
+    chores: Mutex<Option<JoinHandle<()>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -123,6 +130,7 @@ impl Service {
         let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
             .timed_by(options.clock.clone());
         opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
+        features.push(Upkeep::feature(opener.clone(), &options.clock)?);
         let bus = Arc::new(Bus::default());
         let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
         let ledgers = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
@@ -133,7 +141,12 @@ impl Service {
         let table = Arc::new(Table::build(features)?);
         let dispatch = Arc::new(Dispatch {
             table: Arc::clone(&table),
-            ambient: Ambient { entropy: options.entropy, sealer, settings: options.settings, table },
+            ambient: Ambient {
+                entropy: options.entropy,
+                sealer,
+                settings: Settings { reap_tick: options.reap_tick, ..options.settings },
+                table,
+            },
             clock: options.clock,
             executor,
             bus,
@@ -141,11 +154,11 @@ impl Service {
             homes: RwLock::default(),
             reading_long: Mutex::default(),
         });
-        let housekeeper = Arc::new(Housekeeper::new(Arc::clone(&dispatch), opener.clone())?);
+        let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
         let mut threads = vec![bus_thread(&dispatch, &opener)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
-        threads.push(Housekeeper::start(&housekeeper, options.reap_tick)?);
-        Ok(Self { inner: Arc::new(Inner { dispatch, housekeeper, threads: Mutex::new(threads) }) })
+        let chores = Mutex::new(Some(Scheduler::start(&scheduler)?));
+        Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads: Mutex::new(threads) }) })
     }
 
     /// The operation table.
@@ -219,16 +232,19 @@ impl Service {
     }
 
     fn bus_fault(&self) -> Option<String> {
-        if lock(&self.inner.threads).iter().any(JoinHandle::is_finished) {
+        let has_ended = lock(&self.inner.threads).iter().any(JoinHandle::is_finished)
+            || lock(&self.inner.chores).as_ref().is_some_and(JoinHandle::is_finished);
+        if has_ended {
             return Some("a thread of the service has ended: restart it".to_owned());
         }
         let deaf = self.dispatch().bus.is_deaf();
         deaf.then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
     }
 
-    /// Runs one round of what is otherwise done from time to time: ends lapsed claims, removes destroyed keys.
+    /// Does at once what is otherwise done from time to time: ends lapsed claims, removes destroyed keys, and every
+    /// other chore, unless another process leads it. Fails if one fails, after all others have had their turn.
     pub fn housekeep(&self) -> Result<()> {
-        self.inner.housekeeper.round()
+        self.inner.scheduler.round()
     }
 
     /// How many waits are parked: nothing has happened yet, and they hold no thread and no connection.
@@ -270,7 +286,11 @@ fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()
 impl Drop for Inner {
     fn drop(&mut self) {
         self.dispatch.bus.close();
-        self.housekeeper.close();
+        self.scheduler.close();
+        let chores = lock(&self.chores).take();
+        // A thread that died has nothing more to say.
+        chores.into_iter().for_each(|thread| drop(thread.join()));
+        self.scheduler.release();
         self.dispatch.executor.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that died has nothing more to say.

@@ -37,7 +37,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// Puts the parts together, and so knows them all.
 const COMPOSITION: &[&str] =
-    &["lib.rs", "service.rs", "opening.rs", "table.rs", "housekeeping.rs", "setup.rs"];
+    &["lib.rs", "service.rs", "opening.rs", "table.rs", "housekeeping.rs", "scheduler.rs", "setup.rs"];
 
 /// What looks down nevertheless: file, what it uses, why it may.
 const LOOKS_DOWN: &[(&str, &str, &str)] = &[
@@ -56,7 +56,7 @@ const LOOKS_DOWN: &[(&str, &str, &str)] = &[
 const ASKS_THE_DATABASE: &[(&str, &str)] = &[
     ("svc-core/src/op/access.rs", "finds the caller inside the transaction"),
     ("svc-core/src/op/dispatch.rs", "finds the caller inside the transaction"),
-    ("svc-core/src/housekeeping.rs", "takes the lease row of periodic work"),
+    ("svc-core/src/op/chore.rs", "takes the lease rows of chores"),
 ];
 
 /// Where a capability may be spelled out although it is not the list of them.

@@ -2,6 +2,7 @@
 //! table; the others tell what the service promises beyond it.
 
 mod access;
+mod chores;
 mod claims;
 mod cli;
 mod contention;

@@ -100,6 +100,12 @@ impl Running {
         Outcome { code: self.child.wait().unwrap().code(), out, err }
     }
 
+    /// Asks the program to end, and waits until it has.
+    pub fn end(&mut self) {
+        self.signal("TERM");
+        self.child.wait().unwrap();
+    }
+
     /// Ends the program as a crash would: it gets no chance to do anything more.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

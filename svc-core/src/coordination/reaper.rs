@@ -1,8 +1,9 @@
 //! The reaper: ends claims whose lease has lapsed, and tells once of a claim that its holder has not acknowledged
 //! in time. What is due is found through the indexes of due times, across workspaces; each workspace's part is
-//! done in a transaction of its own, which looks again. When it comes round is left to the periodic worker.
+//! done in a transaction of its own, which looks again.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,11 +12,19 @@ use super::claims::{expire, has_lapsed};
 use super::threads::{Thread, select_one, thread_select};
 use crate::Result;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Write};
+use crate::op::{Chore, Feature, Read, Round, Settings, Step, Who, Write};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().events(vec![EventKind::of::<ClaimUnacknowledged>()])
+    let every = |settings: &Settings| settings.reap_tick;
+    Feature::new().events(vec![EventKind::of::<ClaimUnacknowledged>()]).chore(Chore {
+        name: "reaper",
+        every,
+        lease: LEASE,
+        who: Who::OneLeader,
+        run: Box::new(step),
+    })
 }
 
 /// A claim was not acknowledged in time. It goes on.
@@ -35,30 +44,78 @@ impl Event for ClaimUnacknowledged {
     const KIND: &'static str = "ClaimUnacknowledged";
 }
 
-/// At most `limit` threads of any workspace with something to reap now, those of one workspace together. Lapsed
-/// leases come first, the oldest of them before others.
-pub(crate) fn due(cx: &Read<'_>, limit: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
+/// Threads of one workspace that a step takes up, so that none keeps the others waiting.
+const OF_ONE_WORKSPACE: i64 = 100;
+
+/// The lease on reaping: two ticks, after which another process goes on when the one that reaped has died.
+const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
+
+/// Reaps some of what is due. A workspace that cannot be reaped keeps no other from it.
+fn step(round: &Round<'_>) -> Result<Step> {
+    let due = round.read(due)?;
+    if due.is_empty() {
+        return Ok(Step::Done);
+    }
+    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    let (mut reaped, mut failed) = (0, None);
+    for part in due.chunk_by(|(a, _), (b, _)| a == b) {
+        let Some((workspace, _)) = part.first().copied() else { continue };
+        let threads: Vec<ThreadId> = part.iter().map(|(_, thread)| *thread).collect();
+        match lead.write(workspace, move |cx| reap(cx, &threads)) {
+            Ok(count) => reaped += count,
+            Err(error) => {
+                tracing::warn!(%workspace, %error, cause = ?error.cause(), "claims of a workspace were not reaped");
+                failed = Some(error);
+            }
+        }
+    }
+    match failed {
+        _ if reaped > 0 => Ok(Step::More),
+        Some(error) => Err(error),
+        None => Ok(Step::Done),
+    }
+}
+
+/// Threads of any workspace with something to reap now, those of one workspace together. Every workspace has its
+/// turn: of each only the first so many, those whose lease lapsed first before others.
+fn due(cx: &Read<'_>) -> Result<Vec<(WorkspaceId, ThreadId)>> {
     let now = cx.now();
     let mut found: BTreeSet<(WorkspaceId, ThreadId)> =
-        cx.query(LAPSED, &[&now, &limit])?.into_iter().collect();
-    let room = limit.saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
+        cx.query(LAPSED, &[&now, &OF_ONE_WORKSPACE, &REAP_MAX])?.into_iter().collect();
+    let room = REAP_MAX.saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
     if room > 0 {
-        found.extend(cx.query::<(WorkspaceId, ThreadId)>(UNACKNOWLEDGED, &[&now, &room])?);
+        found.extend(cx.query::<(WorkspaceId, ThreadId)>(UNACKNOWLEDGED, &[&now, &OF_ONE_WORKSPACE, &room])?);
     }
     Ok(found.into_iter().collect())
 }
 
-const LAPSED: &str = "
-    select workspace_id, id from threads
-    where assignment_expires_at is not null and assignment_expires_at <= $1
-    order by assignment_expires_at limit $2";
+/// A statement for the threads whose due time in this column has come, the first of each workspace before the second
+/// of any.
+macro_rules! due_by {
+    ($column:literal) => {
+        concat!(
+            "select workspace_id, id from (
+                 select workspace_id, id, ",
+            $column,
+            " as due, row_number() over (partition by workspace_id order by ",
+            $column,
+            ", id) as place
+                 from threads where ",
+            $column,
+            " is not null and ",
+            $column,
+            " <= $1) lapsed
+             where place <= $2 order by place, due, id limit $3"
+        )
+    };
+}
 
-const UNACKNOWLEDGED: &str = "
-    select workspace_id, id from threads where acknowledge_by is not null and acknowledge_by <= $1
-    order by acknowledge_by limit $2";
+const LAPSED: &str = due_by!("assignment_expires_at");
+
+const UNACKNOWLEDGED: &str = due_by!("acknowledge_by");
 
 /// Reaps what is still due among `threads` of the caller's workspace, and answers how many that were.
-pub(crate) fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
+fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
     let mut reaped: usize = 0;
     for id in threads {
         let Some(thread) = select_one(cx, BY_ID, &[id, &cx.caller().workspace_id])? else { continue };

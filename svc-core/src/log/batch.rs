@@ -36,7 +36,15 @@ impl Head {
     /// Of a log that is being made.
     fn empty() -> Self {
         let at = Time::from_micros(0);
-        Self { lsn: 0, hash: genesis(), at, audit_seq: 0, epochs: Epochs::default(), touched: true, stored: None }
+        Self {
+            lsn: 0,
+            hash: genesis(),
+            at,
+            audit_seq: 0,
+            epochs: Epochs::default(),
+            touched: true,
+            stored: None,
+        }
     }
 
     fn take(row: &mut Row) -> Result<Self> {
@@ -121,7 +129,8 @@ const INSERT_HEADS: BulkInsert = BulkInsert {
 const UPDATE_HEADS: BulkInsert = BulkInsert {
     sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6, rules_epoch = $7
              where workspace_id = $1 and lsn = $8",
-    postgres: "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch,
+    postgres:
+        "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch,
                    rules_epoch = n.rules_epoch
                from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
                    $7::bigint[], $8::bigint[])

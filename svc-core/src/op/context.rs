@@ -42,6 +42,8 @@ pub struct Settings {
     pub lease_default: Duration,
     /// Time for the acknowledgement of a claim; none means no reminder.
     pub ack_timeout: Option<Duration>,
+    /// Time between rounds of the claim reaper; none leaves it to other processes.
+    pub(crate) reap_tick: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -49,6 +51,7 @@ impl Default for Settings {
         Self {
             lease_default: Duration::from_secs(limits::LEASE_DEFAULT_SECS.unsigned_abs()),
             ack_timeout: Some(Duration::from_secs(limits::ACK_TIMEOUT_SECS.unsigned_abs())),
+            reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
         }
     }
 }

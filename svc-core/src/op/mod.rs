@@ -3,6 +3,7 @@
 
 mod access;
 mod audit;
+mod chore;
 mod context;
 pub mod contract;
 mod dispatch;
@@ -20,6 +21,8 @@ mod wait;
 
 pub(crate) use access::secret_hash;
 pub use access::{Caller, Surface};
+pub(crate) use chore::Leases;
+pub use chore::{Chore, Lead, Round, Run, Step, Who};
 pub use context::{Ambient, Read, Settings, Write};
 pub(crate) use dispatch::Haste;
 pub use dispatch::{Dispatch, Reply, Ticket};

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::chore::{Chore, LEASE_MAX};
 use super::hooks::{Condition, Guard, Project, Projector};
 use super::row::Operation;
 use crate::Result;
@@ -17,6 +18,7 @@ pub struct Feature {
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
+    chores: Vec<Chore>,
 }
 
 impl Feature {
@@ -53,6 +55,13 @@ impl Feature {
         self
     }
 
+    /// Adds something to do from time to time.
+    #[must_use]
+    pub fn chore(mut self, chore: Chore) -> Self {
+        self.chores.push(chore);
+        self
+    }
+
     /// Asks to be called before threads move.
     #[must_use]
     pub fn condition(mut self, condition: Condition) -> Self {
@@ -68,6 +77,7 @@ pub struct Table {
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
+    chores: Vec<Chore>,
 }
 
 impl Table {
@@ -79,11 +89,13 @@ impl Table {
             guards: Vec::new(),
             projectors: Vec::new(),
             conditions: Vec::new(),
+            chores: Vec::new(),
         };
         for feature in features {
             table.guards.extend(feature.guards);
             table.projectors.extend(feature.projectors);
             table.conditions.extend(feature.conditions);
+            table.chores.extend(feature.chores);
             for row in feature.operations {
                 check(&row)?;
                 let name = row.name;
@@ -107,6 +119,15 @@ impl Table {
         let kinds = self.projectors.iter().flat_map(|projector| &projector.kinds);
         if let Some(kind) = kinds.into_iter().find(|kind| !self.events.contains_key(**kind)) {
             return Err(Error::internal(format!("a projector follows {kind}, which is no kind of event")));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(chore) =
+            self.chores.iter().find(|chore| chore.lease > LEASE_MAX || !names.insert(chore.name))
+        {
+            return Err(Error::internal(format!(
+                "the chore {} is there twice or has too long a lease",
+                chore.name
+            )));
         }
         let mut names = BTreeSet::new();
         match self.conditions.iter().find(|condition| !names.insert((condition.action, condition.name))) {
@@ -146,6 +167,11 @@ impl Table {
     /// Who follows the events of a change.
     pub(super) fn projectors(&self) -> impl Iterator<Item = &Projector> {
         self.projectors.iter()
+    }
+
+    /// What is done from time to time.
+    pub(crate) fn chores(&self) -> impl Iterator<Item = &Chore> {
+        self.chores.iter()
     }
 
     /// What must hold before a thread may move, by the names of its actions.
