@@ -38,11 +38,14 @@ pub(super) fn check_set_up(path: &Path) -> Result<()> {
     if !begins_as_database(path)? {
         return Err(refusal::not_a_database(path));
     }
-    let has_schema = match has_schema(&At::Still(path.to_owned()))? {
-        true => true,
-        // A set-up that was not moved into the file yet stands in the log alone.
-        false if log_bytes(path) > 0 => has_schema(&At::Copy(Copy::of(path)?))?,
-        false => false,
+    let has_schema = match has_schema(&At::Still(path.to_owned())) {
+        // A set-up that was not moved into the file yet stands in the log alone. A file into which the log was being
+        // moved when the disk was full or the program was killed is whole only together with its log.
+        Ok(false) if log_bytes(path) > 0 => has_schema(&At::Copy(Copy::of(path)?))?,
+        Err(error) if log_bytes(path) > 0 && refusal::is_damaged(&error) => {
+            has_schema(&At::Copy(Copy::of(path)?))?
+        }
+        found => found?,
     };
     if has_schema {
         return Ok(());
@@ -239,6 +242,26 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(check_set_up(&path).unwrap_err().detail().contains("svc.db-wal"));
         assert_eq!(check_can_begin(&path).unwrap_err().code(), Code::WrongState);
+    }
+
+    #[test]
+    fn a_file_that_is_whole_only_with_its_log_is_a_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
+        let conn = Connection::open(&made).unwrap();
+        conn.execute_batch(
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table schema_migrations (version);
+             create table more (bytes); insert into more values (zeroblob(100000));",
+        )
+        .unwrap();
+        std::fs::copy(log_of(&made), log_of(&path)).unwrap();
+        conn.query_row("pragma wal_checkpoint(full)", [], |_| Ok(())).unwrap();
+        // The first page has been moved, and says that there are more; the others have not.
+        std::fs::write(&path, &std::fs::read(&made).unwrap()[..4096]).unwrap();
+        assert!(refusal::is_damaged(&has_schema(&At::Still(path.clone())).unwrap_err()));
+        check_set_up(&path).unwrap();
+        std::fs::remove_file(log_of(&path)).unwrap();
+        check_set_up(&path).unwrap_err();
     }
 
     #[test]

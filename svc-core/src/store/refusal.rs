@@ -46,6 +46,11 @@ pub(super) fn is_read_only(error: &Error) -> bool {
     })
 }
 
+/// Whether SQLite found a file that is not whole.
+pub(super) fn is_damaged(error: &Error) -> bool {
+    sqlite_code(error) == Some(ErrorCode::DatabaseCorrupt)
+}
+
 fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
     let folder = path.parent().unwrap_or(path).display();
     match sqlite_code(error)? {
