@@ -14,7 +14,7 @@ use svc_tests::site::{Server, Site};
 
 const ROUNDS: usize = 20;
 /// Rounds after which everything is looked at.
-const CHECK_EVERY: usize = 5;
+const CHECK_EVERY: usize = 10;
 /// More than the 32 that must be in flight, because some are always between two requests.
 const CALLERS: usize = 48;
 /// Acknowledged writes after which a round's server is killed: more from round to round, so that the kill does not

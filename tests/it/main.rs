@@ -16,6 +16,7 @@ mod log;
 mod long_reads;
 mod messages;
 mod ordeals_controls;
+mod ordeals_postgres;
 mod ordeals_sqlite;
 mod outside;
 mod pages;

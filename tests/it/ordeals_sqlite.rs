@@ -1,13 +1,14 @@
-//! Ordeals on SQLite: a disk whose writes and syncs fail, once and often, beside two other processes.
+//! Ordeals on SQLite: a disk whose reads, writes and syncs fail, once and often, beside two other processes, and one
+//! that is full and gets a little room back under load.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use svc_core::Engine;
 use svc_tests::ordeal::callers::{
     CALLERS, Caller, Progress, Workload, summary, until_it_writes, write_during,
 };
-use svc_tests::ordeal::checker::{Defect, assert_sound, check, check_recovery};
-use svc_tests::ordeal::faults::{Calls, EIO, ENOSPC, Faults, How};
+use svc_tests::ordeal::checker::{Defect, assert_sound, check, check_recovery, internal_errors};
+use svc_tests::ordeal::faults::{Calls, EIO, ENOSPC, EUCLEAN, Faults, How};
 use svc_tests::ordeal::record::Record;
 use svc_tests::ordeal::{for_a_while, rounds};
 use svc_tests::process::until;
@@ -37,7 +38,11 @@ const fn fault(name: &'static str, calls: Calls, error: u64, how: How) -> Fault 
     Fault { name, calls, error, how, halves: false }
 }
 
-const FAULTS: [Fault; 7] = [
+const FAULTS: [Fault; 11] = [
+    fault("a read fails once, EUCLEAN", Calls::Reads, EUCLEAN, How::Once(1)),
+    fault("reads fail often, EUCLEAN", Calls::Reads, EUCLEAN, How::Every(12)),
+    fault("a read fails once, EIO", Calls::Reads, EIO, How::Once(1)),
+    fault("reads fail often, EIO", Calls::Reads, EIO, How::Every(12)),
     fault("a write fails once, EIO", Calls::Writes, EIO, How::Once(1)),
     fault("writes fail often, EIO", Calls::Writes, EIO, How::Every(40)),
     fault("writes fail often, ENOSPC", Calls::Writes, ENOSPC, How::Every(40)),
@@ -61,10 +66,10 @@ fn serve(site: &Site, faults: &Faults) -> Server {
 }
 
 /// Callers at the server, and two in processes of their own.
-fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server) -> Vec<Caller<'a>> {
+fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server, padding: usize) -> Vec<Caller<'a>> {
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let agents = (CALLERS..CALLERS + AGENTS).map(|number| workload.agent(number, site));
-    callers.chain(agents).collect()
+    callers.chain(agents).map(|caller| caller.padded(padding)).collect()
 }
 
 /// Lets operations fail for a while, and ends that.
@@ -86,17 +91,33 @@ fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
     faults.end();
 }
 
-/// Everything that is wrong after a fault.
-fn suffer(fault: &Fault, faults: &Faults) -> Vec<Defect> {
+/// Everything that is wrong after a fault, and after a crash during it if there is to be one.
+fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
-    let server = serve(&site, faults);
-    let (mut records, (more, mut defects)) = write_during(everybody(&site, &workload, &server), |progress| {
-        assert!(progress.wait_for(CALLERS, TIMEOUT), "nothing was acknowledged before the ordeal began");
-        fail(faults, fault, progress);
-        recovery(&workload, &server)
-    });
+    let mut server = serve(&site, faults);
+    let (mut records, (more, mut defects)) =
+        write_during(everybody(&site, &workload, &server, 0), |progress| {
+            assert!(progress.wait_for(CALLERS, TIMEOUT), "nothing was acknowledged before the ordeal began");
+            fail(faults, fault, progress);
+            if crash { (Vec::new(), Vec::new()) } else { recovery(&workload, &server) }
+        });
     records.extend(more);
+    if crash {
+        // A last write is refused, and no other one follows it before the crash.
+        faults.begin(fault.calls, fault.error, fault.how, fault.halves);
+        let mut last = workload.caller(PROBE, server.address());
+        for _ in 0..4 {
+            last.post();
+        }
+        server.running.kill();
+        faults.end();
+        records.extend(last.records);
+        let server = serve(&site, faults);
+        let (more, slow) = recovery(&workload, &server);
+        records.extend(more);
+        defects.extend(slow);
+    }
     drop(server);
     eprintln!("{}: {}", fault.name, summary(&records));
     defects.extend(check(&site, &records));
@@ -109,11 +130,11 @@ fn recovery(workload: &Workload, server: &Server) -> (Vec<Record>, Vec<Defect>) 
     (caller.records, slow.into_iter().collect())
 }
 
-fn suffer_all(wanted: impl Fn(&Fault) -> bool) {
+fn suffer_all(wanted: impl Fn(&Fault) -> bool, crash: bool) {
     let Some(faults) = Faults::plan() else { return };
     let mut found = Vec::new();
     for fault in (0..rounds()).flat_map(|_| &FAULTS).filter(|fault| wanted(fault)) {
-        let defects = suffer(fault, &faults);
+        let defects = suffer(fault, &faults, crash);
         if !defects.is_empty() {
             eprintln!("{}: {} defects, such as {}", fault.name, defects.len(), defects[0]);
         }
@@ -123,11 +144,73 @@ fn suffer_all(wanted: impl Fn(&Fault) -> bool) {
 }
 
 #[test]
+fn failing_reads_lose_nothing() {
+    suffer_all(|fault| fault.calls == Calls::Reads, false);
+}
+
+#[test]
 fn failing_writes_lose_nothing() {
-    suffer_all(|fault| fault.calls == Calls::Writes);
+    suffer_all(|fault| fault.calls == Calls::Writes, false);
 }
 
 #[test]
 fn failing_syncs_lose_nothing() {
-    suffer_all(|fault| fault.calls == Calls::Syncs);
+    suffer_all(|fault| fault.calls == Calls::Syncs, false);
+}
+
+#[test]
+fn a_crash_after_failed_syncs_brings_nothing_back() {
+    suffer_all(|fault| fault.calls == Calls::Syncs, true);
+}
+
+/// What there is of the disk, and what comes back of it.
+const ROOM: u64 = 24 << 20;
+const BACK: u64 = 8 << 20;
+/// Characters of a message while the disk fills, so that it does soon.
+const PADDING: usize = 60_000;
+/// How long writers go on with what came back.
+const AFTERWARDS: Duration = Duration::from_secs(4);
+
+/// Whether readiness says, soon, that nothing can be written.
+fn says_so(server: &Server) -> bool {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut ready = true;
+    while ready && Instant::now() < deadline {
+        ready = server.caller("").ask("GET", "/health/ready", None).is_success();
+    }
+    !ready
+}
+
+#[test]
+fn a_full_disk_that_gets_room_back_heals_under_load() {
+    let Some(faults) = Faults::plan() else { return };
+    (0..rounds()).for_each(|_| fill_the_disk(&faults));
+}
+
+fn fill_the_disk(faults: &Faults) {
+    let site = Site::found(Engine::Sqlite);
+    let workload = Workload::prepare(&site, PROBE + 1);
+    faults.allow(ROOM);
+    let server = serve(&site, faults);
+    let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()).padded(PADDING));
+    let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
+        let refused = faults.refused();
+        until("the disk is full", || faults.refused() > refused);
+        let until_full = progress.acknowledged();
+        let silent = !says_so(&server);
+        faults.allow(ROOM + BACK);
+        let (records, slow) = recovery(&workload, &server);
+        for_a_while(AFTERWARDS, AFTERWARDS, || {});
+        let (last, still_slow) = recovery(&workload, &server);
+        eprintln!("a full disk: {until_full} writes until full, {} until the end", progress.acknowledged());
+        let unsaid = silent.then(|| Defect::Late("readiness does not say that the disk is full".to_owned()));
+        ([records, last].concat(), slow.into_iter().chain(still_slow).chain(unsaid).collect::<Vec<_>>())
+    });
+    records.extend(more);
+    drop(server);
+    faults.allow(0);
+    eprintln!("a full disk: {}", summary(&records));
+    defects.extend(internal_errors(&records));
+    defects.extend(check(&site, &records));
+    assert_sound("a full disk", &defects);
 }

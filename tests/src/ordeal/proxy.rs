@@ -1,0 +1,222 @@
+//! A proxy in front of Postgres. It carries whole protocol messages and can end a connection right behind an answer
+//! within a transaction, so that the client sees answer and end at once, or hold every byte back while connections stay.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+use crate::runtime;
+
+/// A proxy in front of one server.
+pub struct Proxy {
+    address: SocketAddr,
+    user: String,
+    database: String,
+    shared: Arc<Shared>,
+    held: watch::Sender<bool>,
+}
+
+/// What its connections share.
+struct Shared {
+    upstream: Upstream,
+    /// The answer of a transaction behind which the next connection ends; 0 for none.
+    behind: AtomicUsize,
+    cuts: AtomicUsize,
+}
+
+enum Upstream {
+    Unix(PathBuf),
+    Tcp(String, u16),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Upstream {
+    fn of(config: &Config) -> Self {
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        match config.get_hosts().first().unwrap() {
+            Host::Unix(folder) => Self::Unix(folder.join(format!(".s.PGSQL.{port}"))),
+            Host::Tcp(host) => Self::Tcp(host.clone(), port),
+        }
+    }
+
+    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Self::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Self::Tcp(host, port) => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
+        })
+    }
+}
+
+impl Proxy {
+    /// Starts a proxy in front of the database at `url`.
+    pub fn start(url: &str) -> Self {
+        let config: Config = url.parse().unwrap();
+        let shared = Shared {
+            upstream: Upstream::of(&config),
+            behind: AtomicUsize::new(0),
+            cuts: AtomicUsize::new(0),
+        };
+        let shared = Arc::new(shared);
+        let (held, holding) = watch::channel(false);
+        let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = Arc::clone(&shared);
+        runtime().spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (shared, holding) = (Arc::clone(&serving), holding.clone());
+                // The proxy's owner is gone when nobody can hold bytes any more; connections go with it.
+                tokio::spawn(async move { carry(client, &shared, holding).await });
+            }
+        });
+        let name = |name: Option<&str>| name.unwrap_or_default().to_owned();
+        let (user, database) = (name(config.get_user()), name(config.get_dbname()));
+        Self { address, user, database, shared, held }
+    }
+
+    /// The address of the database behind the proxy, with settings for its sessions.
+    pub fn url(&self, settings: &[(&str, &str)]) -> String {
+        let settings = settings.iter().map(|(name, value)| format!("-c%20{name}%3D{value}"));
+        let options = settings.collect::<Vec<_>>().join("%20");
+        format!("postgres://{}@{}/{}?options={options}", self.user, self.address, self.database)
+    }
+
+    /// Ends the next connection that comes so far right behind the `answer`th answer within a transaction that may
+    /// write; 0 for none.
+    pub fn cut_behind(&self, answer: usize) {
+        self.shared.behind.store(answer, Ordering::SeqCst);
+    }
+
+    /// How many connections were ended so.
+    pub fn cuts(&self) -> usize {
+        self.shared.cuts.load(Ordering::SeqCst)
+    }
+
+    /// Holds every byte back, or lets them go.
+    pub fn hold(&self, held: bool) {
+        self.held.send_replace(held);
+    }
+}
+
+/// Carries one connection to its end.
+async fn carry(mut client: TcpStream, shared: &Shared, mut holding: watch::Receiver<bool>) {
+    if passes(&mut holding).await.is_none() {
+        return;
+    }
+    let Ok(upstream) = shared.upstream.connect().await else { return };
+    let _ = client.set_nodelay(true);
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = tokio::io::split(upstream);
+    let reads_only = AtomicUsize::new(0);
+    let cut = tokio::select! {
+        () = ask(&mut from_client, &mut to_server, &reads_only, holding.clone()) => false,
+        cut = answer(&mut from_server, &mut to_client, &reads_only, shared, holding) => cut,
+    };
+    // The server ends the transaction when its side is closed.
+    drop((from_server, to_server));
+    if cut {
+        // Closing while the client still sends would take back what it has not read yet.
+        let mut rest = [0; 4096];
+        while from_client.read(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
+    }
+}
+
+/// Waits until bytes may pass; none when the proxy is gone.
+async fn passes(holding: &mut watch::Receiver<bool>) -> Option<()> {
+    holding.wait_for(|held| !held).await.ok().map(|_| ())
+}
+
+/// Carries what the client says, and notes whether it has begun a transaction that only reads.
+async fn ask(
+    from: &mut ReadHalf<'_>,
+    to: &mut (impl AsyncWrite + Unpin),
+    reads_only: &AtomicUsize,
+    mut holding: watch::Receiver<bool>,
+) {
+    let mut bytes = vec![0; 65_536];
+    while let Ok(count) = from.read(&mut bytes).await {
+        if count == 0 || passes(&mut holding).await.is_none() {
+            return;
+        }
+        if contains(&bytes[..count], b"read only") {
+            reads_only.store(1, Ordering::SeqCst);
+        }
+        if to.write_all(&bytes[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn contains(bytes: &[u8], words: &[u8]) -> bool {
+    bytes.windows(words.len()).any(|window| window == words)
+}
+
+/// Carries what the server answers. True when the connection is to end behind what was carried.
+async fn answer(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut WriteHalf<'_>,
+    reads_only: &AtomicUsize,
+    shared: &Shared,
+    mut holding: watch::Receiver<bool>,
+) -> bool {
+    let mut waiting = Vec::new();
+    let mut answers = 0;
+    let mut bytes = vec![0; 65_536];
+    while let Ok(count) = from.read(&mut bytes).await {
+        waiting.extend_from_slice(&bytes[..count]);
+        if count == 0 || passes(&mut holding).await.is_none() {
+            return false;
+        }
+        let mut whole = 0;
+        while let Some(length) = message_length(&waiting[whole..]) {
+            let message = &waiting[whole..whole + length];
+            whole += length;
+            match (message[0], message.last()) {
+                (b'Z', Some(b'T')) => answers += 1,
+                (b'Z', _) => {
+                    answers = 0;
+                    reads_only.store(0, Ordering::SeqCst);
+                }
+                _ => continue,
+            }
+            let writes = reads_only.load(Ordering::SeqCst) == 0;
+            let due = |behind| writes && answers > 0 && behind == answers;
+            if due(shared.behind.load(Ordering::SeqCst)) && shared.behind.swap(0, Ordering::SeqCst) == answers
+            {
+                shared.cuts.fetch_add(1, Ordering::SeqCst);
+                end_behind(to, &waiting[..whole]).await;
+                return true;
+            }
+        }
+        if to.write_all(&waiting[..whole]).await.is_err() {
+            return false;
+        }
+        waiting.drain(..whole);
+    }
+    false
+}
+
+/// The length of the first message, if all of it is there: a byte of kind, and a length that counts itself.
+fn message_length(bytes: &[u8]) -> Option<usize> {
+    let length = u32::from_be_bytes(bytes.get(1..5)?.try_into().ok()?);
+    let whole = 1 + usize::try_from(length).ok()?;
+    (bytes.len() >= whole).then_some(whole)
+}
+
+/// Sends the last bytes and the end of the connection in one segment: who reads the one has the other, too.
+async fn end_behind(to: &mut WriteHalf<'_>, bytes: &[u8]) {
+    SockRef::from(to.as_ref()).set_tcp_cork(true).unwrap();
+    if to.write_all(bytes).await.is_ok() {
+        let _ = to.shutdown().await;
+    }
+}
