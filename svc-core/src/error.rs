@@ -225,6 +225,8 @@ impl Error {
         let mut next = self.cause().map(|cause| cause as &(dyn std::error::Error + 'static));
         while let Some(cause) = next {
             let text = match cause.downcast_ref::<Self>() {
+                // It says only that there is a cause.
+                Some(own) if own.code == Code::Internal => String::new(),
                 Some(own) => own.detail().to_owned(),
                 None => cause.to_string(),
             };
@@ -331,6 +333,8 @@ mod tests {
         let outer = Error::configuration("correct the address").caused_by(inner);
         assert_eq!(outer.line(), "correct the address (it cannot be reached: refused: by the host)");
         assert_eq!(Error::wrong_state("no").line(), "no");
+        let internal = Error::configuration("correct it").caused_by(Error::internal("it is wrong"));
+        assert_eq!(internal.line(), "correct it (it is wrong)");
     }
 
     #[test]

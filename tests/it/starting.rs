@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::in_parallel;
-use svc_tests::process::{Outcome, Running, program, run};
+use svc_tests::process::{Outcome, Running, program, run, until};
 use svc_tests::site::{Site, command};
+use svc_tests::{in_parallel, runtime};
 
 /// How often races are run: what goes wrong now and then shows.
 const ROUNDS: usize = 3;
@@ -179,6 +179,13 @@ fn each_refusal_of_postgres_has_words_of_its_own_and_no_password() {
             assert!(!outcome.err.contains("hunter2"), "{outcome:?}");
         }
     }
+    let role =
+        "do $$ begin create role svc_test_stranger login; exception when duplicate_object then null; end $$";
+    site.database.execute(role);
+    let stranger = url.replacen("svc@", "svc_test_stranger@", 1);
+    let mint = refused(&site, STARTS[3], &[("DATABASE_URL", &stranger)]);
+    assert_eq!(mint.code, Some(2), "{mint:?}");
+    assert!(mint.err.contains("has to own the tables of svc"), "{mint:?}");
     let told = run(site.command("svc", &["verify", "--json"]).env("DATABASE_URL", &cases[0].0));
     let problem: Value = serde_json::from_str(&told.err).unwrap();
     assert!(problem["causes"].to_string().contains("\\\"nowhere\\\" does not exist"), "{problem}");
@@ -329,6 +336,30 @@ fn many_servers_that_find_an_older_schema_all_come_up() {
             assert_eq!(site.database.number("select count(*) from key_checks"), 1);
         }
     }
+}
+
+#[test]
+fn a_migration_waits_longer_than_a_request_may() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
+    let url = site.database.url();
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{separator}options=-c%20statement_timeout%3D200%20-c%20lock_timeout%3D200");
+    let holder = runtime().block_on(site.database.connect());
+    // A migration that another server is at.
+    let begin = "begin; select pg_advisory_xact_lock(7233071290617)";
+    runtime().block_on(holder.batch_execute(begin)).unwrap();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| site.serve(&[("DATABASE_URL", &url)]));
+        let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+                     and wait_event = 'advisory' and clock_timestamp() - query_start > interval '500 ms'";
+        until("the start waits", || site.database.number(waits) == 1);
+        runtime().block_on(holder.batch_execute("commit")).unwrap();
+        assert!(server.join().unwrap().rest.send(None, "GET", "/health/ready", &[], None).is_success());
+    });
 }
 
 #[test]

@@ -79,9 +79,6 @@ fn of_postgres(error: &Error) -> Option<Error> {
             "the PostgreSQL server does not let the user of DATABASE_URL in: create the role, or correct the user \
              or the password"
         }
-        Some(state) if *state == SqlState::INSUFFICIENT_PRIVILEGE => {
-            "the role of DATABASE_URL may not do what a start needs: it has to own its tables and may create some"
-        }
         Some(state) if *state == SqlState::TOO_MANY_CONNECTIONS => {
             return Some(Error::new(
                 Code::Unavailable,
@@ -94,9 +91,18 @@ fn of_postgres(error: &Error) -> Option<Error> {
                 "the PostgreSQL server of DATABASE_URL cannot be reached: check the address, and that it runs",
             ));
         }
+        _ if lacks_privilege(error) => {
+            "the role of DATABASE_URL may not do what a start needs: it has to own the tables of svc, and in a set-up \
+             to create them"
+        }
         _ => return None,
     };
     Some(Error::configuration(told))
+}
+
+/// What a statement's failure is told as begins with its code.
+fn lacks_privilege(error: &Error) -> bool {
+    causes(error).any(|cause| cause.to_string().starts_with(SqlState::INSUFFICIENT_PRIVILEGE.code()))
 }
 
 fn sqlite_code(error: &Error) -> Option<ErrorCode> {
