@@ -66,10 +66,10 @@ fn serve(site: &Site, faults: &Faults) -> Server {
 }
 
 /// Callers at the server, and two in processes of their own.
-fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server, padding: usize) -> Vec<Caller<'a>> {
+fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server) -> Vec<Caller<'a>> {
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let agents = (CALLERS..CALLERS + AGENTS).map(|number| workload.agent(number, site));
-    callers.chain(agents).map(|caller| caller.padded(padding)).collect()
+    callers.chain(agents).collect()
 }
 
 /// Lets operations fail for a while, and ends that.
@@ -96,12 +96,11 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
     let mut server = serve(&site, faults);
-    let (mut records, (more, mut defects)) =
-        write_during(everybody(&site, &workload, &server, 0), |progress| {
-            assert!(progress.wait_for(CALLERS, TIMEOUT), "nothing was acknowledged before the ordeal began");
-            fail(faults, fault, progress);
-            if crash { (Vec::new(), Vec::new()) } else { recovery(&workload, &server) }
-        });
+    let (mut records, (more, mut defects)) = write_during(everybody(&site, &workload, &server), |progress| {
+        assert!(progress.wait_for(CALLERS, TIMEOUT), "nothing was acknowledged before the ordeal began");
+        fail(faults, fault, progress);
+        if crash { (Vec::new(), Vec::new()) } else { recovery(&workload, &server) }
+    });
     records.extend(more);
     if crash {
         // A last write is refused, and no other one follows it before the crash.
@@ -191,13 +190,16 @@ fn fill_the_disk(faults: &Faults) {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
     faults.allow(ROOM);
+    workload.pad(PADDING);
     let server = serve(&site, faults);
-    let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()).padded(PADDING));
+    let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
         let refused = faults.refused();
         until("the disk is full", || faults.refused() > refused);
         let until_full = progress.acknowledged();
         let silent = !says_so(&server);
+        // Short messages do not fill what comes back: it lasts if the log, which is many times as long, is cut.
+        workload.pad(0);
         faults.allow(ROOM + BACK);
         let (records, slow) = recovery(&workload, &server);
         for_a_while(AFTERWARDS, AFTERWARDS, || {});

@@ -42,6 +42,8 @@ pub struct Workload {
     table: Table,
     /// How many titles, texts and marks there are, over all callers of a member.
     texts: AtomicUsize,
+    /// Characters by which messages are longer than they have to be.
+    padding: AtomicUsize,
 }
 
 impl Workload {
@@ -73,7 +75,13 @@ impl Workload {
             people,
             table: svc_core::operation_table().unwrap(),
             texts: AtomicUsize::new(0),
+            padding: AtomicUsize::new(0),
         }
+    }
+
+    /// Lets everybody post messages that are longer by so many characters, from now on.
+    pub fn pad(&self, characters: usize) {
+        self.padding.store(characters, Ordering::Relaxed);
     }
 
     /// A caller that writes through a server.
@@ -88,7 +96,7 @@ impl Workload {
 
     fn caller_by(&self, number: usize, way: Way) -> Caller<'_> {
         let person = self.people[number].clone();
-        Caller { workload: self, person, way, own: Own::default(), turn: 0, padding: 0, records: Vec::new() }
+        Caller { workload: self, person, way, own: Own::default(), turn: 0, records: Vec::new() }
     }
 
     fn operation(&self, name: &str) -> &Operation {
@@ -168,19 +176,11 @@ pub struct Caller<'a> {
     way: Way,
     own: Own,
     turn: usize,
-    /// Characters by which its messages are longer than they have to be.
-    padding: usize,
     /// What it was told.
     pub records: Vec<Record>,
 }
 
 impl Caller<'_> {
-    /// The same caller, with longer messages.
-    #[must_use]
-    pub fn padded(self, padding: usize) -> Self {
-        Self { padding, ..self }
-    }
-
     /// Writes whatever is next. Returns whether that was acknowledged.
     pub fn step(&mut self) -> bool {
         self.turn += 1;
@@ -216,7 +216,11 @@ impl Caller<'_> {
 
     /// Posts a message.
     pub fn post(&mut self) -> bool {
-        let body = format!("{} {}", self.unique("message"), "x".repeat(self.padding));
+        let body = format!(
+            "{} {}",
+            self.unique("message"),
+            "x".repeat(self.workload.padding.load(Ordering::Relaxed))
+        );
         let thread = self.person.home.clone();
         let input = json!({"thread_id": dashed(&thread), "body": body});
         let made = self.write("post_message", &input, Write::Post { thread, body });
