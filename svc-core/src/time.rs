@@ -107,6 +107,11 @@ impl Monotonic {
         Self(self.0.saturating_add(span))
     }
 
+    /// Microseconds since the start.
+    pub(crate) fn micros(self) -> u64 {
+        u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// The time from `earlier` on; zero if that is not in the past.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)

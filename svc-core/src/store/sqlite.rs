@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::conn::{Failure, StatementCounts};
@@ -13,8 +14,9 @@ use super::row::{Columns, Row, Visitor};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{Param, Value};
 use crate::error::{Code, Error, Result};
-use crate::limits::SQLITE_BUSY;
+use crate::limits::{SQLITE_BUSY, STATEMENT_TIMEOUT};
 use crate::log::chain::sha256;
+use crate::time::Clock;
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -24,6 +26,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus};
 const STATEMENTS_CACHED: usize = 1024;
 /// How long a waiting writer sleeps before it asks for the lock again.
 const BUSY_STEP: Duration = Duration::from_millis(1);
+/// Steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
+const LIMIT_STEPS: i32 = 20_000;
 /// How long cutting the log waits for readers before it is left for later.
 const TRUNCATE_PATIENCE: Duration = Duration::from_millis(50);
 
@@ -50,6 +54,7 @@ pub struct SqliteConn {
     trouble: Cell<Trouble>,
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
+    limit: Option<StatementLimit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +121,9 @@ impl SqliteConn {
             }
         })
         .map_err(failed)?;
+        let limit = (role == Role::Reader).then(|| StatementLimit::on(&mut conn)).transpose()?;
         Ok(Self {
+            limit,
             conn,
             rewritten: RefCell::default(),
             transaction: Transaction::new(Failure::Statement)?,
@@ -175,6 +182,9 @@ impl SqliteConn {
         }
         for (place, param) in params.iter().enumerate() {
             statement.raw_bind_parameter(place + 1, bind(param)).map_err(|error| failed_in(error, sql))?;
+        }
+        if let Some(limit) = &self.limit {
+            limit.restart(STATEMENT_TIMEOUT);
         }
         let result = step(&mut statement).map_err(|error| self.noted(error, |error| failed_in(error, sql)));
         let again = statement.reset_status(StatementStatus::RePrepare);
@@ -348,6 +358,27 @@ impl SqliteConn {
     }
 }
 
+/// Interrupts a statement of a reader that takes too long, as Postgres does by itself: there are few readers, and
+/// whoever holds one for long keeps everybody else from reading.
+struct StatementLimit {
+    /// In microseconds of the monotonic clock.
+    until: Arc<AtomicU64>,
+}
+
+impl StatementLimit {
+    fn on(conn: &mut Connection) -> Result<Self> {
+        let until = Arc::new(AtomicU64::new(u64::MAX));
+        let limit = Arc::clone(&until);
+        let is_over = move || Clock::System.monotonic().micros() > limit.load(Ordering::Relaxed);
+        conn.progress_handler(LIMIT_STEPS, Some(is_over)).map_err(failed)?;
+        Ok(Self { until })
+    }
+
+    fn restart(&self, span: Duration) {
+        self.until.store(Clock::System.deadline(span).micros(), Ordering::Relaxed);
+    }
+}
+
 thread_local! {
     /// How long this thread waits for a lock.
     static PATIENCE: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
@@ -405,6 +436,10 @@ fn failed(error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::new(Code::Unavailable, "another process holds the database; try again").caused_by(error)
         }
+        Some(ErrorCode::OperationInterrupted) => {
+            Error::new(Code::Unavailable, "the read took too long: ask for less, or try again")
+                .caused_by(error)
+        }
         Some(ErrorCode::DiskFull) => {
             Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(error)
         }
@@ -434,6 +469,23 @@ mod tests {
         let row: Vec<i64> = (0..3).map(|_| rows[0].take().unwrap()).collect();
         assert_eq!(row, [20, 10, 20]);
         assert_eq!(rows[0].take::<String>().unwrap(), "$1");
+    }
+
+    #[test]
+    fn a_statement_that_takes_too_long_is_interrupted_and_the_next_one_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
+        let conn = SqliteConn::open(&path, Role::Reader).unwrap();
+        let endless =
+            "with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c";
+        conn.execute("begin", &[]).unwrap();
+        let mut statement = conn.conn.prepare(endless).unwrap();
+        conn.limit.as_ref().unwrap().restart(Duration::from_millis(5));
+        let error = failed(statement.query_row([], |_| Ok(())).unwrap_err());
+        assert_eq!(error.code(), Code::Unavailable);
+        assert_eq!(conn.query("select count(*) from t", &[]).unwrap().len(), 1);
+        conn.execute("commit", &[]).unwrap();
     }
 
     #[test]
