@@ -19,7 +19,7 @@
 //!
 //! | layer | what it holds |
 //! |---|---|
-//! | vocabulary | [`id`], [`time`], [`text`], [`page`], [`error`], [`limits`], [`capability`], [`entropy`], `sync`, [`config`], [`data_dir`], `rate`: one file each |
+//! | vocabulary | [`id`], [`time`], [`text`], [`page`], [`error`], [`limits`], [`capability`], [`entropy`], `sync`, `timers`, [`config`], [`data_dir`], `rate`: one file each |
 //! | `store` | the only place that names an engine: connections, values, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends the chain, the bus, sealing, verifying |
 //! | [`op`] | rows, input decoding, contexts, dispatch, waits; OpenAPI, MCP and contracts as projections |
@@ -93,12 +93,14 @@ mod sync;
 mod table;
 pub mod text;
 pub mod time;
+mod timers;
 
 pub use error::{Code, EXIT_CODES, Error, Problem, Result};
 pub use log::bus::Wakes;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Place, Recorded};
 pub use log::memo::Cached;
 pub use log::{chain, key_tree, seal, verify};
+pub use op::WaitCounts;
 pub use rate::RateSettings;
 pub use service::{Options, PartHealth, Service};
 pub use store::{

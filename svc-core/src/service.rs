@@ -16,7 +16,7 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::Haste;
-use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Settings, Table, Ticket};
+use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Rounds, Settings, Table, Ticket, WaitCounts};
 use crate::opening::{self, Outdated};
 use crate::rate::{RateLimits, RateSettings};
 use crate::scheduler::Scheduler;
@@ -25,6 +25,7 @@ use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts};
 use crate::table;
 use crate::time::Clock;
+use crate::timers::Timers;
 
 /// How to open a service.
 pub struct Options {
@@ -131,7 +132,7 @@ impl Service {
             .timed_by(options.clock.clone());
         opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
         features.push(Upkeep::feature(opener.clone(), &options.clock)?);
-        let bus = Arc::new(Bus::default());
+        let bus = Arc::new(Bus::new(&options.clock));
         let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
         let ledgers = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let (open_writer, open_reader) = (opener.clone(), opener.clone());
@@ -147,6 +148,8 @@ impl Service {
                 settings: Settings { reap_tick: options.reap_tick, ..options.settings },
                 table,
             },
+            timers: Timers::new(&options.clock),
+            rounds: Rounds::default(),
             clock: options.clock,
             executor,
             bus,
@@ -155,7 +158,7 @@ impl Service {
             reading_long: Mutex::default(),
         });
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
-        let mut threads = vec![bus_thread(&dispatch, &opener)?];
+        let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
         let chores = Mutex::new(Some(Scheduler::start(&scheduler)?));
         Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads: Mutex::new(threads) }) })
@@ -249,7 +252,12 @@ impl Service {
 
     /// How many waits are parked: nothing has happened yet, and they hold no thread and no connection.
     pub fn parked_waits(&self) -> usize {
-        self.inner.dispatch.bus.listening()
+        self.wait_counts().parked
+    }
+
+    /// What waits have come to, and what that cost.
+    pub fn wait_counts(&self) -> WaitCounts {
+        self.inner.dispatch.rounds.counts()
     }
 
     /// How often SQLite had to compile statements.
@@ -283,15 +291,24 @@ fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()
     std::thread::Builder::new().name("svc-bus".to_owned()).spawn(body).map_err(Error::internal)
 }
 
+/// Rings timers on a thread that never waits for the database.
+fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
+    let timers = dispatch.timers.clone();
+    let body = move || timers.serve();
+    std::thread::Builder::new().name("svc-timers".to_owned()).spawn(body).map_err(Error::internal)
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.dispatch.bus.close();
+        self.dispatch.timers.close();
         self.scheduler.close();
         let chores = lock(&self.chores).take();
         // A thread that died has nothing more to say.
         chores.into_iter().for_each(|thread| drop(thread.join()));
         self.scheduler.release();
         self.dispatch.executor.close();
+        self.dispatch.rounds.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that died has nothing more to say.
             let _ = thread.join();

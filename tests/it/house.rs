@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "capability",
         "entropy",
         "sync",
+        "timers",
         "config",
         "data_dir",
         "rate",

@@ -1,11 +1,18 @@
 //! Waits: answered when it has happened, empty when the time is over, and never to who may no longer know.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use secrecy::SecretString;
 use serde_json::{Value, json};
+use svc_core::capability::Capability;
+use svc_core::op::{Feature, Read, Request, Surface, Ticket, read};
+use svc_core::{Code, Engine, Result};
 use svc_tests::client::Answer;
+use svc_tests::database::engines;
 use svc_tests::process::until;
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{Setup, World, on_both_engines, text};
 
 /// Waits on a thread of its own, does `meanwhile`, and answers what the wait came to.
 fn wait_while(world: &World, token: &str, operation: &str, input: Value, meanwhile: impl FnOnce()) -> Answer {
@@ -60,10 +67,13 @@ fn a_wait_whose_time_is_over_says_so() {
     on_both_engines(|world| {
         let channel = world.new_channel("empty");
         let input =
-            json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel, "timeout_secs": 1});
-        let begun = Instant::now();
-        assert_eq!(world.agent("wait_for_ready", input), json!({"timed_out": true}));
-        assert!(begun.elapsed() >= Duration::from_secs(1));
+            json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel, "timeout_secs": 300});
+        let over = wait_while(world, &world.people.agent, "wait_for_ready", input, || {
+            world.clock.advance(Duration::from_secs(299));
+            assert_eq!(world.service.parked_waits(), 1, "its time is not over yet");
+            world.clock.advance(Duration::from_secs(1));
+        });
+        assert_eq!(over.output(), json!({"timed_out": true}));
     });
 }
 
@@ -99,29 +109,225 @@ fn who_lost_the_right_to_know_is_not_told() {
     });
 }
 
+/// Waits that were handed in at once: their outcomes come with their number.
+struct Crowd {
+    tickets: Vec<Ticket>,
+    sender: Sender<(usize, Result<String>)>,
+    receiver: Receiver<(usize, Result<String>)>,
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let (sender, receiver) = channel();
+        Self { tickets: Vec::new(), sender, receiver }
+    }
+
+    /// One more wait of the agent.
+    fn add(&mut self, world: &World, operation: &str, input: &Value) {
+        let credential = Some(SecretString::from(world.people.agent.as_str()));
+        let request = Request::json(Surface::Rest, credential, input.to_string());
+        let (number, sender) = (self.tickets.len(), self.sender.clone());
+        let ticket = world.service.submit(operation, request, move |outcome| {
+            let body = outcome.and_then(|reply| reply.body());
+            // The test may be over.
+            let _ = sender.send((number, body.map(|bytes| String::from_utf8(bytes).unwrap())));
+        });
+        self.tickets.push(ticket);
+    }
+
+    /// The next outcome, which must be a success.
+    fn next(&self) -> (usize, Value) {
+        let (number, outcome) = self.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+        (number, serde_json::from_str(&outcome.unwrap()).unwrap())
+    }
+
+    fn is_silent(&self) -> bool {
+        self.receiver.try_recv().is_err()
+    }
+}
+
+const CROWD: usize = 12_000;
+
 #[test]
-fn a_thousand_waits_hold_no_threads_and_all_wake() {
+fn one_thread_calls_one_of_thousands_who_wait() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
-        let workspace = world.fixture.workspace_id;
-        let input = json!({"workspace_id": workspace, "channel_id": channel, "timeout_secs": 60}).to_string();
-        let (tell, told) = std::sync::mpsc::channel();
-        let tickets: Vec<_> = (0..1000)
-            .map(|_| {
-                let credential = Some(secrecy::SecretString::from(world.people.agent.as_str()));
-                let request =
-                    svc_core::op::Request::json(svc_core::op::Surface::Rest, credential, input.clone());
-                let tell = tell.clone();
-                world.service.submit("wait_for_ready", request, move |outcome| {
-                    let _ = tell.send(outcome.is_ok());
-                })
-            })
-            .collect();
+        let ready = json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel,
+            "timeout_secs": 300});
+        let begun = world.clock.now();
+        let mut crowd = Crowd::new();
+        for _ in 0..CROWD {
+            crowd.add(world, "wait_for_ready", &ready);
+        }
+        until("all of them wait", || world.service.parked_waits() == CROWD);
         // Reads are answered while all of them wait.
         world.agent("whoami", json!({}));
-        world.new_thread(&channel, "for all of you");
-        let answered = (0..1000).map(|_| told.recv_timeout(Duration::from_secs(30)).unwrap());
-        assert!(answered.into_iter().all(|success| success));
-        drop(tickets);
+
+        let before = world.service.wait_counts();
+        let thread = world.new_thread(&channel, "for one of you");
+        let (first, found) = crowd.next();
+        assert_eq!((first, &found["thread_id"]), (0, &json!(thread)), "who came first");
+        let claim = world.agent("claim_thread", json!({"thread_id": thread}));
+        world.clock.advance(Duration::from_secs(1));
+        until("the line is done", || world.service.parked_waits() == CROWD - 1);
+        let after = world.service.wait_counts();
+        println!(
+            "{} waits, one new thread, {:?}: {} asked in {} transactions",
+            CROWD,
+            world.engine(),
+            after.asked - before.asked,
+            after.rounds - before.rounds
+        );
+        assert_eq!(after.asked - before.asked, 1);
+        assert!(crowd.is_silent());
+
+        // It is given back, and nobody takes it: after a second the next one is asked, and so on.
+        let lease = &claim["claim_lease_id"];
+        world.agent("release_claim", json!({"thread_id": thread, "claim_lease_id": lease}));
+        assert_eq!(crowd.next().0, 1);
+        let mut number = 2;
+        for _ in 0..3 {
+            until("the next one", || {
+                world.clock.advance(Duration::from_millis(250));
+                match crowd.receiver.try_recv() {
+                    Ok((found, outcome)) => {
+                        assert_eq!(found, number, "in the order in which they came");
+                        assert!(outcome.is_ok());
+                        number += 1;
+                        true
+                    }
+                    Err(_) => false,
+                }
+            });
+        }
+        world.agent("claim_thread", json!({"thread_id": thread}));
+
+        world.clock.advance(Duration::from_secs(300) - world.clock.now().since(begun));
+        let mut late = 0;
+        for _ in number..CROWD {
+            let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+            late += usize::from(outcome.unwrap() == r#"{"timed_out":true}"#);
+        }
+        // Who was on the way to be asked when the thread was claimed may still have been told of it.
+        assert!(late + 1 >= CROWD - number, "{late} of {}", CROWD - number);
+        assert_eq!(world.service.parked_waits(), 0);
     });
+}
+
+#[test]
+fn a_crowd_that_waits_for_the_same_event_is_asked_together() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let wanted = json!({"workspace_id": world.fixture.workspace_id, "after_id": world.lsn(),
+            "channel_id": channel, "kind": "ThreadCreated", "timeout_secs": 300});
+        let mut crowd = Crowd::new();
+        (0..5000).for_each(|_| crowd.add(world, "wait_for_event", &wanted));
+        until("all of them wait", || world.service.parked_waits() == 5000);
+        let before = world.service.wait_counts();
+        world.new_thread(&channel, "for all of you");
+        (0..5000).for_each(|_| assert_eq!(crowd.next().1["items"][0]["kind"], "ThreadCreated"));
+        let after = world.service.wait_counts();
+        assert_eq!(after.asked - before.asked, 5000);
+        let rounds = after.rounds - before.rounds;
+        println!("5000 waits for one event, {:?}: asked in {rounds} transactions", world.engine());
+        assert!(rounds < 500, "{rounds} transactions");
+    });
+}
+
+/// Holds a reader until the gate opens.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HoldReader {}
+
+/// Nothing.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Held {}
+
+/// How many readers are held, and whether they may go on.
+static GATE: (Mutex<(usize, bool)>, Condvar) = (Mutex::new((0, true)), Condvar::new());
+
+fn hold_reader(_: &Read<'_>, _: &HoldReader) -> svc_core::Result<Held> {
+    let mut gate = GATE.0.lock().unwrap();
+    gate.0 += 1;
+    GATE.1.notify_all();
+    let mut gate = GATE.1.wait_while(gate, |(_, open)| !*open).unwrap();
+    gate.0 -= 1;
+    Ok(Held {})
+}
+
+fn holding() -> Vec<Feature> {
+    let row = read("hold_reader", hold_reader)
+        .title("Hold a reader")
+        .get("/hold")
+        .needs(&[Capability::WorkspaceRead])
+        .example(|_| json!({}));
+    vec![Feature::new().operations("holding", vec![row])]
+}
+
+/// Lets the readers go, also when the test fails: whoever closes the service waits for them.
+struct Closed;
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        GATE.0.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        GATE.1.notify_all();
+    }
+}
+
+/// Runs `meanwhile` while the database answers no read.
+fn while_silent(world: &World, meanwhile: impl FnOnce(&mut Crowd)) {
+    GATE.0.lock().unwrap().1 = false;
+    let gate = Closed;
+    let readers = match world.engine() {
+        Engine::Sqlite => svc_core::limits::READERS,
+        Engine::Postgres => svc_core::limits::POSTGRES_READERS,
+    };
+    let mut held = Crowd::new();
+    for number in 0..readers {
+        held.add(world, "hold_reader", &json!({}));
+        let count = GATE.0.lock().unwrap();
+        drop(GATE.1.wait_while(count, |(count, _)| *count <= number).unwrap());
+    }
+    meanwhile(&mut held);
+    drop(gate);
+}
+
+#[test]
+fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { features: holding, ..Setup::default() });
+        let channel = world.new_channel("queue");
+        let ready = json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel,
+            "timeout_secs": 30});
+        let mut crowd = Crowd::new();
+        crowd.add(world, "wait_for_ready", &ready);
+        until("it waits", || world.service.parked_waits() == 1);
+        while_silent(world, |held| {
+            // The queue is full, and so the wait cannot be asked: it stays where it is.
+            (0..svc_core::limits::QUEUE_MAX).for_each(|_| held.add(world, "hold_reader", &json!({})));
+            let queued = &mut Crowd::new();
+            queued.add(world, "hold_reader", &json!({}));
+            assert!(queued.receiver.recv().unwrap().1.is_err(), "the queue is full");
+            world.new_thread(&channel, "for you");
+        });
+        until("it is asked again", || {
+            world.clock.advance(Duration::from_millis(100));
+            world.service.parked_waits() == 0
+        });
+        let (_, found) = crowd.next();
+        assert_eq!(found["ready"], true);
+
+        until("the readers are free", || GATE.0.lock().unwrap().0 == 0);
+        let event = json!({"workspace_id": world.fixture.workspace_id, "after_id": world.lsn(),
+            "kind": "MemberCreated", "timeout_secs": 30});
+        crowd.add(world, "wait_for_event", &event);
+        until("it waits", || world.service.parked_waits() == 1);
+        while_silent(world, |_| {
+            world.clock.advance(Duration::from_secs(30));
+            assert!(crowd.is_silent(), "the last look is on its way");
+            world.clock.advance(Duration::from_secs(2));
+            let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert_eq!(outcome.unwrap_err().code(), Code::Unavailable);
+        });
+    }
 }

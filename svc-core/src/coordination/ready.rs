@@ -21,7 +21,8 @@ use crate::conversation::channels::{ChannelArchived, ChannelMemberAdded, Channel
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::{self, MemberSkillsChanged};
-use crate::log::event::{Event, Invalidates, Recorded};
+use crate::log::bus::Wakes;
+use crate::log::event::{Event, Invalidates, Place, Recorded};
 use crate::log::memo::Cached;
 use crate::op::{Feature, Read, Write};
 use crate::store::Engine;
@@ -64,22 +65,52 @@ fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
     events.iter().filter_map(|event| event.place.channel_id).collect()
 }
 
-/// The events that can make a thread ready for somebody for whom it was not. Some of them happen in another
-/// channel than the thread: a cancel of what it waited for, a member's new skill.
-pub(crate) const MAY_MAKE_READY: [&str; 12] = [
+/// Events that can make a thread of their channel ready.
+const IN_ITS_CHANNEL: [&str; 9] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
     ThreadReady::KIND,
-    ThreadCancelled::KIND,
     ThreadSkillsChanged::KIND,
     ThreadDependencyRemoved::KIND,
     ThreadAssignmentChanged::KIND,
     ClaimExpired::KIND,
     ChannelUpdated::KIND,
     ChannelUnarchived::KIND,
-    ChannelMemberAdded::KIND,
-    MemberSkillsChanged::KIND,
 ];
+
+/// The event that can make threads of any channel ready: those that waited for what was cancelled.
+const ANYWHERE: [&str; 1] = [ThreadCancelled::KIND];
+
+/// Events that can make threads ready for the member they are about.
+const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];
+
+/// The events that can make a thread ready for somebody for whom it was not, in one channel or in any.
+pub(super) fn wakes(channel: Option<ChannelId>) -> Wakes {
+    let elsewhere = Wakes::on(ANYWHERE).or(Wakes::on(FOR_ONE).about_me());
+    Wakes::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
+}
+
+/// How many threads are ready of those that an event at `place` may have made so: its thread and those that waited
+/// for it, or those of its channel. What is about one member counts once.
+pub(super) fn supply(cx: &Read<'_>, place: &Place) -> Result<usize> {
+    let count = match (place.thread_id, place.channel_id, place.member_id) {
+        (Some(thread), _, _) => cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?,
+        (None, Some(channel), None) => cx.one::<(i64,)>(READY_BY_CHANNEL, &[&channel])?,
+        _ => Some((1,)),
+    };
+    Ok(usize::try_from(count.map_or(0, |(count,)| count)).unwrap_or(0))
+}
+
+/// Not more than a hundred are counted: whoever is answered next may look again.
+const READY_BY_THREAD: &str = "
+    select count(*) from (
+        select 1 from ready where thread_id = $1
+        union all
+        select 1 from thread_dependencies d join ready r on r.thread_id = d.thread_id where d.depends_on_id = $1
+        limit 100) counted";
+
+const READY_BY_CHANNEL: &str =
+    "select count(*) from (select 1 from ready where channel_id = $1 limit 100) counted";
 
 /// Takes a thread out of the queue and puts it back where it belongs now, if it is ready.
 pub(crate) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {

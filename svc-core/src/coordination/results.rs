@@ -329,7 +329,7 @@ impl Waits for WaitForResult {
     }
 }
 
-fn wait_for_result(cx: &Read<'_>, input: &WaitForResult) -> Result<Waited<ThreadResult>> {
+fn wait_for_result(cx: &Read<'_>, input: &mut WaitForResult) -> Result<Waited<ThreadResult>> {
     let thread = visible_thread(cx, input.thread_id)?;
     let standing = if thread.has_result { latest(cx, thread.id)? } else { None };
     Ok(standing.map_or(Waited::NotYet, Waited::Ready))

@@ -215,7 +215,7 @@ impl Waits for WaitForEvent {
     }
 }
 
-fn wait_for_event(cx: &Read<'_>, input: &WaitForEvent) -> Result<Waited<EventPage>> {
+fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Waited<EventPage>> {
     own_workspace(cx, input.workspace_id)?;
     let filter = Filter {
         channel_id: input.channel_id,

@@ -498,7 +498,8 @@ mod tests {
     /// A batch that has begun on an empty database, naming the instance.
     fn begun(conn: &Conn) -> Batch {
         migrate(conn, Time::from_micros(1)).unwrap();
-        let mut batch = Batch::new(Clock::mock(Time::from_micros(5)), Arc::default());
+        let clock = Clock::mock(Time::from_micros(5));
+        let mut batch = Batch::new(clock.clone(), Arc::new(Bus::new(&clock)));
         conn.begin_write().unwrap();
         batch.begin(conn, &[HOME].into(), false, Held::Wait).unwrap();
         batch.begin_job();

@@ -1,10 +1,11 @@
 //! The bus: who waits for what, and how far each watched workspace's log has reached. It carries no events; one
 //! thread reads new ones from the log and wakes those whose filter matches. Whoever listens has read the log up
-//! to a position and names it, so nothing that came between reading and listening is missed.
+//! to a position and names it, so nothing that came between reading and listening is missed. What other processes
+//! commit is looked for at fixed times, however much this one does. Deadlines are left to the timers.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use crate::Result;
@@ -12,6 +13,7 @@ use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{BUS_RECONCILE, SQLITE_POLL};
 use crate::log::event::Place;
 use crate::store::{Conn, Engine, Row};
+use crate::sync::Monitor;
 use crate::time::{Clock, Monotonic};
 
 /// Which events are of interest.
@@ -21,6 +23,9 @@ pub struct Wakes {
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
+    /// Only those about the member who waits.
+    own: bool,
+    or: Vec<Wakes>,
 }
 
 impl Wakes {
@@ -47,7 +52,31 @@ impl Wakes {
         Self { member_id, ..self }
     }
 
+    /// Only those about the member who waits.
+    #[must_use]
+    pub fn about_me(self) -> Self {
+        Self { own: true, ..self }
+    }
+
+    /// Also what `other` asks for.
+    #[must_use]
+    pub fn or(mut self, other: Wakes) -> Self {
+        self.or.push(other);
+        self
+    }
+
+    /// The same for the member who waits.
+    #[must_use]
+    pub(crate) fn of(self, member: MemberId) -> Self {
+        let member_id = if self.own { Some(member) } else { self.member_id };
+        Self { member_id, or: self.or.into_iter().map(|other| other.of(member)).collect(), ..self }
+    }
+
     fn matches(&self, kind: &str, place: &Place) -> bool {
+        self.matches_alone(kind, place) || self.or.iter().any(|other| other.matches(kind, place))
+    }
+
+    fn matches_alone(&self, kind: &str, place: &Place) -> bool {
         (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
             && (self.channel_id.is_none() || self.channel_id == place.channel_id)
             && (self.thread_id.is_none() || self.thread_id == place.thread_id)
@@ -55,142 +84,172 @@ impl Wakes {
     }
 }
 
-/// Why a listener is woken.
+/// Where a new event stands: what listeners are woken with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// A matching event has come.
-    Event,
-    /// The time is over. Nothing follows.
-    Deadline,
+pub(crate) struct Passed {
+    pub lsn: i64,
+    pub place: Place,
 }
 
-/// Called on the bus's thread; it must only hand on.
-pub(crate) type Wake = Arc<dyn Fn(Signal) + Send + Sync>;
+/// Called on the bus's thread with the events that match; it must only hand on.
+pub(crate) type Wake = Arc<dyn Fn(&[Passed]) + Send + Sync>;
 
 struct Listener {
     seen: i64,
     wakes: Wakes,
     wake: Wake,
-    deadline: Monotonic,
 }
 
-#[derive(Default)]
 struct Room {
+    /// What came up to here was delivered.
     delivered: i64,
-    reached: i64,
-    listeners: HashMap<u64, Listener>,
+    /// Something may have come that the log was not read for yet.
+    stale: bool,
+    /// In the order in which they are woken.
+    listeners: BTreeMap<u64, Listener>,
 }
 
 #[derive(Default)]
 struct State {
     rooms: HashMap<WorkspaceId, Room>,
-    deadlines: BTreeSet<(Monotonic, u64, WorkspaceId)>,
-    next: u64,
+    /// When other processes' commits are looked for next.
+    next_look: Monotonic,
+    /// When the log is read again after it could not be.
+    retry_at: Monotonic,
     closing: bool,
 }
 
 impl Room {
-    /// Notes what a look from `after` on has found. Both positions may have moved during the look: `delivered`
-    /// back, by a listener with an older position, and `reached` on, by a commit.
-    fn advance(&mut self, after: i64, reached: i64, last: Option<i64>) {
-        match last {
-            Some(last) => {
-                if self.delivered == after {
-                    self.delivered = last;
-                }
-                // There may be more than one look takes.
-                self.reached = self.reached.max(last.saturating_add(1));
-            }
-            None if self.reached == reached && self.delivered == after => self.reached = after,
-            None => {}
+    /// The log is about to be read from the answer on. Whatever is announced from now on may not be in what is read.
+    fn begin(&mut self) -> i64 {
+        self.stale = false;
+        self.delivered
+    }
+
+    /// The log reaches `lsn`. False if that is old.
+    fn announce(&mut self, lsn: i64) -> bool {
+        let news = lsn > self.delivered;
+        self.stale |= news;
+        news
+    }
+
+    /// A listener has read the log only up to `seen`.
+    fn go_back(&mut self, seen: i64) {
+        if seen < self.delivered {
+            self.delivered = seen;
+            self.stale = true;
         }
+    }
+
+    /// What was read from `after` on is delivered, unless a listener went back meanwhile. There may be more of it.
+    fn end(&mut self, after: i64, last: Option<i64>, more: bool) {
+        if let Some(last) = last
+            && self.delivered == after
+        {
+            self.delivered = last;
+        }
+        self.stale |= more;
     }
 }
 
+/// What the bus's thread does next.
+#[derive(Debug, PartialEq, Eq)]
+enum Work {
+    /// Read what has come in these workspaces.
+    Deliver(Vec<WorkspaceId>),
+    /// Find out what other processes have committed in these.
+    LookElsewhere(Vec<WorkspaceId>),
+}
+
 /// An event's position, kind and place.
-fn passing(row: &mut Row) -> Result<(i64, String, Place)> {
+fn passing(row: &mut Row) -> Result<(String, Passed)> {
     let (lsn, kind) = (row.take()?, row.take()?);
-    Ok((lsn, kind, Place { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? }))
+    let place = Place { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? };
+    Ok((kind, Passed { lsn, place }))
 }
 
 /// Who waits for what.
-#[derive(Default)]
 pub(crate) struct Bus {
-    state: Mutex<State>,
-    changed: Condvar,
+    state: Arc<Monitor<State>>,
     listening: AtomicUsize,
     /// Whether notifications of other servers are interrupted.
     deaf: AtomicBool,
 }
 
 impl Bus {
+    pub fn new(clock: &Clock) -> Self {
+        Self {
+            state: Monitor::new(clock, State::default()),
+            listening: AtomicUsize::new(0),
+            deaf: AtomicBool::new(false),
+        }
+    }
+
     /// A workspace's log has reached `lsn`. Cheap while nobody listens.
     pub fn reached(&self, workspace: WorkspaceId, lsn: i64) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
         }
-        let mut state = self.lock();
-        if let Some(room) = state.rooms.get_mut(&workspace).filter(|room| room.reached < lsn) {
-            room.reached = lsn;
-            self.changed.notify_all();
+        let mut state = self.state.lock();
+        if state.rooms.get_mut(&workspace).is_some_and(|room| room.announce(lsn)) {
+            self.state.notify();
         }
     }
 
-    /// Wakes on every matching event after `seen`, and once at the deadline.
-    pub fn listen(
-        &self,
-        workspace: WorkspaceId,
-        seen: i64,
-        wakes: Wakes,
-        deadline: Monotonic,
-        wake: Wake,
-    ) -> u64 {
+    /// Wakes on every matching event after `seen`. Of several listeners the one with the lowest `id` is woken first;
+    /// no two have the same.
+    pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, wakes: Wakes, wake: Wake) {
         self.listening.fetch_add(1, Ordering::SeqCst);
-        let mut state = self.lock();
-        let id = state.next;
-        state.next += 1;
-        state.deadlines.insert((deadline, id, workspace));
-        let room =
-            state.rooms.entry(workspace).or_insert_with(|| Room { delivered: seen, ..Room::default() });
-        room.delivered = room.delivered.min(seen);
-        // The log may have grown since the listener read it: look once in any case.
-        room.reached = room.reached.max(seen.saturating_add(1));
-        room.listeners.insert(id, Listener { seen, wakes, wake, deadline });
-        self.changed.notify_all();
-        id
+        let mut state = self.state.lock();
+        // A room hears of every commit from its beginning on. What came before that, and after the listener had read
+        // the log, is found by reading it once.
+        let room = state.rooms.entry(workspace).or_insert_with(|| Room {
+            delivered: seen,
+            stale: true,
+            listeners: BTreeMap::new(),
+        });
+        room.go_back(seen);
+        let behind = room.stale;
+        room.listeners.insert(id, Listener { seen, wakes, wake });
+        drop(state);
+        if behind {
+            self.state.notify();
+        }
     }
 
     /// Stops waking.
     pub fn forget(&self, workspace: WorkspaceId, id: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(room) = state.rooms.get_mut(&workspace) else { return };
         let Some(listener) = room.listeners.remove(&id) else { return };
         if room.listeners.is_empty() {
             state.rooms.remove(&workspace);
         }
-        state.deadlines.remove(&(listener.deadline, id, workspace));
         self.listening.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// How many listen now.
-    pub fn listening(&self) -> usize {
-        self.listening.load(Ordering::SeqCst)
+        drop(state);
+        // Outside of the lock: what it holds may stop listening when it goes.
+        drop(listener);
     }
 
     /// Ends [`Bus::serve`].
     pub fn close(&self) {
-        self.lock().closing = true;
-        self.changed.notify_all();
+        self.state.lock().closing = true;
+        self.state.notify();
     }
 
     /// Whether [`Bus::close`] was called.
     pub fn is_closing(&self) -> bool {
-        self.lock().closing
+        self.state.lock().closing
     }
 
-    /// Notifications of other servers come again, or are interrupted.
+    /// Notifications of other servers come again, or are interrupted. What was committed meanwhile went unheard, and
+    /// is looked for as soon as they come again.
     pub fn set_deaf(&self, deaf: bool) {
         self.deaf.store(deaf, Ordering::SeqCst);
+        if !deaf {
+            self.state.lock().next_look = Monotonic::default();
+            self.state.notify();
+        }
     }
 
     /// Whether notifications of other servers are interrupted.
@@ -200,121 +259,280 @@ impl Bus {
 
     /// Reads new events and wakes listeners, until closed.
     pub fn serve(&self, conn: &Conn) {
-        while let Some(behind) = self.next_work(conn) {
-            for workspace in behind {
-                if let Err(error) = self.deliver(conn, workspace) {
-                    tracing::warn!(%error, cause = ?error.cause(), "the bus could not read the log");
-                    std::thread::park_timeout(BUS_RECONCILE);
-                }
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until a watched log has grown; None when closed.
-    fn next_work(&self, conn: &Conn) -> Option<Vec<WorkspaceId>> {
         let poll = match conn.engine() {
             Engine::Sqlite => SQLITE_POLL,
             Engine::Postgres => BUS_RECONCILE,
         };
-        let mut state = self.lock();
+        while let Some(work) = self.next_work(poll) {
+            let done = match &work {
+                Work::LookElsewhere(watched) => self.look_elsewhere(conn, watched),
+                Work::Deliver(behind) => {
+                    behind.iter().try_for_each(|workspace| self.deliver(conn, *workspace))
+                }
+            };
+            if let Err(error) = done {
+                tracing::warn!(%error, cause = ?error.cause(), "the bus could not read the log");
+                let mut state = self.state.lock();
+                state.retry_at = self.state.clock().deadline(BUS_RECONCILE);
+            }
+        }
+    }
+
+    /// Waits until there is something to do; None when closed. Other processes come first when their time has come,
+    /// and that time does not depend on how often this one is woken.
+    fn next_work(&self, poll: Duration) -> Option<Work> {
+        let mut state: MutexGuard<'_, State> = self.state.lock();
         loop {
-            state = self.ring_deadlines(state);
-            // Last, because nobody holds the lock while deadlines ring: whoever is told may close the service.
             if state.closing {
                 return None;
             }
-            let behind: Vec<WorkspaceId> = state
-                .rooms
-                .iter()
-                .filter(|(_, room)| room.reached > room.delivered)
-                .map(|(id, _)| *id)
-                .collect();
-            if !behind.is_empty() {
-                return Some(behind);
-            }
             if state.rooms.is_empty() {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.state.wait(state, None);
                 continue;
             }
-            let patience = state.deadlines.first().map_or(poll, |(at, _, _)| {
-                Clock::System.remaining(*at).clamp(Duration::from_millis(1), poll)
-            });
-            let (woken, timeout) =
-                self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            if timeout.timed_out() {
-                let watched: Vec<WorkspaceId> = state.rooms.keys().copied().collect();
-                drop(state);
-                self.look_elsewhere(conn, &watched);
-                state = self.lock();
+            let now = self.state.clock().monotonic();
+            if now < state.retry_at {
+                let retry_at = state.retry_at;
+                state = self.state.wait(state, Some(retry_at));
+                continue;
             }
+            if now >= state.next_look {
+                state.next_look = now.plus(poll);
+                return Some(Work::LookElsewhere(state.rooms.keys().copied().collect()));
+            }
+            let behind: Vec<WorkspaceId> =
+                state.rooms.iter().filter(|(_, room)| room.stale).map(|(id, _)| *id).collect();
+            if !behind.is_empty() {
+                return Some(Work::Deliver(behind));
+            }
+            let next_look = state.next_look;
+            state = self.state.wait(state, Some(next_look));
         }
     }
 
-    /// Finds what other processes have committed.
-    fn look_elsewhere(&self, conn: &Conn, watched: &[WorkspaceId]) {
-        let looked = conn.engine() == Engine::Postgres || conn.others_wrote().unwrap_or(true);
-        if !looked {
-            return;
-        }
-        for workspace in watched {
-            let head = conn.query("select lsn from heads where workspace_id = $1", &[workspace]);
-            match head.and_then(|mut rows| rows.first_mut().map_or(Ok(0), Row::take)) {
-                Ok(lsn) => self.reached(*workspace, lsn),
-                Err(error) => tracing::warn!(%error, cause = ?error.cause(), "the bus could not read a head"),
+    /// Finds what other processes have committed, by one statement for all watched workspaces.
+    fn look_elsewhere(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
+        let mut heads = match conn.engine() {
+            // Nothing has changed unless somebody wrote to the file.
+            Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => return Ok(()),
+            Engine::Sqlite => {
+                let ids: Vec<String> = watched.iter().map(|id| id.uuid().simple().to_string()).collect();
+                conn.query(HEADS_SQLITE, &[&format!("[\"{}\"]", ids.join("\",\""))])?
             }
-        }
-    }
-
-    fn deliver(&self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
-        let position = self.lock().rooms.get(&workspace).map(|room| (room.delivered, room.reached));
-        let Some((after, reached)) = position else { return Ok(()) };
-        let events = conn
-            .query(NEXT_EVENTS, &[&workspace, &after])?
-            .iter_mut()
-            .map(passing)
-            .collect::<Result<Vec<_>>>()?;
-        let mut woken: Vec<Wake> = Vec::new();
-        let mut state = self.lock();
-        let Some(room) = state.rooms.get_mut(&workspace) else { return Ok(()) };
-        for (lsn, kind, place) in &events {
-            for listener in room.listeners.values_mut() {
-                if listener.seen < *lsn && listener.wakes.matches(kind, place) {
-                    listener.seen = *lsn;
-                    woken.push(Arc::clone(&listener.wake));
-                }
+            Engine::Postgres => {
+                let ids: Vec<uuid::Uuid> = watched.iter().map(|id| id.uuid()).collect();
+                conn.query(HEADS_POSTGRES, &[&ids])?
             }
+        };
+        for head in &mut heads {
+            self.reached(head.take()?, head.take()?);
         }
-        room.advance(after, reached, events.last().map(|(lsn, _, _)| *lsn));
-        drop(state);
-        woken.iter().for_each(|wake| wake(Signal::Event));
         Ok(())
     }
 
-    fn ring_deadlines<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let now = Clock::System.monotonic();
-        while let Some((_, id, workspace)) = state.deadlines.first().copied().filter(|(at, _, _)| *at <= now)
-        {
-            state.deadlines.pop_first();
-            let wake = state
-                .rooms
-                .get(&workspace)
-                .and_then(|room| room.listeners.get(&id))
-                .map(|l| Arc::clone(&l.wake));
-            drop(state);
-            if let Some(wake) = wake {
-                wake(Signal::Deadline);
+    fn deliver(&self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
+        let Some(after) = self.state.lock().rooms.get_mut(&workspace).map(Room::begin) else { return Ok(()) };
+        let events = next_events(conn, workspace, after).inspect_err(|_| {
+            if let Some(room) = self.state.lock().rooms.get_mut(&workspace) {
+                room.stale = true;
             }
-            state = self.lock();
+        })?;
+        let mut woken: Vec<(Wake, Vec<Passed>)> = Vec::new();
+        let mut state = self.state.lock();
+        let Some(room) = state.rooms.get_mut(&workspace) else { return Ok(()) };
+        for listener in room.listeners.values_mut() {
+            let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
+            let matching: Vec<Passed> = new
+                .filter(|(kind, event)| listener.wakes.matches(kind, &event.place))
+                .map(|(_, event)| *event)
+                .collect();
+            if let Some(last) = matching.last() {
+                listener.seen = last.lsn;
+                woken.push((Arc::clone(&listener.wake), matching));
+            }
         }
-        state
+        room.end(after, events.last().map(|(_, event)| event.lsn), events.len() >= EVENTS_MAX);
+        drop(state);
+        woken.iter().for_each(|(wake, matching)| wake(matching));
+        Ok(())
     }
+}
+
+const HEADS_SQLITE: &str = "
+    select workspace_id, lsn from heads where workspace_id in (select unhex(value) from json_each($1))";
+
+const HEADS_POSTGRES: &str = "select workspace_id, lsn from heads where workspace_id = any($1)";
+
+/// Events that are read at once.
+const EVENTS_MAX: usize = 1000;
+
+fn next_events(conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<Vec<(String, Passed)>> {
+    let most = i64::try_from(EVENTS_MAX).unwrap_or(i64::MAX);
+    conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(passing).collect()
 }
 
 const NEXT_EVENTS: &str = "
     select lsn, kind, channel_id, thread_id, member_id from events
-    where workspace_id = $1 and lsn > $2 order by lsn limit 1000";
+    where workspace_id = $1 and lsn > $2 order by lsn limit $3";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+    use crate::store::{Database, OpenMode, Opener};
+    use crate::time::Time;
+
+    const HERE: WorkspaceId = WorkspaceId::INSTANCE;
+
+    fn other() -> WorkspaceId {
+        uuid::Uuid::from_u128(7).into()
+    }
+
+    /// A bus over a file with two empty logs, and a connection that writes to it as another process would.
+    struct Stage {
+        clock: Clock,
+        bus: Arc<Bus>,
+        writer: Conn,
+        thread: Option<std::thread::JoinHandle<()>>,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
+            let writer = opener.first(OpenMode::Create).unwrap();
+            writer
+                .batch(
+                    "create table heads (workspace_id blob primary key, lsn bigint);
+                     create table events (workspace_id blob, lsn bigint, kind text, channel_id blob,
+                         thread_id blob, member_id blob)",
+                )
+                .unwrap();
+            let clock = Clock::mock(Time::from_micros(0));
+            let bus = Arc::new(Bus::new(&clock));
+            let (serving, conn) = (Arc::clone(&bus), opener.reader().unwrap());
+            let thread = Some(std::thread::spawn(move || serving.serve(&conn)));
+            let stage = Self { clock, bus, writer, thread, _folder: folder };
+            for workspace in [HERE, other()] {
+                stage.writer.execute("insert into heads values ($1, 0)", &[&workspace]).unwrap();
+            }
+            stage
+        }
+
+        /// Another process commits an event; nobody here is told.
+        fn append(&self, workspace: WorkspaceId, lsn: i64, kind: &str) {
+            self.writer
+                .execute(
+                    "insert into events values ($1, $2, $3, null, null, null)",
+                    &[&workspace, &lsn, &kind],
+                )
+                .unwrap();
+            self.writer
+                .execute("update heads set lsn = $2 where workspace_id = $1", &[&workspace, &lsn])
+                .unwrap();
+        }
+
+        fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, kind: &str) -> Receiver<i64> {
+            let (sender, receiver) = channel();
+            let wake: Wake = Arc::new(move |events: &[Passed]| {
+                for event in events {
+                    // The test may have stopped listening.
+                    let _ = sender.send(event.lsn);
+                }
+            });
+            self.bus.listen(workspace, id, seen, Wakes::on([kind]), wake);
+            receiver
+        }
+    }
+
+    impl Drop for Stage {
+        fn drop(&mut self) {
+            self.bus.close();
+            self.thread.take().unwrap().join().unwrap();
+        }
+    }
+
+    #[test]
+    fn other_processes_are_heard_however_busy_this_one_is() {
+        let stage = Stage::new();
+        let busy = stage.listen(other(), 1, 0, "Busy");
+        let quiet = stage.listen(HERE, 2, 0, "Quiet");
+        for lsn in 1..=200 {
+            // A commit of this process, which wakes the bus each time before its look is due.
+            stage.append(other(), lsn, "Busy");
+            stage.bus.reached(other(), lsn);
+            assert_eq!(busy.recv().unwrap(), lsn);
+            if lsn == 100 {
+                stage.append(HERE, 1, "Quiet");
+            }
+            stage.clock.advance(SQLITE_POLL / 10);
+        }
+        assert_eq!(quiet.try_recv(), Ok(1), "its look came although the bus was never idle for that long");
+    }
+
+    #[test]
+    fn nothing_between_reading_and_listening_is_missed() {
+        let stage = Stage::new();
+        stage.append(HERE, 1, "Early");
+        // It read the log when that was empty; nobody listened when the event came.
+        let first = stage.listen(HERE, 1, 0, "Early");
+        assert_eq!(first.recv().unwrap(), 1);
+        stage.append(HERE, 2, "Early");
+        stage.bus.reached(HERE, 2);
+        assert_eq!(first.recv().unwrap(), 2);
+        // The room has moved on; a listener that read the log before that is told, and only that one.
+        let late = stage.listen(HERE, 2, 1, "Early");
+        assert_eq!(late.recv().unwrap(), 2);
+        stage.bus.forget(HERE, 2);
+        stage.append(HERE, 3, "Early");
+        stage.bus.reached(HERE, 3);
+        assert_eq!(first.recv().unwrap(), 3);
+        assert!(late.recv().is_err(), "who stopped listening is not woken");
+    }
+
+    #[test]
+    fn a_lost_notification_is_made_good_on_demand_and_on_time() {
+        let stage = Stage::new();
+        let heard = stage.listen(HERE, 1, 0, "Any");
+        stage.append(HERE, 1, "Any");
+        stage.bus.set_deaf(false);
+        assert_eq!(heard.recv().unwrap(), 1);
+        stage.append(HERE, 2, "Any");
+        stage.clock.advance(SQLITE_POLL);
+        assert_eq!(heard.recv().unwrap(), 2);
+    }
+
+    #[test]
+    fn what_is_announced_while_the_log_is_read_is_read_again() {
+        let mut room = Room { delivered: 5, stale: true, listeners: BTreeMap::new() };
+        let after = room.begin();
+        // The reading has just begun, and sees nothing of it.
+        assert!(room.announce(6));
+        room.end(after, None, false);
+        assert!(room.stale);
+        let after = room.begin();
+        room.end(after, Some(6), false);
+        assert!(!room.stale && !room.announce(6), "nothing is read twice");
+        assert!(room.announce(7));
+        let after = room.begin();
+        room.go_back(4);
+        room.end(after, Some(7), false);
+        assert_eq!((room.delivered, room.stale), (4, true), "a late listener is not passed over");
+        let after = room.begin();
+        room.end(after, Some(7), true);
+        assert_eq!((room.delivered, room.stale), (7, true));
+    }
+
+    #[test]
+    fn only_matching_events_wake() {
+        let stage = Stage::new();
+        let heard = stage.listen(HERE, 1, 0, "Wanted");
+        for (lsn, kind) in [(1, "Other"), (2, "Wanted"), (3, "Other"), (4, "Wanted")] {
+            stage.append(HERE, lsn, kind);
+        }
+        stage.bus.reached(HERE, 4);
+        assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], [2, 4]);
+    }
+}

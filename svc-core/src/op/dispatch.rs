@@ -18,7 +18,7 @@ use super::long::LongCall;
 use super::request::Request;
 use super::row::{Answer, Job, ReadJob, Wants, WriteJob};
 use super::table::Table;
-use super::wait::Parked;
+use super::wait::{LongPoll, Parked, Rounds};
 use crate::capability::Needs;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -30,6 +30,7 @@ use crate::rate::RateLimits;
 use crate::store::executor::{Executor, ReadTask, Reader, Task, WriteTask, lock};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
+use crate::timers::Timers;
 
 /// What a shell sends back.
 pub struct Reply {
@@ -113,6 +114,8 @@ pub struct Dispatch {
     pub(crate) clock: Clock,
     pub(crate) executor: Executor<Batch>,
     pub(crate) bus: Arc<Bus>,
+    pub(crate) timers: Timers,
+    pub(crate) rounds: Rounds,
     pub(crate) limits: RateLimits,
     /// A token never changes its workspace, so that one fact may be remembered to choose a writer.
     pub(crate) homes: RwLock<HashMap<[u8; 32], WorkspaceId>>,
@@ -188,9 +191,9 @@ impl Dispatch {
                 }
             }
             Ok(Job::Long(job)) => self.executor.read(Box::new(LongCall::new(call, job, done)), true),
-            Ok(Job::Wait { job, wakes, patience }) => {
-                let parked = Parked::start(call, job, wakes, patience, done);
-                return Ticket { parked: Some(parked), leads: None, abandoned };
+            Ok(Job::Wait { job, wakes, patience, supply }) => {
+                let poll = LongPoll { name: row.name, job, wakes, timeout: patience, supply };
+                return Ticket { parked: Parked::start(call, poll, done), leads: None, abandoned };
             }
             Ok(Job::Write { job, wants }) => {
                 let task = WriteCall {
@@ -352,7 +355,7 @@ pub(super) struct Entered {
 
 impl Call {
     /// A call of the service itself.
-    fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
+    pub fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
         Self {
             dispatch: Arc::clone(dispatch),
             access: Access::Instance(workspace),

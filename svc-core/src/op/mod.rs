@@ -30,7 +30,9 @@ pub use example::Fixture;
 pub use hooks::{Call, Condition, Guard, Project, Unmet};
 pub use request::Request;
 pub use row::{
-    Effect, Method, Operation, Success, Waited, Waits, Wants, destructive, idempotent, long_read, prepared,
-    read, wait, wanting, write,
+    Effect, Method, Operation, Success, Supply, Waited, Waits, Wants, destructive, idempotent, long_read,
+    prepared, read, wait, wanting, write,
 };
 pub use table::{Feature, Table};
+pub(crate) use wait::Rounds;
+pub use wait::WaitCounts;

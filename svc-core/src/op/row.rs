@@ -17,6 +17,7 @@ use crate::capability::{Capability, Needs};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::bus::Wakes;
+use crate::log::event::Place;
 use crate::time::Time;
 
 /// An HTTP method of an operation.
@@ -114,7 +115,7 @@ impl<T: Serialize> Encode for T {
 
 pub(crate) type ReadJob = Box<dyn FnMut(&Read<'_>) -> Result<Answer> + Send>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
-pub(crate) type WaitJob = Box<dyn FnMut(&Read<'_>) -> Result<Option<Answer>> + Send>;
+pub(crate) type WaitJob = Box<dyn FnMut(&Read<'_>) -> Result<Waited<Answer>> + Send>;
 pub(crate) type LongJob = Box<dyn FnMut(&Read<'_>) -> Result<Option<Answer>> + Send>;
 
 /// A bound request, ready for a core thread.
@@ -130,6 +131,7 @@ pub(crate) enum Job {
         job: WaitJob,
         wakes: Wakes,
         patience: Duration,
+        supply: Option<Supply>,
     },
 }
 
@@ -157,7 +159,12 @@ pub enum Waited<T> {
     Ready(T),
     /// Not yet: ask again when a matching event comes.
     NotYet,
+    /// Not in the part that was looked at: ask again soon, for there is more.
+    More,
 }
+
+/// How much of what waits share out an event at this place brought, and is still there.
+pub type Supply = fn(&Read<'_>, &Place) -> Result<usize>;
 
 /// The input of a wait: which events may change its answer, and how long the caller has patience.
 pub trait Waits {
@@ -165,6 +172,11 @@ pub trait Waits {
     fn wakes(&self) -> Wakes;
     /// How long to wait at the most.
     fn patience(&self) -> Duration;
+    /// Of waits that share something out, how much of it an event brought: so many of them are answered, in the
+    /// order in which they came, and a second later others, as long as it is still there.
+    fn supply(&self) -> Option<Supply> {
+        None
+    }
 }
 
 /// One operation.
@@ -295,20 +307,24 @@ where
     })
 }
 
-/// A row that answers when something has happened, or `{"timed_out": true}`.
-pub fn wait<I, O>(name: &'static str, run: fn(&Read<'_>, &I) -> Result<Waited<O>>) -> Operation
+/// A row that answers when something has happened, or `{"timed_out": true}`. The function may note in its input how
+/// far it has looked.
+pub fn wait<I, O>(name: &'static str, run: fn(&Read<'_>, &mut I) -> Result<Waited<O>>) -> Operation
 where
     I: Waits + DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
     let mut row = Operation::new::<I, O>(name, Effect::Wait, move |request, _, _| {
-        let input: I = input::decode(request)?;
-        let (wakes, patience) = (input.wakes(), input.patience());
-        let job: WaitJob = Box::new(move |cx| match run(cx, &input)? {
-            Waited::Ready(output) => Ok(Some(Box::new(output))),
-            Waited::NotYet => Ok(None),
+        let mut input: I = input::decode(request)?;
+        let (wakes, patience, supply) = (input.wakes(), input.patience(), input.supply());
+        let job: WaitJob = Box::new(move |cx| {
+            Ok(match run(cx, &mut input)? {
+                Waited::Ready(output) => Waited::Ready(Box::new(output)),
+                Waited::NotYet => Waited::NotYet,
+                Waited::More => Waited::More,
+            })
         });
-        Ok(Job::Wait { job, wakes, patience })
+        Ok(Job::Wait { job, wakes, patience, supply })
     });
     row.output_schema = || waited_schema(schema_of::<O>(false));
     row

@@ -18,7 +18,7 @@ use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
 use crate::limits::{REPO_MAX, WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::log::bus::Wakes;
-use crate::op::{Operation, Read, Waited, Waits, Write, wait, write};
+use crate::op::{Operation, Read, Supply, Waited, Waits, Write, wait, write};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
@@ -189,7 +189,8 @@ pub(in super::super) fn patience(timeout: Option<WaitSecs>) -> Duration {
 }
 
 /// Waits until there is a thread that you could claim, in one channel or in all you may see. Answers which one at
-/// once when there is; it is not reserved, so claim next and expect `{}` if others were faster. Answers
+/// once when there is; it is not reserved, so claim next and expect `{}` if others were faster. Of several who wait,
+/// the one who came first is answered, and another one a second later if the thread is still there. Answers
 /// `{"timed_out": true}` when the time is over.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -204,11 +205,15 @@ struct WaitForReady {
 
 impl Waits for WaitForReady {
     fn wakes(&self) -> Wakes {
-        Wakes::on(ready::MAY_MAKE_READY.iter().copied())
+        ready::wakes(self.channel_id)
     }
 
     fn patience(&self) -> Duration {
         patience(self.timeout_secs)
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        Some(ready::supply)
     }
 }
 
@@ -223,7 +228,7 @@ struct ReadyThread {
     channel_id: ChannelId,
 }
 
-fn wait_for_ready(cx: &Read<'_>, input: &WaitForReady) -> Result<Waited<ReadyThread>> {
+fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Waited<ReadyThread>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
     let scope = match input.channel_id {
         Some(channel) => Scope::Channel(places::visible_channel(cx, channel)?.id),

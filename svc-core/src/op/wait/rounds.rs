@@ -1,0 +1,320 @@
+//! Rounds: waits that are due are asked together, many in one read transaction. A round takes one place in the
+//! readers' queue, however many it asks; when that is full the waits stay where they are, and the round is tried
+//! again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::super::access::Surface;
+use super::super::context::Read;
+use super::super::dispatch::{Call, Dispatch};
+use super::super::row::Supply;
+use super::line::{Line, Next, Placed};
+use super::{Outcome, Parked};
+use crate::error::{Code, Result};
+use crate::id::WorkspaceId;
+use crate::limits::WAITS_MAX;
+use crate::log::bus::Passed;
+use crate::log::memo::Notes;
+use crate::store::executor::{ReadTask, Reader, Task};
+use crate::sync::lock;
+
+/// Waits that are asked in one transaction.
+const ROUND_MAX: usize = 32;
+/// About how many bytes a round holds beside the waits, which are there in any case.
+const ROUND_BYTES: usize = 1024;
+/// Rounds under way where a read needs no network; others go on being answered.
+const ROUNDS_LOCAL: usize = 1;
+/// Rounds under way where each statement waits for the network.
+const ROUNDS_REMOTE: usize = 4;
+/// How long after a full queue, or a silent database, rounds are tried again.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long what was offered to one wait is left to it.
+const REST: Duration = Duration::from_secs(1);
+
+/// Which line: the operation's, in the workspace.
+type LineKey = (WorkspaceId, &'static str);
+
+/// What waits have come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitCounts {
+    /// Waits that are parked now: nothing has happened yet.
+    pub parked: usize,
+    /// How often a wait was asked.
+    pub asked: u64,
+    /// Read transactions in which that was done.
+    pub rounds: u64,
+}
+
+/// All waits of a service that are to be asked.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    schedule: Mutex<Schedule>,
+    admitted: AtomicU64,
+    under_way: AtomicUsize,
+    parked: AtomicUsize,
+    asked: AtomicU64,
+    rounds: AtomicU64,
+}
+
+#[derive(Default)]
+struct Schedule {
+    woken: VecDeque<Arc<Parked>>,
+    lines: HashMap<LineKey, Line>,
+    running: usize,
+    /// The readers' queue was full, or the database silent.
+    resting: bool,
+    /// The last round was of a line; others have their turn.
+    line_was_last: bool,
+}
+
+impl Rounds {
+    /// Gives a new wait its number; none if there are too many.
+    pub fn admit(&self) -> Option<u64> {
+        if self.under_way.fetch_add(1, Ordering::SeqCst) < WAITS_MAX {
+            return Some(self.admitted.fetch_add(1, Ordering::SeqCst));
+        }
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        None
+    }
+
+    /// A wait was parked.
+    pub fn parked(&self) {
+        self.parked.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A wait has ended.
+    pub fn ended(&self, was_parked: bool) {
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        if was_parked {
+            self.parked.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// What waits have come to.
+    pub fn counts(&self) -> WaitCounts {
+        WaitCounts {
+            parked: self.parked.load(Ordering::SeqCst),
+            asked: self.asked.load(Ordering::SeqCst),
+            rounds: self.rounds.load(Ordering::SeqCst),
+        }
+    }
+
+    /// A wait is to be asked.
+    pub(super) fn woken(&self, parked: Arc<Parked>) {
+        lock(&self.schedule).woken.push_back(parked);
+    }
+
+    /// Events matter to a wait that is in line.
+    pub(super) fn offer(
+        &self,
+        key: LineKey,
+        supply: Supply,
+        place: u64,
+        parked: &Arc<Parked>,
+        events: &[Passed],
+    ) {
+        let mut schedule = lock(&self.schedule);
+        schedule.lines.entry(key).or_insert_with(|| Line::new(supply)).offer(place, parked, events);
+    }
+
+    /// Gives every wait up: the service closes.
+    pub fn close(&self) {
+        let mut schedule = lock(&self.schedule);
+        schedule.resting = true;
+        let woken = std::mem::take(&mut schedule.woken);
+        let lines = std::mem::take(&mut schedule.lines);
+        drop(schedule);
+        woken.iter().for_each(|parked| parked.give_up());
+        drop(lines);
+    }
+
+    /// The wait at this place of its line has ended.
+    pub fn leave(&self, key: LineKey, place: u64) {
+        let left = lock(&self.schedule).lines.get_mut(&key).and_then(|line| line.leave(place));
+        drop(left);
+    }
+}
+
+/// What a round asks.
+enum Of {
+    Woken,
+    Line(LineKey),
+}
+
+/// Hands rounds to the readers, as many as there is work for.
+pub(super) fn pump(dispatch: &Arc<Dispatch>) {
+    let most = if dispatch.executor.reads_locally() { ROUNDS_LOCAL } else { ROUNDS_REMOTE };
+    while let Some(of) = next(dispatch, most) {
+        let task = Round { dispatch: Arc::clone(dispatch), of, turns: None };
+        dispatch.executor.read(Box::new(task), false);
+    }
+}
+
+/// What to ask next, if there is something and a reader for it.
+fn next(dispatch: &Arc<Dispatch>, most: usize) -> Option<Of> {
+    let mut schedule = lock(&dispatch.rounds.schedule);
+    if schedule.resting || schedule.running >= most {
+        return None;
+    }
+    let (mut ready, mut over) = (None, Vec::new());
+    for (key, line) in &mut schedule.lines {
+        match line.next() {
+            Next::Run => ready = Some(*key),
+            Next::Over => over.push(*key),
+            Next::Rest => rest(dispatch, *key),
+            Next::Wait => {}
+        }
+    }
+    // They are let go outside of the lock.
+    let over: Vec<Line> = over.iter().filter_map(|key| schedule.lines.remove(key)).collect();
+    // A round that is under way may not have taken its share yet.
+    let is_woken = schedule.woken.len() > schedule.running.saturating_mul(ROUND_MAX);
+    let of = match ready {
+        Some(key) if !(is_woken && schedule.line_was_last) => Some(Of::Line(key)),
+        _ if is_woken => Some(Of::Woken),
+        _ => None,
+    };
+    schedule.line_was_last = matches!(of, Some(Of::Line(_)));
+    if let Some(Of::Line(key)) = of
+        && let Some(line) = schedule.lines.get_mut(&key)
+    {
+        line.begin();
+    }
+    schedule.running += usize::from(of.is_some());
+    drop(schedule);
+    drop(over);
+    of
+}
+
+/// Has a line asked again after a while.
+fn rest(dispatch: &Arc<Dispatch>, key: LineKey) {
+    let rested = Arc::downgrade(dispatch);
+    dispatch.timers.after(REST, move || {
+        let Some(dispatch) = rested.upgrade() else { return };
+        if let Some(line) = lock(&dispatch.rounds.schedule).lines.get_mut(&key) {
+            line.rested();
+        }
+        pump(&dispatch);
+    });
+}
+
+/// Waits that are asked in one transaction.
+struct Round {
+    dispatch: Arc<Dispatch>,
+    of: Of,
+    /// Chosen when it runs, so that whoever became due meanwhile is among them.
+    turns: Option<Vec<Placed>>,
+}
+
+impl Round {
+    /// Asks. An error means that the database had no answer.
+    fn ask(&mut self, reader: &Reader<Notes>) -> Result<()> {
+        self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
+        let most = match self.of {
+            Of::Woken => usize::MAX,
+            Of::Line(key) => self.measure(reader, key)?,
+        };
+        let turns = self.turns.get_or_insert_with(|| choose(&self.dispatch, &self.of));
+        let mut answered = 0;
+        turns.iter_mut().for_each(|(_, turn)| turn.outcome = Outcome::Unasked);
+        for (_, turn) in turns {
+            if answered == most || reader.conn.failure().is_some() {
+                break;
+            }
+            answered += usize::from(turn.ask(reader));
+            self.dispatch.rounds.asked.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// How many of a line may be answered now: as many as there are things for them.
+    fn measure(&self, reader: &Reader<Notes>, key: LineKey) -> Result<usize> {
+        let schedule = || lock(&self.dispatch.rounds.schedule);
+        let fresh = schedule().lines.get(&key).map(Line::to_measure);
+        let Some((supply, fresh)) = fresh else { return Ok(0) };
+        let mut service = Call::instance(&self.dispatch, key.0, Surface::System);
+        let entered = service.enter(reader)?;
+        let cx = Read::new(reader, &entered.caller, entered.now, &self.dispatch.ambient);
+        let found = fresh.iter().map(|(lsn, place)| Ok((*lsn, supply(&cx, place)?)));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        Ok(schedule().lines.get_mut(&key).map_or(0, |line| line.measured(&found)))
+    }
+
+    /// Answers and parks, after the transaction.
+    fn settle(self, outcome: Result<()>) {
+        let Self { dispatch, of, turns } = self;
+        if outcome.is_err() || turns.iter().flatten().any(|(_, turn)| turn.was_unlucky()) {
+            pause(&dispatch);
+        }
+        let (mut answered, mut unasked) = (0, Vec::new());
+        for (place, mut turn) in turns.into_iter().flatten() {
+            turn.outlive(outcome.as_ref().err());
+            if turn.is_unasked() {
+                unasked.push((place, Arc::clone(&turn.parked)));
+            }
+            answered += usize::from(turn.settle());
+        }
+        let mut schedule = lock(&dispatch.rounds.schedule);
+        schedule.running = schedule.running.saturating_sub(1);
+        if let Of::Line(key) = of
+            && let Some(line) = schedule.lines.get_mut(&key)
+        {
+            line.end(answered, unasked);
+        }
+        drop(schedule);
+        pump(&dispatch);
+    }
+}
+
+/// Whom to ask now.
+fn choose(dispatch: &Arc<Dispatch>, of: &Of) -> Vec<Placed> {
+    let mut schedule = lock(&dispatch.rounds.schedule);
+    let chosen: Vec<(u64, Arc<Parked>)> = match of {
+        Of::Woken => (0..ROUND_MAX).map_while(|_| Some((0, schedule.woken.pop_front()?))).collect(),
+        Of::Line(key) => schedule.lines.get_mut(key).map_or_else(Vec::new, |line| line.take(ROUND_MAX)),
+    };
+    drop(schedule);
+    let from_line = matches!(of, Of::Line(_));
+    chosen.into_iter().filter_map(|(place, parked)| Some((place, parked.turn(from_line)?))).collect()
+}
+
+/// Asks nobody for a while.
+fn pause(dispatch: &Arc<Dispatch>) {
+    if std::mem::replace(&mut lock(&dispatch.rounds.schedule).resting, true) {
+        return;
+    }
+    let rested = Arc::downgrade(dispatch);
+    dispatch.timers.after(RETRY, move || {
+        let Some(dispatch) = rested.upgrade() else { return };
+        lock(&dispatch.rounds.schedule).resting = false;
+        pump(&dispatch);
+    });
+}
+
+impl Task for Round {
+    fn bytes(&self) -> usize {
+        ROUND_BYTES
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let mut round = *self;
+        // A full queue concerns nobody; who has only just come is told of a silent database.
+        if outcome.as_ref().is_err_and(|error| error.code() != Code::Overloaded) {
+            round.turns.get_or_insert_with(|| choose(&round.dispatch, &round.of));
+        }
+        round.settle(outcome);
+    }
+}
+
+impl ReadTask<Notes> for Round {
+    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+        self.ask(reader)
+    }
+}
