@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const PAGE_DEFAULT: i64 = 50;
 /// Rows on a page at the most.
 pub const PAGE_MAX: i64 = 500;
+/// Rows that are looked at for one page, at the most, where a filter or privacy leaves some out.
+pub const PAGE_SCAN_MAX: i64 = 2000;
 
 /// Characters of a workspace's, channel's or token's name.
 pub const NAME_MAX: usize = 100;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use svc_core::limits::PAGE_SCAN_MAX;
 use svc_tests::{World, in_parallel, on_both_engines, text};
 
 const WRITERS: usize = 8;
@@ -90,6 +91,56 @@ fn the_log_read_while_others_write_has_no_gap() {
             seen
         });
         assert_eq!(seen[WRITERS], (from + 1..=last).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let den = json!({"workspace_id": workspace, "name": "den", "private": true});
+        let den = text(&world.admin("create_channel", den)["id"]);
+        let from = world.lsn();
+        let scan = usize::try_from(PAGE_SCAN_MAX).unwrap();
+        in_parallel(WRITERS, |_| (0..=scan / WRITERS).for_each(|_| drop(world.new_thread(&den, "hidden"))));
+        let last = world.new_thread(&den, "the last");
+        world.admin("transition_thread", json!({"thread_id": last, "action": "close"}));
+        let open = world.new_thread(&world.fixture.channel_id.to_string(), "for all to see");
+
+        let after =
+            |after: i64| json!({"workspace_id": workspace, "after_id": after, "kind": "ThreadCreated"});
+        let page = world.agent("list_events", after(from));
+        assert_eq!((&page["items"], &page["after_id"]), (&json!([]), &json!(from + PAGE_SCAN_MAX)));
+        assert!(!page["next_cursor"].is_null(), "nothing that may be seen is no end");
+        let found = world.agent("wait_for_event", after(from));
+        assert_eq!(found["items"].as_array().unwrap().len(), 1, "a wait goes on by itself");
+
+        let empty_then = |caller: &str, operation: &str, input: Value| {
+            let page = world.call(caller, operation, input.clone()).output();
+            assert_eq!(page["items"], json!([]), "{operation}");
+            assert!(!page["next_cursor"].is_null(), "{operation}");
+            let mut input = input;
+            input["cursor"] = page["next_cursor"].clone();
+            world.call(caller, operation, input).output()["items"].as_array().unwrap().clone()
+        };
+        let admin = world.people.admin.as_str();
+        let closed =
+            empty_then(admin, "list_threads", json!({"channel_id": den, "state": "closed", "limit": 500}));
+        assert_eq!(ids(&closed), [last.as_str()]);
+        let minted = json!({"workspace_id": workspace, "action": "workspace.create", "limit": 500});
+        let page = world.admin("list_audit", minted);
+        assert!(page["items"].as_array().unwrap().is_empty() && !page["next_cursor"].is_null());
+        let mut all = json!({"workspace_id": workspace, "limit": 500, "state": "open"});
+        let mut seen = Vec::new();
+        loop {
+            let page = world.agent("list_workspace_threads", all.clone());
+            seen.extend(ids(page["items"].as_array().unwrap()));
+            if page["next_cursor"].is_null() {
+                break;
+            }
+            all["cursor"] = page["next_cursor"].clone();
+        }
+        assert!(seen.contains(&open) && !seen.contains(&last));
     });
 }
 

@@ -281,7 +281,9 @@ const INSERT_CHANNEL: &str = "
     insert into channels (id, workspace_id, name, topic, private, created_by, created_at, lsn)
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
 
-/// Lists the channels you may see, oldest first. Private channels appear only to their members.
+/// Lists the channels you may see, oldest first. Private channels appear only to their members. One page looks at
+/// 2000 channels at the most, so it may be short or empty although there is more: read on while `next_cursor` is not
+/// null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChannels {
@@ -300,29 +302,34 @@ struct ListChannels {
 
 fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
     own_workspace(cx, input.workspace_id)?;
-    let caller = cx.caller();
+    let (caller, after) = (cx.caller(), Cursor::after(input.cursor));
+    let horizon = cx.horizon(HORIZON_OF_CHANNELS, &input.workspace_id, after)?;
     let rows = cx.query(
         LIST_CHANNELS,
         &[
             &input.workspace_id,
-            &Cursor::after(input.cursor),
+            &after,
             &rows_to_read(input.limit),
             &input.archived,
             &caller.is_member(),
             &caller.member_id,
+            &horizon.up_to(),
         ],
     )?;
-    Ok(Page::of(rows, input.limit, |channel: &Channel| channel.lsn))
+    Ok(Page::within(horizon, rows, input.limit, |channel: &Channel| channel.lsn))
 }
 
 const LIST_CHANNELS: &str = "
     select c.id, c.workspace_id, c.name, c.topic, c.private, c.archived_at, c.created_by, c.created_at, c.lsn
     from channels c
-    where c.workspace_id = $1 and c.lsn > $2
+    where c.workspace_id = $1 and c.lsn > $2 and c.lsn <= $7
       and (cast($4 as boolean) is null or (c.archived_at is not null) = cast($4 as boolean))
       and (not c.private or not $5
            or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $6))
     order by c.lsn limit $3";
+
+const HORIZON_OF_CHANNELS: &str =
+    "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Reads a channel. A private channel that you are not a member of is not found.
 #[derive(Deserialize, JsonSchema)]

@@ -277,7 +277,9 @@ const LATEST: &str = "
     select thread_id, result, result_kind, produced_by, produced_at, lsn from results
     where thread_id = $1 order by lsn desc limit 1";
 
-/// Lists the latest results of the threads that you may see, in the order in which they were set.
+/// Lists the latest results of the threads that you may see, in the order in which they were set. One page looks at
+/// 2000 results at the most, so it may be short or empty although there is more: read on while `next_cursor` is not
+/// null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadResults {
@@ -295,18 +297,23 @@ fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<
     workspaces::own_workspace(cx, input.workspace_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let reader = cx.caller().member_id;
-    let results = cx.query(LIST, &[&input.workspace_id, &after, &input.result_kind, &reader, &rows])?;
-    Ok(Page::of(results, input.limit, |result: &ThreadResult| result.lsn))
+    let horizon = cx.horizon(HORIZON, &input.workspace_id, after)?;
+    let params: [&dyn ToParam; 6] =
+        [&input.workspace_id, &after, &input.result_kind, &reader, &rows, &horizon.up_to()];
+    Ok(Page::within(horizon, cx.query(LIST, &params)?, input.limit, |result: &ThreadResult| result.lsn))
 }
 
 const LIST: &str = "
     select r.thread_id, r.result, r.result_kind, r.produced_by, r.produced_at, r.lsn
     from results r join threads t on t.id = r.thread_id join channels c on c.id = t.channel_id
-    where r.workspace_id = $1 and r.lsn > $2 and (cast($3 as text) is null or r.result_kind = $3)
+    where r.workspace_id = $1 and r.lsn > $2 and r.lsn <= $6 and (cast($3 as text) is null or r.result_kind = $3)
         and not exists (select 1 from results later where later.thread_id = r.thread_id and later.lsn > r.lsn)
         and (not c.private or exists (
             select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
     order by r.lsn limit $5";
+
+const HORIZON: &str =
+    "select lsn from results where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Waits until a thread has a result that stands, and answers it; at once when there is one. A result from before
 /// the thread was reopened does not count. Answers `{"timed_out": true}` when the time is over.

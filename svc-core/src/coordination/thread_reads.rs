@@ -17,7 +17,7 @@ use crate::limits::{CONTEXT_MESSAGES, NOTICES_MAX};
 use crate::log::event::{Event as _, Recorded};
 use crate::log::replay::StoredEvent;
 use crate::op::{Feature, Read, Write, read};
-use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row, ToParam};
 use crate::time::Time;
 
@@ -144,7 +144,8 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
 const LATEST_RESULT: &str =
     "select result, produced_by from results where thread_id = $1 order by lsn desc limit 1";
 
-/// Lists the threads of a channel, oldest first.
+/// Lists the threads of a channel, oldest first. One page looks at 2000 threads at the most, so with a filter it may
+/// be short or empty although there is more: read on while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreads {
@@ -161,17 +162,24 @@ struct ListThreads {
 fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     let channel = places::visible_channel(cx, input.channel_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let threads = threads::select(cx, IN_CHANNEL, &[&channel.id, &after, &input.state, &rows])?;
-    Ok(page(threads, input.limit))
+    let horizon = match input.state {
+        Some(_) => cx.horizon(HORIZON_IN_CHANNEL, &channel.id, after)?,
+        None => Horizon(None),
+    };
+    let params: [&dyn ToParam; 5] = [&channel.id, &after, &input.state, &rows, &horizon.up_to()];
+    Ok(page(horizon, threads::select(cx, IN_CHANNEL, &params)?, input.limit))
 }
 
 const IN_CHANNEL: &str = thread_select!(
-    "where t.channel_id = $1 and t.lsn > $2 and (cast($3 as text) is null or t.state = $3)
+    "where t.channel_id = $1 and t.lsn > $2 and t.lsn <= $5 and (cast($3 as text) is null or t.state = $3)
      order by t.lsn limit $4"
 );
 
-fn page(threads: Vec<Thread>, limit: Option<Limit>) -> Page<Thread> {
-    Page::of(threads, limit, |thread| thread.lsn)
+const HORIZON_IN_CHANNEL: &str =
+    "select lsn from threads where channel_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+fn page(horizon: Horizon, threads: Vec<Thread>, limit: Option<Limit>) -> Page<Thread> {
+    Page::within(horizon, threads, limit, |thread| thread.lsn)
 }
 
 /// Lists the children of a thread, oldest first.
@@ -190,13 +198,14 @@ fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Th
     let parent = visible_thread(cx, input.thread_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let threads = threads::select(cx, CHILDREN, &[&parent.id, &after, &rows])?;
-    Ok(page(threads, input.limit))
+    Ok(page(Horizon(None), threads, input.limit))
 }
 
 /// Children stand in their parent's channel and are as visible as it is.
 const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
 
-/// Lists the threads of all channels of a workspace that you may see, oldest first.
+/// Lists the threads of all channels of a workspace that you may see, oldest first. One page looks at 2000 threads at
+/// the most, so it may be short or empty although there is more: read on while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListWorkspaceThreads {
@@ -216,29 +225,33 @@ fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result
     workspaces::own_workspace(cx, input.workspace_id)?;
     let (workspace, reader, is_member) = (input.workspace_id, cx.caller().member_id, cx.caller().is_member());
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let threads = match input.assignee_id {
-        None => threads::select(
-            cx,
-            IN_WORKSPACE,
-            &[&workspace, &after, &input.state, &reader, &is_member, &rows],
-        )?,
+    let (horizon, threads) = match input.assignee_id {
+        None => {
+            let horizon = cx.horizon(HORIZON_IN_WORKSPACE, &workspace, after)?;
+            let params: [&dyn ToParam; 7] =
+                [&workspace, &after, &input.state, &reader, &is_member, &rows, &horizon.up_to()];
+            (horizon, threads::select(cx, IN_WORKSPACE, &params)?)
+        }
         Some(holder) => {
             let now = cx.now();
             let params: [&dyn ToParam; 8] =
                 [&workspace, &after, &input.state, &reader, &is_member, &rows, &holder, &now];
-            threads::select(cx, HELD_BY, &params)?
+            (Horizon(None), threads::select(cx, HELD_BY, &params)?)
         }
     };
-    Ok(page(threads, input.limit))
+    Ok(page(horizon, threads, input.limit))
 }
 
 const IN_WORKSPACE: &str = thread_select!(
     "join channels c on c.id = t.channel_id
-     where t.workspace_id = $1 and t.lsn > $2 and (cast($3 as text) is null or t.state = $3)
+     where t.workspace_id = $1 and t.lsn > $2 and t.lsn <= $7 and (cast($3 as text) is null or t.state = $3)
         and (not c.private or not $5 or exists (
             select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
      order by t.lsn limit $6"
 );
+
+const HORIZON_IN_WORKSPACE: &str =
+    "select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// The same for one holder, who has few claims: they are found first, and then put in order. The sign in `+t.lsn`
 /// keeps SQLite from walking all threads in order instead.

@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::op::{Feature, Read, read};
-use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row};
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::store::{FromRow, Row, ToParam};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -30,7 +30,8 @@ pub(crate) fn feature() -> Feature {
 
 /// Lists the audit rows of a workspace, newest first: who changed what, and what was asked for or refused with
 /// delegated tokens. A change without a name of its own has the action `mutation`, with the surface, operation,
-/// path and status in `metadata`.
+/// path and status in `metadata`. One page looks at 2000 rows at the most, so with a filter it may be short or empty
+/// although there is more: read on while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListAudit {
@@ -75,16 +76,19 @@ impl FromRow for AuditRow {
     }
 }
 
+const LAST: &str = "select audit_seq from heads where workspace_id = $1";
+
 const OF_WORKSPACE: &str = "
     select seq, at, action, actor_id, subject_id, grant_id, workspace_id, metadata
     from audit
-    where workspace_id = $1 and seq < $2 and (cast($3 as text) is null or action = $3)
+    where workspace_id = $1 and seq < $2 and seq >= $5 and (cast($3 as text) is null or action = $3)
     order by seq desc limit $4";
 
 fn list_audit(cx: &Read<'_>, input: &ListAudit) -> Result<Page<AuditRow>> {
     own_workspace(cx, input.workspace_id)?;
-    let before = Cursor::before(input.cursor);
-    let rows =
-        cx.query(OF_WORKSPACE, &[&input.workspace_id, &before, &input.action, &rows_to_read(input.limit)])?;
-    Ok(Page::of(rows, input.limit, |row: &AuditRow| row.seq))
+    let last = cx.one::<(i64,)>(LAST, &[&input.workspace_id])?.map_or(0, |(seq,)| seq);
+    let before = Cursor::before(input.cursor).min(last.saturating_add(1));
+    let (horizon, rows) = (Horizon::below(before), rows_to_read(input.limit));
+    let params: [&dyn ToParam; 5] = [&input.workspace_id, &before, &input.action, &rows, &horizon.down_to()];
+    Ok(Page::within(horizon, cx.query(OF_WORKSPACE, &params)?, input.limit, |row: &AuditRow| row.seq))
 }

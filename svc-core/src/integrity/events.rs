@@ -19,7 +19,7 @@ use crate::log::event::Event;
 use crate::log::replay::StoredEvent;
 use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
 use crate::op::{Feature, Read, Waited, Waits, long_read, read, wait};
-use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
 
@@ -59,7 +59,8 @@ pub(crate) fn feature() -> Feature {
 
 /// Reads the event log of a workspace, oldest first. Begin with `after_id` (0, if left out, is the beginning) and
 /// go on with the `after_id` of the answer. Events in private channels that you are not in are left out, as are
-/// those that do not match the filters; an empty page means that you have caught up.
+/// those that do not match the filters; one page looks at 2000 events at the most, so it may be short or empty
+/// although there is more. You have caught up when `next_cursor` is null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListEvents {
@@ -150,6 +151,9 @@ const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $1) is true", "e.threa
 
 const HEAD: &str = "select lsn from heads where workspace_id = $1";
 
+const HORIZON_OF_THREAD: &str =
+    "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
 /// The events after `after` that the caller may see and wants. The head is read first: whatever it covers has
 /// been committed, so an answer without events has looked at all of that.
 fn page(
@@ -160,12 +164,16 @@ fn page(
     limit: Option<Limit>,
 ) -> Result<EventPage> {
     let room_lsn = cx.one::<(i64,)>(HEAD, &[&workspace_id])?.map_or(0, |(lsn,)| lsn);
-    let sql = if filter.thread_id.is_some() { PAGE_OF_THREAD } else { PAGE };
+    let (sql, horizon) = match filter.thread_id {
+        Some(thread) => (PAGE_OF_THREAD, cx.horizon(HORIZON_OF_THREAD, &thread, after)?),
+        None => (PAGE, Horizon::above(after, room_lsn)),
+    };
+    let last = room_lsn.min(horizon.up_to());
     let params: [&dyn ToParam; 9] = [
         &workspace_id,
         &cx.caller().member_id,
         &after,
-        &room_lsn,
+        &last,
         &filter.channel_id,
         &filter.thread_id,
         &filter.member_id,
@@ -173,7 +181,7 @@ fn page(
         &rows_to_read(limit),
     ];
     let Page { items, next_cursor } =
-        Page::of(cx.query(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
+        Page::within(horizon, cx.query(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
     let after_id = next_cursor.map_or(after.max(room_lsn), |cursor| cursor.0);
     Ok(EventPage { items, next_cursor, after_id, room_lsn })
 }
@@ -224,7 +232,12 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Waited<Even
         kind: input.kind.as_deref(),
     };
     let page = page(cx, input.workspace_id, input.after_id.get(), &filter, input.limit)?;
-    Ok(if page.items.is_empty() { Waited::NotYet } else { Waited::Ready(page) })
+    if !page.items.is_empty() {
+        return Ok(Waited::Ready(page));
+    }
+    // What was looked at once is not looked at again.
+    input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
+    Ok(if page.next_cursor.is_some() { Waited::More } else { Waited::NotYet })
 }
 
 /// Verifies the hash chain of a workspace's whole log, from the stored bytes: every column, every hash, every

@@ -18,6 +18,7 @@ use crate::log::batch::Batch;
 use crate::log::event::{Event, Place, Recorded};
 use crate::log::memo::{Cached, Memo, MemoKey, Notes};
 use crate::log::seal::Sealer;
+use crate::page::Horizon;
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, ToParam, Visitor};
 use crate::time::Time;
@@ -123,6 +124,13 @@ impl<'a> Read<'a> {
     /// Shows every row of a statement where it lies, until the visitor breaks off.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         self.conn.visit(sql, params, each)
+    }
+
+    /// How far a page may look in a list whose positions have holes. `sql` selects the position of the row after which
+    /// $3 others come, of the list $1 from $2 on.
+    pub fn horizon(&self, sql: &'static str, list: &dyn ToParam, after: i64) -> Result<Horizon> {
+        let row = self.one::<(i64,)>(sql, &[list, &after, &limits::PAGE_SCAN_MAX.saturating_sub(1)])?;
+        Ok(Horizon(row.map(|(position,)| position)))
     }
 
     /// The only row of a statement, if there is one; two are a defect.
