@@ -21,6 +21,9 @@ pub(crate) const RECORD: &str = "
 /// Ids of the keys whose check values are still to be added. Refuses if a key that is in use is not configured.
 /// `recorded` says whether the schema has check values at all.
 pub(crate) fn unrecorded(conn: &Conn, sealer: &Sealer, recorded: bool) -> Result<Vec<Vec<u8>>> {
+    // Read before the check values: the first workspace comes with its key's in one transaction, so that whoever sees
+    // it sees that too. In the other order a set-up that loses the race would take its own key for one in use.
+    let in_use = has_workspace(conn)?;
     let checks: Vec<(Vec<u8>, Vec<u8>)> = if recorded { rows(conn, CHECKS)? } else { Vec::new() };
     let lacking = lacking(&checks, sealer);
     if !lacking.is_empty() {
@@ -42,7 +45,7 @@ pub(crate) fn unrecorded(conn: &Conn, sealer: &Sealer, recorded: bool) -> Result
         }
         ids.push(id.to_vec());
     }
-    if has_workspace(conn)? && !ids.iter().any(|id| id == current) {
+    if in_use && !ids.iter().any(|id| id == current) {
         ids.push(current.to_vec());
     }
     Ok(ids)
