@@ -10,11 +10,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::queue::{Queue, Waited};
+use super::queue::{Queue, Queued, Waited};
 use super::{Held, Ledger, Shared, WriteTask, lock};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUE_MAX};
 use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
 use crate::time::{Clock, Monotonic};
 
@@ -59,12 +59,13 @@ impl<L: Ledger> Lane<L> {
         let Some(mut writer) = writer.filter(|writer| writer.aside.is_empty()) else {
             return self.submit(task);
         };
-        writer.run(vec![task]);
+        let queued = Queued::new(task, &writer.clock);
+        writer.run(vec![queued]);
         // Whoever calls must not wait for another server; the lane's own thread can.
         let aside = std::mem::take(&mut writer.aside);
         self.note_trouble(&writer);
         drop(writer);
-        aside.into_iter().for_each(|waiting| self.submit(waiting.task));
+        aside.into_iter().for_each(|waiting| self.queue.push_again(waiting.queued));
     }
 
     /// Runs what is queued, until the queue is closed and empty.
@@ -89,16 +90,14 @@ impl<L: Ledger> Lane<L> {
     }
 
     /// What is waiting, up to the bounds of a batch.
-    fn gather(&self, first: Option<Box<dyn WriteTask<L>>>) -> Vec<Box<dyn WriteTask<L>>> {
-        let mut bytes = first.as_ref().map_or(0, |task| task.bytes());
-        let mut tasks: Vec<_> = first.into_iter().collect();
-        while !tasks.is_empty()
-            && tasks.len() < BATCH_MAX
-            && bytes < BATCH_BYTES_MAX
-            && let Some(next) = self.queue.try_next()
-        {
-            bytes = bytes.saturating_add(next.bytes());
-            tasks.push(next);
+    fn gather(&self, first: Option<Queued<dyn WriteTask<L>>>) -> Vec<Queued<dyn WriteTask<L>>> {
+        let mut room = Room::of_a_batch();
+        let mut tasks = Vec::new();
+        let mut next = first;
+        while let Some(queued) = next {
+            room.take(queued.task.bytes());
+            tasks.push(queued);
+            next = if room.is_left() { self.queue.try_next() } else { None };
         }
         tasks
     }
@@ -136,6 +135,27 @@ impl<L: Ledger> Lane<L> {
     }
 }
 
+/// What still goes into a batch.
+struct Room {
+    tasks: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn of_a_batch() -> Self {
+        Self { tasks: BATCH_MAX, bytes: BATCH_BYTES_MAX }
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.tasks = self.tasks.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    fn is_left(&self) -> bool {
+        self.tasks > 0 && self.bytes > 0
+    }
+}
+
 struct Writer<L: Ledger> {
     conn: Conn,
     ledger: RefCell<L>,
@@ -148,10 +168,20 @@ struct Writer<L: Ledger> {
     skipped: bool,
 }
 
-/// A task on its way, and since when another server has held its workspace.
+/// A task, and since when another server has held its workspace.
 struct Waiting<L> {
-    task: Box<dyn WriteTask<L>>,
+    queued: Queued<dyn WriteTask<L>>,
     held_since: Option<Monotonic>,
+}
+
+impl<L> Waiting<L> {
+    fn new(queued: Queued<dyn WriteTask<L>>) -> Self {
+        Self { queued, held_since: None }
+    }
+
+    fn finish(self, outcome: Result<()>) {
+        self.queued.task.finish(outcome);
+    }
 }
 
 /// How one try at a batch ended.
@@ -171,21 +201,28 @@ enum Attempt {
 }
 
 impl<L: Ledger> Writer<L> {
-    /// Runs the tasks, together if possible, and answers each that is not put aside.
-    fn run(&mut self, tasks: Vec<Box<dyn WriteTask<L>>>) {
-        let mut batch: Vec<Waiting<L>> = std::mem::take(&mut self.aside);
-        self.skipped = !batch.is_empty() && !tasks.is_empty() && !self.skipped;
-        let held = if self.skipped || batch.is_empty() { Held::Skip } else { Held::Wait };
-        let (now, later) = if held == Held::Wait { (Vec::new(), tasks) } else { (tasks, Vec::new()) };
-        batch.extend(now.into_iter().map(|task| Waiting { task, held_since: None }));
-        self.run_batch(batch, held);
-        if !later.is_empty() {
-            self.skipped = true;
-            self.run_batch(
-                later.into_iter().map(|task| Waiting { task, held_since: None }).collect(),
-                Held::Skip,
-            );
+    /// Runs the tasks, together if possible, and answers each that is not put aside. Those that were have a try of their
+    /// own: while others wait too, every second time without waiting for the server that holds them.
+    fn run(&mut self, tasks: Vec<Queued<dyn WriteTask<L>>>) {
+        let waiting = self.take_aside();
+        if !waiting.is_empty() {
+            self.skipped = !tasks.is_empty() && !self.skipped;
+            let held = if self.skipped { Held::Skip } else { Held::Wait };
+            self.run_batch(waiting, held);
         }
+        self.run_batch(tasks.into_iter().map(Waiting::new).collect(), Held::Skip);
+    }
+
+    /// The oldest of what was put aside, up to the bounds of a batch.
+    fn take_aside(&mut self) -> Vec<Waiting<L>> {
+        let mut room = Room::of_a_batch();
+        let fitting = self.aside.iter().take_while(|waiting| {
+            let fits = room.is_left();
+            room.take(waiting.queued.task.bytes());
+            fits
+        });
+        let count = fitting.count();
+        self.aside.drain(..count).collect()
     }
 
     fn run_batch(&mut self, mut batch: Vec<Waiting<L>>, held: Held) {
@@ -194,7 +231,7 @@ impl<L: Ledger> Writer<L> {
         }
         let mut alone = Vec::new();
         let mut was_lost = false;
-        while !batch.is_empty() {
+        while self.keep_in_time(&mut batch) {
             match self.attempt(&mut batch, held) {
                 Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
                 Attempt::Hopeless(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
@@ -215,6 +252,9 @@ impl<L: Ledger> Writer<L> {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
             let mut single = vec![waiting];
+            if !self.keep_in_time(&mut single) {
+                continue;
+            }
             let mut attempt = self.attempt(&mut single, held);
             if let Attempt::Lost(_) = attempt {
                 attempt = self.attempt(&mut single, held);
@@ -230,9 +270,21 @@ impl<L: Ledger> Writer<L> {
         }
     }
 
+    /// Refuses the tasks of a batch that were too long on their way: each try may have waited for a lock. Whether any
+    /// are left.
+    fn keep_in_time(&self, batch: &mut Vec<Waiting<L>>) -> bool {
+        let now = self.clock.monotonic();
+        let in_time = |waiting: Waiting<L>| {
+            let held_since = waiting.held_since;
+            waiting.queued.if_in_time(now).map(|queued| Waiting { queued, held_since })
+        };
+        *batch = std::mem::take(batch).into_iter().filter_map(in_time).collect();
+        !batch.is_empty()
+    }
+
     /// Tries to run a batch. Tasks whose workspace is held are taken out of it and put aside.
     fn attempt(&mut self, batch: &mut Vec<Waiting<L>>, held: Held) -> Attempt {
-        let workspaces = batch.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
+        let workspaces = batch.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
         match self.begin(&workspaces, held) {
             Ok(busy) if busy.is_empty() => {}
             Ok(busy) => self.put_aside(batch, &busy),
@@ -243,7 +295,7 @@ impl<L: Ledger> Writer<L> {
                     Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
                     Some(Failure::LockTimeout) => {
                         self.put_aside(batch, &workspaces);
-                        Attempt::Committed(Vec::new())
+                        Attempt::Hopeless(error)
                     }
                     Some(Failure::Silent | Failure::Statement) | None => Attempt::Hopeless(error),
                 };
@@ -255,7 +307,7 @@ impl<L: Ledger> Writer<L> {
         }
         let mut outcomes = Vec::with_capacity(batch.len());
         for (place, waiting) in batch.iter_mut().enumerate() {
-            match self.run_one(waiting.task.as_mut()) {
+            match self.run_one(waiting.queued.task.as_mut()) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => return self.lost(|error| Attempt::Culprit(place, error), error),
             }
@@ -302,13 +354,17 @@ impl<L: Ledger> Writer<L> {
     /// Puts the tasks of `busy` workspaces aside; those that have been for too long are refused.
     fn put_aside(&mut self, batch: &mut Vec<Waiting<L>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
-        let waits = |waiting: &mut Waiting<L>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
+        let mut bytes: usize = self.aside.iter().map(|waiting| waiting.queued.task.bytes()).sum();
+        let waits =
+            |waiting: &mut Waiting<L>| waiting.queued.task.workspaces().iter().any(|id| busy.contains(id));
         for mut waiting in batch.extract_if(.., waits) {
             let since = *waiting.held_since.get_or_insert(now);
-            if now.since(since) < LOCK_TIMEOUT {
+            let has_room = self.aside.len() < QUEUE_MAX && bytes < QUEUE_BYTES_MAX;
+            if now.since(since) < LOCK_TIMEOUT && has_room {
+                bytes = bytes.saturating_add(waiting.queued.task.bytes());
                 self.aside.push(waiting);
             } else {
-                waiting.task.finish(Err(held_elsewhere()));
+                waiting.finish(Err(held_elsewhere()));
             }
         }
     }
@@ -358,10 +414,10 @@ fn held_elsewhere() -> Error {
 }
 
 fn finish_all<L>(tasks: impl IntoIterator<Item = Waiting<L>>, outcomes: Vec<Result<()>>) {
-    tasks.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.task.finish(outcome));
+    tasks.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.finish(outcome));
 }
 
 fn fail_all<L>(tasks: impl IntoIterator<Item = Waiting<L>>, error: &Error) {
     let shared = Shared::of(error);
-    tasks.into_iter().for_each(|waiting| waiting.task.finish(Err(shared.error())));
+    tasks.into_iter().for_each(|waiting| waiting.finish(Err(shared.error())));
 }

@@ -256,9 +256,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::limits::{QUEUE_BYTES_MAX, QUEUED_MAX};
+    use crate::limits::{LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUED_MAX};
+    use crate::store::hostile::HostileConn;
     use crate::store::sqlite::{Role, SqliteConn};
-    use crate::time::Time;
+    use crate::time::{Monotonic, Time};
 
     /// Counts what was committed.
     #[derive(Default)]
@@ -505,5 +506,56 @@ mod tests {
             lanes[usize::try_from(spread(id.into()) % 4).unwrap()] += 1;
         }
         assert!(lanes.iter().all(|share| (200..300).contains(share)), "{lanes:?}");
+    }
+
+    /// Waits for a lock for ten seconds, in vain.
+    struct Locked(Clock, mpsc::Sender<Monotonic>);
+
+    impl WriteTask<Tally> for Locked {
+        fn home(&self) -> WorkspaceId {
+            WorkspaceId::INSTANCE
+        }
+        fn workspaces(&self) -> Vec<WorkspaceId> {
+            Vec::new()
+        }
+        fn run(&mut self, conn: &Conn, _: &RefCell<Tally>) -> Result<()> {
+            conn.execute("insert into row values (1)", &[])?;
+            self.0.advance(LOCK_TIMEOUT);
+            Err(Error::new(Code::Unavailable, "the lock was not granted"))
+        }
+    }
+
+    impl Task for Locked {
+        fn bytes(&self) -> usize {
+            8
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            assert_eq!(outcome.unwrap_err().code(), Code::Unavailable);
+            self.1.send(self.0.monotonic()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_batch_does_not_wait_once_for_each_of_its_tasks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        SqliteConn::open(&path, Role::Creator).unwrap().batch(SCHEMA).unwrap();
+        let clock = Clock::mock(Time::from_micros(0));
+        let open: Open = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
+        let readers = Readers { threads: 1, inline: 0 };
+        let executor = Executor::start(vec![Tally::default()], readers, &clock, &open, &open).unwrap();
+        let (entered, enter) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        executor.write(Box::new(Holding(entered, released)));
+        enter.recv().unwrap();
+        let (tell, told) = mpsc::channel();
+        let start = clock.monotonic();
+        (0..20).for_each(|_| executor.write(Box::new(Locked(clock.clone(), tell.clone()))));
+        release.send(()).unwrap();
+        let waited = told.iter().take(20).last().unwrap().since(start);
+        assert!(waited <= QUEUED_MAX + LOCK_TIMEOUT, "the last was answered after {waited:?}");
     }
 }

@@ -31,15 +31,33 @@ pub(super) struct Queue<T: ?Sized> {
     clock: Clock,
 }
 
-struct Queued<T: ?Sized> {
-    since: Monotonic,
+/// A task on its way, and since when.
+pub(super) struct Queued<T: ?Sized> {
+    pub since: Monotonic,
     bytes: usize,
-    task: Box<T>,
+    pub task: Box<T>,
+}
+
+impl<T: Task + ?Sized> Queued<T> {
+    /// One that comes now.
+    pub fn new(task: Box<T>, clock: &Clock) -> Self {
+        Self { since: clock.monotonic(), bytes: task.bytes(), task }
+    }
+
+    /// The task, if it is worth running at `now`: somebody waits for it, and not for too long already. Otherwise it is
+    /// refused.
+    pub fn if_in_time(self, now: Monotonic) -> Option<Self> {
+        if self.task.is_abandoned() || now.since(self.since) >= QUEUED_MAX {
+            self.task.finish(Err(too_late()));
+            return None;
+        }
+        Some(self)
+    }
 }
 
 /// What came of waiting for a while.
 pub(super) enum Waited<T: ?Sized> {
-    Task(Box<T>),
+    Task(Queued<T>),
     Nothing,
     Closed,
 }
@@ -52,11 +70,15 @@ impl<T: Task + ?Sized> Queue<T> {
 
     /// Queues a task, or refuses it when there is no room or the queue is closed.
     pub fn push(&self, task: Box<T>) {
-        let bytes = task.bytes();
+        self.push_again(Queued::new(task, &self.clock));
+    }
+
+    /// The same for a task that has been on its way.
+    pub fn push_again(&self, queued: Queued<T>) {
+        let bytes = queued.bytes;
         if !self.reserve(bytes) {
-            return task.finish(Err(overloaded()));
+            return queued.task.finish(Err(overloaded()));
         }
-        let queued = Queued { since: self.clock.monotonic(), bytes, task };
         let refused = match lock(&self.sender).as_ref() {
             Some(sender) => sender.try_send(queued).err().map(crossbeam_channel::TrySendError::into_inner),
             None => Some(queued),
@@ -82,7 +104,7 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     /// Waits for a task that is worth running; none once the queue is closed and empty.
-    pub fn wait(&self) -> Option<Box<T>> {
+    pub fn wait(&self) -> Option<Queued<T>> {
         self.receiver.iter().find_map(|queued| self.admit(queued))
     }
 
@@ -96,18 +118,13 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     /// The next task that is worth running, if one is waiting now.
-    pub fn try_next(&self) -> Option<Box<T>> {
+    pub fn try_next(&self) -> Option<Queued<T>> {
         self.receiver.try_iter().find_map(|queued| self.admit(queued))
     }
 
-    fn admit(&self, queued: Queued<T>) -> Option<Box<T>> {
+    fn admit(&self, queued: Queued<T>) -> Option<Queued<T>> {
         self.release(queued.bytes);
-        let waited = self.clock.monotonic().since(queued.since);
-        if queued.task.is_abandoned() || waited >= QUEUED_MAX {
-            queued.task.finish(Err(too_late()));
-            return None;
-        }
-        Some(queued.task)
+        queued.if_in_time(self.clock.monotonic())
     }
 
     pub fn len(&self) -> usize {

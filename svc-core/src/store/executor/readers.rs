@@ -84,8 +84,8 @@ impl<N: Notes> ReadPool<N> {
             // A fair share of what waits, taken before the transaction begins: whoever asks later may have heard of
             // a change that this one does not see.
             let share = self.queue.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
-            let mut tasks = vec![first];
-            tasks.extend((0..share).map_while(|_| self.queue.try_next()));
+            let mut tasks = vec![first.task];
+            tasks.extend((0..share).map_while(|_| self.queue.try_next()).map(|queued| queued.task));
             read(&lock(reader), tasks);
         }
     }
