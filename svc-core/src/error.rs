@@ -98,9 +98,9 @@ codes! {
     Overloaded = "overloaded", 503, "Overloaded";
     /// The server is being shut down and took nothing up, or ended a wait. Try again: another server will answer, or this one once it is back.
     Closing = "closing", 503, "The server is closing";
-    /// The database did not answer. Nothing was changed. Try again.
+    /// The database cannot serve the request now: it did not answer in time, its disk is full or fails, another process or server holds what the request needs, or too many others were before it. Nothing was changed. Try again.
     Unavailable = "unavailable", 503, "The database is unavailable";
-    /// The connection broke while the change was being committed: it may or may not have happened. Read before you repeat it.
+    /// The database failed while the change was being committed: the connection broke, the answer did not come in time, or the disk failed. The change may or may not have happened. Read before you repeat it.
     OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown";
 }
 
