@@ -94,7 +94,7 @@ impl Field {
     fn watch_one(&self, runtime: &Runtime) -> (Duration, f64) {
         let pending = || self.database.number("select count(*) from scrubs") > 0;
         while pending() {
-            runtime.block_on(tokio::time::sleep(Duration::from_millis(20)));
+            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
         }
         let over = Arc::new(AtomicBool::new(false));
         let watched = runtime.spawn({
@@ -117,7 +117,7 @@ impl Field {
         let begun = Instant::now();
         runtime.block_on(withdraw(&self.stage, self.withdrawn.fetch_add(1, Ordering::Relaxed)));
         while pending() {
-            runtime.block_on(tokio::time::sleep(Duration::from_millis(5)));
+            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
         }
         let finished = begun.elapsed();
         over.store(true, Ordering::Relaxed);
