@@ -4,15 +4,15 @@
 
 use super::seal::Sealer;
 use crate::error::{Error, Result};
-use crate::id::MessageId;
 use crate::store::{Conn, FromRow};
 use crate::time::Time;
 
 /// Every check value.
 pub(crate) const CHECKS: &str = "select key_id, sealed from key_checks order by key_id";
 const ANY_WORKSPACE: &str = "select 1 from workspaces limit 1";
-/// Ids of messages are in the order of their making, so this one was wrapped by the key that was in use last.
-const NEWEST_WRAPPED: &str = "select message_id, wrapped from message_keys order by message_id desc limit 1";
+/// The id of each key that wrapped keys of messages before there were check values: the first bytes of what it wrapped.
+/// It passes through the whole table, which is done once, before the first check value is added.
+const WRAPPED_BY: &str = "select distinct substr(wrapped, 1, 8) from message_keys where length(wrapped) > 8";
 
 /// Adds the check value of a key, unless it is there.
 pub(crate) const RECORD: &str = "
@@ -36,14 +36,12 @@ pub(crate) fn unrecorded(conn: &Conn, sealer: &Sealer, recorded: bool) -> Result
     if !checks.is_empty() {
         return Ok(vec![current.to_vec()]);
     }
-    let mut ids = Vec::new();
     // From before there were check values: what was wrapped has to tell.
-    for (message, wrapped) in rows::<(MessageId, Vec<u8>)>(conn, NEWEST_WRAPPED)? {
-        let id = Sealer::wrapped_by(&wrapped).unwrap_or_default();
-        if sealer.unwrap(message, &wrapped).is_err() {
-            return Err(wrong_key(&[hex::encode(id)]));
-        }
-        ids.push(id.to_vec());
+    let mut ids: Vec<Vec<u8>> = rows::<(Vec<u8>,)>(conn, WRAPPED_BY)?.into_iter().map(|(id,)| id).collect();
+    ids.sort();
+    let lacking: Vec<String> = ids.iter().filter(|id| !sealer.has(id)).map(hex::encode).collect();
+    if !lacking.is_empty() {
+        return Err(wrong_key(&lacking));
     }
     if in_use && !ids.iter().any(|id| id == current) {
         ids.push(current.to_vec());
@@ -80,4 +78,35 @@ fn wrong_key(ids: &[String]) -> Error {
          set SVC_CONTENT_KEK to that key, or, to change keys, add it to SVC_CONTENT_KEK_PREVIOUS",
         ids.join(" and the key with the id ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::entropy::Entropy;
+    use crate::id::MessageId;
+    use crate::store::{migrate, sqlite_for_tests};
+
+    #[test]
+    fn every_key_of_a_database_from_before_is_asked_for() {
+        let (_folder, conn) = sqlite_for_tests();
+        migrate::migrate(&conn, Time::from_micros(1)).unwrap();
+        let sealer = |key, retired: &[[u8; 32]]| Sealer::new(key, retired, Entropy::System);
+        let (first, second) = (sealer([1; 32], &[]), sealer([2; 32], &[]));
+        for (number, sealer) in [(1_u128, &first), (2, &first), (3, &second)] {
+            let id: MessageId = Uuid::from_u128(number).into();
+            let wrapped = sealer.wrap(id, &sealer.new_key().unwrap()).unwrap();
+            conn.execute("insert into message_keys values ($1, $2)", &[&id, &wrapped]).unwrap();
+        }
+        for (configured, missing) in [(&first, &second), (&second, &first)] {
+            let refusal = unrecorded(&conn, configured, true).unwrap_err().to_string();
+            assert!(refusal.contains(&hex::encode(missing.current_id())), "{refusal}");
+            assert!(!refusal.contains(&hex::encode(configured.current_id())), "{refusal}");
+        }
+        let mut ids = [first.current_id().to_vec(), second.current_id().to_vec()];
+        ids.sort();
+        assert_eq!(unrecorded(&conn, &sealer([2; 32], &[[1; 32]]), true).unwrap(), ids);
+    }
 }

@@ -104,9 +104,9 @@ impl Sealer {
         opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECKED))
     }
 
-    /// The id of the key-encryption key that wrapped a message key.
-    pub fn wrapped_by(wrapped: &[u8]) -> Option<&[u8]> {
-        wrapped.get(..KEK_ID_BYTES)
+    /// Whether the key `id` is configured.
+    pub fn has(&self, id: &[u8]) -> bool {
+        self.kek(id).is_some()
     }
 
     fn kek(&self, id: &[u8]) -> Option<&Kek> {
