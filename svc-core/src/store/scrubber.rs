@@ -24,6 +24,8 @@ pub(crate) struct Scrubber<M> {
 
 struct Waiting<M> {
     marks: Vec<M>,
+    /// How often its rewrite has failed. A table that keeps failing comes after the others.
+    failures: u32,
     /// Transactions from before this moment may still see what the marks speak of.
     horizon: String,
 }
@@ -36,7 +38,7 @@ impl<M> Default for Scrubber<M> {
 
 impl<M> Scrubber<M> {
     /// Scrubs the tables whose marks are `pending`, as far as that is possible at once, and answers the marks that
-    /// are done with.
+    /// are done with. A table that cannot be rewritten keeps no other from it.
     pub fn scrub(
         &mut self,
         conn: &Conn,
@@ -47,16 +49,30 @@ impl<M> Scrubber<M> {
         self.waiting.retain(|table, _| pending.contains_key(table));
         for (table, marks) in pending {
             if !self.waiting.contains_key(table) {
-                self.waiting.insert(table, Waiting { marks, horizon: conn.horizon()? });
+                self.waiting.insert(table, Waiting { marks, failures: 0, horizon: conn.horizon()? });
             }
         }
+        let mut tables: Vec<(u32, &'static str)> =
+            self.waiting.iter().map(|(table, waiting)| (waiting.failures, *table)).collect();
+        tables.sort_unstable();
         let mut done = Vec::new();
-        let tables: Vec<&'static str> = self.waiting.keys().copied().collect();
-        for table in tables {
-            let Some(waiting) = self.waiting.get(table) else { continue };
-            if conn.outlasted(&waiting.horizon)? && conn.rewrite(table)? {
-                done.extend(self.waiting.remove(table).into_iter().flat_map(|waiting| waiting.marks));
-                self.owes_checkpoint = true;
+        for (_, table) in tables {
+            let Some(waiting) = self.waiting.get_mut(table) else { continue };
+            match conn.outlasted(&waiting.horizon).and_then(|outlasted| Ok(outlasted && conn.rewrite(table)?))
+            {
+                Ok(true) => {
+                    done.extend(self.waiting.remove(table).into_iter().flat_map(|waiting| waiting.marks));
+                    self.owes_checkpoint = true;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    waiting.failures = waiting.failures.saturating_add(1);
+                    tracing::warn!(table, %error, cause = ?error.cause(), "a table of keys was not rewritten");
+                    // Without its session it would wait for another for each table.
+                    if !conn.stands() {
+                        break;
+                    }
+                }
             }
         }
         self.checkpoint(conn, now);

@@ -31,6 +31,7 @@ use super::row::{Row, Visitor};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
 use crate::error::{Error, Result};
+use crate::limits::ANSWER_SLACK;
 use errors::{Failed, Outcome, broken};
 pub(crate) use listen::listen;
 use session::{Session, first_text};
@@ -112,6 +113,11 @@ impl PgConn {
         session.as_ref().filter(|session| !session.is_closed()).map(|session| Arc::clone(&session.client))
     }
 
+    /// Whether there is a session, as far as is known without asking the server.
+    pub fn stands(&self) -> bool {
+        self.standing_client().is_some()
+    }
+
     fn connect(&self) -> Result<Arc<Client>> {
         // What was deferred for the last session must not reach another.
         self.deferred.take();
@@ -126,6 +132,10 @@ impl PgConn {
     /// Waits for the server, and notes what a failure means for the session and the transaction.
     fn wait<T>(&self, work: impl Future<Output = Outcome<T>>) -> Result<T> {
         let limit = self.session.borrow().as_ref().and_then(|session| session.limit);
+        self.wait_within(limit, work)
+    }
+
+    fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = Outcome<T>>) -> Result<T> {
         self.runtime.wait(limit, work).map_err(|failed| {
             self.note(failed.failure);
             failed.error
@@ -254,17 +264,20 @@ impl PgConn {
     /// whoever comes later waits for no longer than this waits for the lock, and then writes a small table.
     pub fn rewrite(&self, table: &str) -> Result<bool> {
         let client = self.client()?;
-        let lock_timeout = REWRITE_LOCK_TIMEOUT.as_millis();
-        let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = 0");
+        let (lock_timeout, limit) = (REWRITE_LOCK_TIMEOUT.as_millis(), REWRITE_TIMEOUT.as_millis());
+        let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = {limit}");
+        let back = "reset lock_timeout; reset statement_timeout";
         // A plain VACUUM leaves the bytes of dead rows in the free part of their page.
         let rewrite = format!("vacuum full {table}");
-        self.wait(async {
+        self.wait_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
             client.batch_execute(&settings).await.map_err(|error| Failed::of(error, &settings))?;
-            match client.batch_execute(&rewrite).await {
+            let rewritten = match client.batch_execute(&rewrite).await {
                 Ok(()) => Ok(true),
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
                 Err(error) => Err(Failed::of(error, &rewrite)),
-            }
+            };
+            let reset = client.batch_execute(back).await.map_err(|error| Failed::of(error, back));
+            rewritten.and_then(|rewritten| reset.map(|()| rewritten))
         })
     }
 
@@ -359,6 +372,9 @@ const OLDER: &str = "
 
 /// How long a rewrite waits for its table's lock. Who asks for the table meanwhile waits behind it.
 const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// How long a rewrite may take. Who asks for the table meanwhile is told to try again.
+const REWRITE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What one notification can carry, with room to spare below the server's 8000 bytes.
 const NOTICE_BYTES: usize = 7000;
