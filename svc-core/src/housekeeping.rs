@@ -10,7 +10,7 @@ use crate::conversation::messages::keys;
 use crate::conversation::scrub::{self, Asked};
 use crate::error::Result;
 use crate::id::{MessageId, WorkspaceId};
-use crate::op::{Chore, Feature, Round, Run, Step, Who};
+use crate::op::{Chore, Feature, Lead, Round, Run, Step, Who};
 use crate::opening::Outdated;
 use crate::store::scrubber::Scrubber;
 use crate::store::{Conn, Opener};
@@ -30,6 +30,8 @@ const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const HELD_BACK: Duration = Duration::from_secs(5);
 /// How long a pulse moves old keys, about: others have their turn in between.
 const OLD_KEYS_SPAN: Duration = Duration::from_millis(250);
+/// How long old keys that were not moved are left alone before they are tried again.
+const OLD_KEYS_AGAIN: Duration = Duration::from_secs(60);
 /// How long the leases of these chores last without renewal.
 const LEASE: Duration = Duration::from_secs(15);
 
@@ -40,8 +42,29 @@ pub(crate) struct Upkeep {
     /// A log that somebody held back is left alone until then.
     cut_after: Mutex<Monotonic>,
     scrubber: Mutex<Scrubber<Asked>>,
-    /// How far this process has moved old keys; none when there are no more.
-    old_keys: Mutex<Option<Option<MessageId>>>,
+    old_keys: Mutex<OldKeys>,
+}
+
+/// How far this process has come with the old keys.
+#[derive(Clone, Copy)]
+enum OldKeys {
+    /// Those after this message are next; `again` after an earlier walk to the end.
+    Walking { after: Option<MessageId>, again: bool, failed: Option<Failed> },
+    /// Those that could not be moved, for whatever passes, are tried again then.
+    Resting(Failed, Monotonic),
+    /// What is left does not open.
+    Ended,
+}
+
+/// The first keys that were not moved are those after this message.
+#[derive(Clone, Copy)]
+struct Failed(Option<MessageId>);
+
+impl OldKeys {
+    /// Whether some may be left that nobody has tried to move yet.
+    fn are_moving(self) -> bool {
+        matches!(self, Self::Walking { again: false, .. })
+    }
 }
 
 impl Upkeep {
@@ -52,7 +75,7 @@ impl Upkeep {
             opener,
             cut_after: Mutex::new(clock.monotonic()),
             scrubber: Mutex::default(),
-            old_keys: Mutex::new(Some(None)),
+            old_keys: Mutex::new(OldKeys::Walking { after: None, again: false, failed: None }),
         });
         let run = |work: fn(&Self, &Round<'_>) -> Result<()>| -> Run {
             let upkeep = Arc::clone(&upkeep);
@@ -99,7 +122,8 @@ impl Upkeep {
     /// only delays it to a later pulse.
     fn scrub(&self, round: &Round<'_>) -> Result<()> {
         round.dispatch().ambient.sealer.trees().evict();
-        let pending = round.read(scrub::pending)?;
+        let moving = lock(&self.old_keys).are_moving();
+        let pending = round.read(move |cx| scrub::pending(cx, moving))?;
         if pending.is_empty() && !lock(&self.scrubber).owes_checkpoint() {
             return Ok(());
         }
@@ -120,30 +144,46 @@ impl Upkeep {
 
     /// Moves keys that were wrapped before there were shelves.
     fn move_old_keys(&self, round: &Round<'_>) -> Result<()> {
-        let Some(mut after) = *lock(&self.old_keys) else { return Ok(()) };
         let clock = round.clock();
+        let (mut after, again, mut failed) = match *lock(&self.old_keys) {
+            OldKeys::Walking { after, again, failed } => (after, again, failed),
+            OldKeys::Resting(Failed(after), until) if clock.remaining(until).is_zero() => (after, true, None),
+            OldKeys::Resting(..) | OldKeys::Ended => return Ok(()),
+        };
         let deadline = clock.deadline(OLD_KEYS_SPAN);
         loop {
             let Some(range) = round.read(move |cx| keys::next_range(cx, after))? else {
-                *lock(&self.old_keys) = None;
+                *lock(&self.old_keys) = failed.map_or(OldKeys::Ended, |failed| {
+                    OldKeys::Resting(failed, clock.deadline(OLD_KEYS_AGAIN))
+                });
                 return Ok(());
             };
             let Some(lead) = round.lead()? else { return Ok(()) };
             let range = Arc::new(range);
-            for workspace in range.workspaces.clone() {
-                let range = Arc::clone(&range);
-                // What cannot be moved stays readable where it is, and holds up nobody else's.
-                if let Err(error) = lead.write(workspace, move |cx| keys::move_range(cx, &range)) {
-                    tracing::warn!(%workspace, %error, cause = ?error.cause(), "old keys were not moved");
-                }
+            if !move_range(&lead, &range) {
+                failed = failed.or(Some(Failed(after)));
             }
             after = Some(range.last);
-            *lock(&self.old_keys) = Some(after);
+            *lock(&self.old_keys) = OldKeys::Walking { after, again, failed };
             if clock.remaining(deadline).is_zero() {
                 return Ok(());
             }
         }
     }
+}
+
+/// Whether that was possible in every workspace. What cannot be moved stays readable where it is, and holds up nobody
+/// else's.
+fn move_range(lead: &Lead<'_, '_>, range: &Arc<keys::Range>) -> bool {
+    let mut all = true;
+    for workspace in range.workspaces.clone() {
+        let range = Arc::clone(range);
+        if let Err(error) = lead.write(workspace, move |cx| keys::move_range(cx, &range)) {
+            tracing::warn!(%workspace, %error, cause = ?error.cause(), "old keys were not moved");
+            all = false;
+        }
+    }
+    all
 }
 
 fn by_table(marks: Vec<Asked>) -> BTreeMap<&'static str, Vec<Asked>> {

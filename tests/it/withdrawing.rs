@@ -376,6 +376,110 @@ fn keys_from_before_there_were_shelves_open_and_are_moved() {
     }
 }
 
+/// How many old keys there are.
+fn old_keys(world: &World) -> i64 {
+    world.database.number("select count(*) from message_keys")
+}
+
+#[test]
+fn old_keys_that_cannot_be_moved_hold_up_no_scrub() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { seed: 4720, ..Setup::default() });
+        world.service.housekeep().unwrap();
+        let message = post(world, WORDS[0]);
+        make_old(world, &message);
+        world.database.execute(match engine {
+            Engine::Sqlite => {
+                "with recursive n(i) as (select 1 union all select i + 1 from n where i < 5001)
+                 insert into message_keys select randomblob(16), x'00' from n"
+            }
+            Engine::Postgres => {
+                "insert into message_keys select gen_random_uuid(), '\\x00' from generate_series(1, 5001)"
+            }
+        });
+        world.admin("delete_message", json!({"message_id": message}));
+        assert!(!is_scrubbed(&world.database));
+        until("the scrub", || {
+            world.service.housekeep().unwrap();
+            is_scrubbed(&world.database)
+        });
+        assert_eq!(old_keys(world), 5001);
+    }
+}
+
+#[test]
+fn old_keys_that_were_not_moved_are_tried_again_later() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { seed: 4721, ..Setup::default() });
+        let message = post(world, WORDS[0]);
+        make_old(world, &message);
+        let service = second_service(world);
+        world.database.execute("alter table shelves rename to shelves_out_of_reach");
+        service.housekeep().unwrap();
+        world.database.execute("alter table shelves_out_of_reach rename to shelves");
+        service.housekeep().unwrap();
+        assert_eq!(old_keys(world), 1, "it is left alone for a while");
+        world.clock.advance(Duration::from_secs(61));
+        service.housekeep().unwrap();
+        assert_eq!(old_keys(world), 0);
+    }
+}
+
+#[test]
+fn a_table_that_cannot_be_rewritten_holds_up_no_other() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let world = &World::with(Engine::Postgres, Setup { seed: 4722, ..Setup::default() });
+    let nobody = world.database.id(uuid::Uuid::nil());
+    world.database.execute(&format!(
+        "alter table shelves_00 rename to shelves_out_of_reach;
+         insert into scrubs (key_table, workspace_id, lsn)
+         values ('shelves_00', {nobody}, 1), ('shelves_01', {nobody}, 1), ('shelves_15', {nobody}, 1)"
+    ));
+    let left = || world.database.rows("select key_table from scrubs");
+    until("the scrub of the others", || {
+        world.service.housekeep().unwrap();
+        left().len() == 1
+    });
+    assert_eq!(left(), [[json!("shelves_00")]]);
+    world.database.execute("alter table shelves_out_of_reach rename to shelves_00");
+    until("the scrub", || {
+        world.service.housekeep().unwrap();
+        is_scrubbed(&world.database)
+    });
+}
+
+#[test]
+fn each_move_of_old_keys_asks_for_a_scrub_of_its_own() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let world = &World::with(Engine::Postgres, Setup { seed: 4723, ..Setup::default() });
+    world.service.housekeep().unwrap();
+    let messages = [post(world, WORDS[0]), post(world, WORDS[1])];
+    // A transaction that may still see the keys keeps the scrub waiting.
+    let holder = svc_tests::runtime().block_on(async {
+        let client = world.database.connect().await;
+        client.batch_execute("begin isolation level repeatable read; select 1").await.unwrap();
+        client
+    });
+    for (asked, message) in (1..).zip(&messages) {
+        make_old(world, message);
+        let service = second_service(world);
+        until("the move", || {
+            service.housekeep().unwrap();
+            old_keys(world) == 0
+        });
+        assert_eq!(world.database.number("select count(*) from scrubs"), asked);
+    }
+    drop(holder);
+    until("the scrub", || {
+        world.service.housekeep().unwrap();
+        is_scrubbed(&world.database)
+    });
+}
+
 #[test]
 fn a_lock_on_the_shelves_delays_the_scrub_and_neither_posts_nor_reads() {
     if !engines().contains(&Engine::Postgres) {

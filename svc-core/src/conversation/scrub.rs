@@ -1,7 +1,7 @@
 //! The scrub: a withdrawal is finished only when the destroyed key's bytes are gone from the database's files,
 //! which a commit alone does not do. A withdrawal marks the table that held them in its own transaction; a periodic
-//! worker sees the marks, cleans the files with the engine's means (which belong to the store), and takes away those
-//! that it saw before. What was marked while it cleaned is left for the next time. Nobody shares a mark, so that
+//! worker sees the marks, cleans the files with the engine's means (which belong to the store), and takes away exactly
+//! those that it saw before. What was marked while it cleaned is left for the next time. Nobody shares a mark, so that
 //! withdrawals do not wait for each other.
 
 use crate::Result;
@@ -49,7 +49,8 @@ const ASK_FOR_PART_POSTGRES: &str = "
     from shelves s join pg_class c on c.oid = s.tableoid
     where s.workspace_id = $1 and s.shelf = $2";
 
-/// Marks a table of keys for the event at `because` of the caller's workspace. Marking it again changes nothing.
+/// Marks a table of keys for the event at `because` of the caller's workspace. Who asks for the first time names an
+/// event that nobody has named before: what is marked again while the table is being cleaned has to be a new mark.
 pub(super) fn ask(cx: &mut Write<'_>, key_table: &'static str, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute_any(ASK, &[&key_table, &workspace, &because])
@@ -59,7 +60,7 @@ const ASK: &str = "
     insert into scrubs (key_table, workspace_id, lsn) values ($1, $2, $3)
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// Marks of one table, by one workspace up to a position.
+/// A mark of a table: for an event of a workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub key_table: &'static str,
@@ -67,26 +68,70 @@ pub(crate) struct Asked {
     lsn: i64,
 }
 
-/// What is marked now. Every key that a mark speaks of is gone from its row.
-pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<Asked>> {
-    let found: Vec<(String, WorkspaceId, i64)> = cx.query(PENDING, &[])?;
-    let known = |name: &String| KEY_TABLES.iter().find(|known| **known == name.as_str());
-    let marks = found.into_iter().filter_map(|(name, workspace, lsn)| {
-        known(&name).map(|key_table| Asked { key_table, workspace, lsn })
-    });
-    Ok(marks.collect())
+/// What is marked now, up to a bound for each table. Every key that a mark speaks of is gone from its row. A large
+/// table of old keys is left out while they are `still_moving`.
+pub(crate) fn pending(cx: &Read<'_>, still_moving: bool) -> Result<Vec<Asked>> {
+    if cx.query::<(String,)>(ANY, &[])?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let leave_out = still_moving && has_many_old_keys(cx)?;
+    let mut pending = Vec::new();
+    for key_table in KEY_TABLES.iter().copied().filter(|table| !leave_out || *table != OLD_KEYS) {
+        let marks: Vec<(WorkspaceId, i64)> = cx.query(MARKS, &[&key_table, &MARKS_MAX])?;
+        pending.extend(marks.into_iter().map(|(workspace, lsn)| Asked { key_table, workspace, lsn }));
+    }
+    Ok(pending)
 }
 
-/// Old keys are moved to shelves; their table is rewritten when it has become small.
-const PENDING: &str = "
-    select key_table, workspace_id, max(lsn) from scrubs
-    where key_table <> 'message_keys' or (select count(*) from (select 1 from message_keys limit 5001) few) <= 5000
-    group by key_table, workspace_id order by key_table, workspace_id limit 1000";
+const ANY: &str = "select key_table from scrubs limit 1";
 
-/// Takes marks away whose bytes are gone from the files. A workspace's marks are committed in the order of their
-/// positions, so that those before a mark that was seen were seen too.
+/// Marks of one table that one scrub sees to.
+const MARKS_MAX: i64 = 1000;
+
+const MARKS: &str =
+    "select workspace_id, lsn from scrubs where key_table = $1 order by workspace_id, lsn limit $2";
+
+/// Whether Postgres would take long to rewrite the table of old keys. On SQLite nothing is rewritten.
+fn has_many_old_keys(cx: &Read<'_>) -> Result<bool> {
+    let many = cx.engine() == Engine::Postgres && cx.one::<(i64,)>(COUNT_OLD_KEYS, &[])? == Some((FEW + 1,));
+    Ok(many)
+}
+
+/// Old keys in a table that is rewritten in no time.
+const FEW: i64 = 5000;
+
+const COUNT_OLD_KEYS: &str = "select count(*) from (select 1 from message_keys limit 5001) few";
+
+/// Takes away the marks whose bytes are gone from the files: those and no others.
 pub(crate) fn finished(cx: &mut Write<'_>, marks: &[Asked]) -> Result<()> {
     marks.iter().try_for_each(|mark| cx.execute_any(FINISHED, &[&mark.key_table, &mark.workspace, &mark.lsn]))
 }
 
-const FINISHED: &str = "delete from scrubs where key_table = $1 and workspace_id = $2 and lsn <= $3";
+const FINISHED: &str = "delete from scrubs where key_table = $1 and workspace_id = $2 and lsn = $3";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FromRow as _, migrate, sqlite_for_tests};
+    use crate::time::Time;
+
+    #[test]
+    fn a_mark_that_is_set_while_the_files_are_cleaned_is_left() {
+        let (_folder, conn) = sqlite_for_tests();
+        migrate::migrate(&conn, Time::from_micros(1)).unwrap();
+        let workspace = WorkspaceId::INSTANCE;
+        let ask = |lsn: i64| conn.execute(ASK, &[&OLD_KEYS, &workspace, &lsn]).map(drop).unwrap();
+        let marks = || -> Vec<i64> {
+            let mut rows = conn.query(MARKS, &[&OLD_KEYS, &MARKS_MAX]).unwrap();
+            rows.iter_mut().map(|row| <(WorkspaceId, i64)>::from_row(row).unwrap().1).collect()
+        };
+        ask(500);
+        let seen = marks();
+        // Moved meanwhile: the key of a message that is older than what was withdrawn.
+        ask(7);
+        for lsn in seen {
+            conn.execute(FINISHED, &[&OLD_KEYS, &workspace, &lsn]).unwrap();
+        }
+        assert_eq!(marks(), [7]);
+    }
+}

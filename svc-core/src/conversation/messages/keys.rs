@@ -90,6 +90,7 @@ pub(crate) fn move_range(cx: &mut Write<'_>, range: &Range) -> Result<()> {
     let from = range.after.unwrap_or(uuid::Uuid::nil().into());
     let workspace = cx.caller().workspace_id;
     let found: Vec<OldKey> = cx.query(OLD_IN_RANGE, &[&from, &range.last, &workspace])?;
+    let mut last_moved = None;
     for old in found {
         let id = old.bound.message_id;
         match cx.sealer().unwrap(id, &old.wrapped) {
@@ -97,13 +98,15 @@ pub(crate) fn move_range(cx: &mut Write<'_>, range: &Range) -> Result<()> {
                 let wrapped = wrap_new(cx, &old.bound, old.lsn, &key)?;
                 cx.execute(1, PUT_ON_SHELF, &[&id, &wrapped])?;
                 cx.execute(1, DELETE_OLD, &[&id])?;
+                last_moved = Some(old.lsn);
             }
             Err(unopened) => {
                 tracing::warn!(message = %id, %unopened, "an old key cannot be moved to a shelf")
             }
         }
     }
-    scrub::ask(cx, scrub::OLD_KEYS, 0)
+    // Nobody moves the key of that message again, so that this mark is like no other.
+    last_moved.map_or(Ok(()), |lsn| scrub::ask(cx, scrub::OLD_KEYS, lsn))
 }
 
 const OLD_IN_RANGE: &str = "
