@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use svc_core::limits::PAGE_SCAN_MAX;
+use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{World, in_parallel, on_both_engines, text};
 
 const WRITERS: usize = 8;
@@ -114,6 +115,23 @@ fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
         assert!(!page["next_cursor"].is_null(), "nothing that may be seen is no end");
         let found = world.agent("wait_for_event", after(from));
         assert_eq!(found["items"].as_array().unwrap().len(), 1, "a wait goes on by itself");
+        // Who has no time is told how far the log was read, and passes nothing over.
+        let mut hasty = after(from);
+        hasty["timeout_secs"] = json!(0);
+        let first = loop {
+            let page = world.agent("wait_for_event", hasty.clone());
+            if let Some(event) = page["items"].as_array().unwrap().first() {
+                break event.clone();
+            }
+            assert!(page["after_id"].as_i64() > hasty["after_id"].as_i64(), "{page:#}");
+            hasty["after_id"] = page["after_id"].clone();
+        };
+        assert_eq!(first["lsn"], found["items"][0]["lsn"]);
+        let mut hello = first_frame(&world.people.agent, workspace, Some(from));
+        hello["filter"]["kind"] = json!("ThreadCreated");
+        let mut socket = Ws::subscribe(world.address(), &hello);
+        assert_eq!(socket.frame()["type"], json!("subscribe_ack"));
+        assert_eq!(socket.frame()["lsn"], found["items"][0]["lsn"], "a socket passes nothing over");
 
         let empty_then = |caller: &str, operation: &str, input: Value| {
             let page = world.call(caller, operation, input.clone()).output();

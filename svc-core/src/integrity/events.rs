@@ -188,7 +188,8 @@ fn page(
 
 /// Waits for events and answers them as `list_events` does: at once if there are matching ones after `after_id`,
 /// otherwise as soon as one comes. Answers `{"timed_out": true}` when none has come in time; then wait again with
-/// the same `after_id`. The id of the last event there is stands in every answer of `list_events` as `room_lsn`.
+/// the same `after_id`. If the time was over while a part of a long log was still to be read, the page is empty and
+/// its `after_id` says how far it was read: go on from there. The id of the last event there is stands in every answer of `list_events` as `room_lsn`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForEvent {
@@ -237,7 +238,7 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Waited<Even
     }
     // What was looked at once is not looked at again.
     input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
-    Ok(if page.next_cursor.is_some() { Waited::More } else { Waited::NotYet })
+    Ok(if page.next_cursor.is_some() { Waited::More(page) } else { Waited::NotYet })
 }
 
 /// Verifies the hash chain of a workspace's whole log, from the stored bytes: every column, every hash, every

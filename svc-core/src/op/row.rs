@@ -159,8 +159,8 @@ pub enum Waited<T> {
     Ready(T),
     /// Not yet: ask again when a matching event comes.
     NotYet,
-    /// Not in the part that was looked at: ask again soon, for there is more.
-    More,
+    /// Not in the part that was read, and there is more: ask again soon. Answered as it is when the time is over.
+    More(T),
 }
 
 /// How much of what waits share out an event at this place brought, and is still there.
@@ -321,7 +321,7 @@ where
             Ok(match run(cx, &mut input)? {
                 Waited::Ready(output) => Waited::Ready(Box::new(output)),
                 Waited::NotYet => Waited::NotYet,
-                Waited::More => Waited::More,
+                Waited::More(output) => Waited::More(Box::new(output)),
             })
         });
         Ok(Job::Wait { job, wakes, patience, supply })

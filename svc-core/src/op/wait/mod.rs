@@ -64,10 +64,19 @@ struct State {
     queued: bool,
     /// There is a reason to ask: it is new, or a matching event has come.
     due: bool,
+    /// The last event that it was woken by: who is asked in a snapshot from before has not been asked.
+    newest: i64,
     /// The deadline has passed.
     over: bool,
     listening: Option<WorkspaceId>,
     timer: Option<TimerId>,
+}
+
+impl State {
+    /// Whether it was woken by an event that the snapshot in which it was asked does not have.
+    fn has_newer_than(&self, entered: &Entered) -> bool {
+        entered.lsn.is_some_and(|lsn| lsn < self.newest)
+    }
 }
 
 /// A repetition that is about to run.
@@ -87,8 +96,8 @@ enum Outcome {
     Ready(Answer, Entered),
     /// Not yet.
     Pending(Entered),
-    /// A bounded part was looked at, and there is more.
-    More(Entered),
+    /// A bounded part was read, and there is more; what to answer when the time is over.
+    More(Answer, Entered),
     Failed(Error),
 }
 
@@ -132,6 +141,7 @@ impl Parked {
         let mut state = lock(&self.state);
         let (Some(workspace), Some(_)) = (state.listening, &state.done) else { return };
         state.due = true;
+        state.newest = events.iter().map(|event| event.lsn).fold(state.newest, i64::max);
         if let Some(supply) = self.supply {
             drop(state);
             self.dispatch.rounds.offer((workspace, self.name), supply, self.number, self, events);
@@ -197,8 +207,9 @@ impl Parked {
         }
         let question = state.question.take()?;
         state.queued = true;
-        let idle = !std::mem::replace(&mut state.due, false);
         let last = state.over;
+        // The last answer says how far the log was read, so it has to be read.
+        let idle = !std::mem::replace(&mut state.due, false) && !last;
         Some(Turn { parked: Arc::clone(self), question, idle, last, outcome: Outcome::Unasked })
     }
 
@@ -212,12 +223,19 @@ impl Parked {
             state.listening = Some(self.listen(entered));
         }
         state.question = Some(question);
+        let unseen = entered.is_some_and(|entered| state.has_newer_than(entered));
+        state.due |= unseen;
         // Who shares something out is asked by the line, but at the beginning and at the end.
         let in_line = self.supply.is_some() && state.listening.is_some() && !state.over;
         state.queued = (state.due && !in_line) || (state.over && !was_last);
         if state.queued {
             drop(state);
             self.enqueue();
+        } else if let (true, true, Some(supply), Some(workspace)) =
+            (unseen, in_line, self.supply, state.listening)
+        {
+            drop(state);
+            self.dispatch.rounds.offer((workspace, self.name), supply, self.number, self, &[]);
         }
     }
 
@@ -280,15 +298,23 @@ impl Turn {
         let Self { parked, question, last, outcome, .. } = self;
         match outcome {
             Outcome::Ready(answer, entered) => reply(&parked, question, answer, &entered),
-            Outcome::Pending(entered) | Outcome::More(entered) if last => {
+            Outcome::Pending(entered) if last && !lock(&parked.state).has_newer_than(&entered) => {
                 reply(&parked, question, timed_out(), &entered);
+                false
+            }
+            Outcome::More(answer, entered) if last => {
+                reply(&parked, question, answer, &entered);
+                false
+            }
+            Outcome::Pending(entered) if last => {
+                parked.park(question, false, Some(&entered));
                 false
             }
             Outcome::Pending(entered) => {
                 parked.park(question, last, Some(&entered));
                 false
             }
-            Outcome::More(entered) => {
+            Outcome::More(_, entered) => {
                 lock(&parked.state).due = true;
                 parked.park(question, last, Some(&entered));
                 false
@@ -321,7 +347,7 @@ fn ask(reader: &Reader<Notes>, (call, job): &mut Question, idle: bool) -> Outcom
     match job(&cx) {
         Ok(Waited::Ready(answer)) => Outcome::Ready(answer, entered),
         Ok(Waited::NotYet) => Outcome::Pending(entered),
-        Ok(Waited::More) => Outcome::More(entered),
+        Ok(Waited::More(answer)) => Outcome::More(answer, entered),
         Err(error) => Outcome::Failed(error.seen_at(entered.lsn)),
     }
 }

@@ -238,7 +238,10 @@ impl Round {
         let mut service = Call::instance(&self.dispatch, key.0, Surface::System);
         let entered = service.enter(reader)?;
         let cx = Read::new(reader, &entered.caller, entered.now, &self.dispatch.ambient);
-        let found = fresh.iter().map(|(lsn, place)| Ok((*lsn, supply(&cx, place)?)));
+        // Of what has come since the transaction began it has to be asked in another.
+        let reached = reader.notes.borrow().reached(key.0).unwrap_or(0);
+        let seen = fresh.iter().filter(|(lsn, _)| *lsn <= reached);
+        let found = seen.map(|(lsn, place)| Ok((*lsn, supply(&cx, place)?)));
         let found = found.collect::<Result<Vec<_>>>()?;
         Ok(schedule().lines.get_mut(&key).map_or(0, |line| line.measured(&found)))
     }
