@@ -1,13 +1,18 @@
 //! The file of a SQLite database before SQLite has it. SQLite makes what is missing and deletes the log of an empty
-//! file, so whether a file may be opened is found out without touching it, nor its log, nor the index of its log:
-//! read as it lies or, where only the log can tell, in a private copy. The same two ways read what nobody may write to.
+//! file, so whether a file may be opened is found out without touching it, nor its log: read as it lies or, where only
+//! the log can tell, through the index that others have made of it, or in a private copy. What nobody may write to is
+//! read in the same ways.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tempfile::TempDir;
 
@@ -38,12 +43,16 @@ pub(super) fn check_set_up(path: &Path) -> Result<()> {
     if !begins_as_database(path)? {
         return Err(refusal::not_a_database(path));
     }
-    let has_schema = match has_schema(&At::Still(path.to_owned())) {
-        // A set-up that was not moved into the file yet stands in the log alone. A file into which the log was being
-        // moved when the disk was full or the program was killed is whole only together with its log.
-        Ok(false) if log_bytes(path) > 0 => has_schema(&At::Copy(Copy::of(path)?))?,
-        Err(error) if log_bytes(path) > 0 && refusal::is_damaged(&error) => {
-            has_schema(&At::Copy(Copy::of(path)?))?
+    let still = At::Still(path.to_owned());
+    // Asked first: whoever closes the database last moves the log into the file and removes it.
+    let has_log = log_bytes(path) > 0;
+    let has_schema = match has_schema(&still) {
+        // A set-up that was not moved into the file yet stands in the log alone.
+        Ok(false) if has_log => has_schema_with_log(path)?,
+        // While the log is moved into the file, or after that was broken off, the file's first page counts pages that
+        // only the log has. The schema itself is whole unless it was changed.
+        Err(error) if has_log && refusal::is_damaged(&error) => {
+            matches!(find_schema(&still, Size::MayFallShort), Ok(true)) || has_schema_with_log(path)?
         }
         found => found?,
     };
@@ -68,6 +77,20 @@ pub(super) fn check_can_begin(path: &Path) -> Result<()> {
 /// The size of the log beside the file; 0 if there is none.
 pub(super) fn log_bytes(path: &Path) -> u64 {
     std::fs::metadata(log_of(path)).map_or(0, |file| file.len())
+}
+
+/// Has what was written to the file put on the disk; its log is not part of it. Closing any handle of a file ends every
+/// lock that the process has on it, SQLite's too, and others would take themselves for the last who have it open and
+/// remove its log: so the handle stays open until the process ends.
+pub(super) fn sync(path: &Path) -> Result<()> {
+    static OPEN: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
+    let metadata = std::fs::metadata(path).map_err(Error::internal)?;
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = match open.entry((metadata.dev(), metadata.ino())) {
+        Entry::Occupied(kept) => kept.into_mut(),
+        Entry::Vacant(free) => free.insert(File::open(path).map_err(Error::internal)?),
+    };
+    file.sync_data().map_err(Error::internal)
 }
 
 /// A SQLite file that is only read, wherever it lies.
@@ -149,12 +172,40 @@ fn begins_as_database(path: &Path) -> Result<bool> {
     }
 }
 
+/// Whether the file has a schema together with its log. Where there is an index of the log, somebody has the file open
+/// or was killed over it, and SQLite reads it where it lies; only without one is there need of a copy.
+fn has_schema_with_log(path: &Path) -> Result<bool> {
+    if log_bytes(path) == 0 {
+        return has_schema(&At::Still(path.to_owned()));
+    }
+    if index_of(path).exists() {
+        return has_schema(&At::readable(path)?);
+    }
+    has_schema(&At::Copy(Copy::of(path)?))
+}
+
 fn has_schema(at: &At) -> Result<bool> {
+    find_schema(at, Size::AsCounted)
+}
+
+/// What the size of a file has to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// No less than what its first page counts.
+    AsCounted,
+    /// Less, where the rest is in the log.
+    MayFallShort,
+}
+
+fn find_schema(at: &At, size: Size) -> Result<bool> {
     const SCHEMA: &str =
         "select count(*) from sqlite_schema where type = 'table' and name = 'schema_migrations'";
     let (address, flags) = at.address();
-    let found: rusqlite::Result<i64> = Connection::open_with_flags(address, flags)
-        .and_then(|conn| conn.query_row(SCHEMA, [], |row| row.get(0)));
+    let found: rusqlite::Result<i64> = Connection::open_with_flags(address, flags).and_then(|conn| {
+        // The one setting under which SQLite takes a file for as long as it is.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, size == Size::MayFallShort)?;
+        conn.query_row(SCHEMA, [], |row| row.get(0))
+    });
     match found {
         Ok(found) => Ok(found > 0),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),
@@ -164,6 +215,10 @@ fn has_schema(at: &At) -> Result<bool> {
 
 fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
+}
+
+fn index_of(path: &Path) -> PathBuf {
+    beside(path, "-shm")
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -278,5 +333,81 @@ mod tests {
         let path = folder.path().join("a ?#%\u{e9}.db");
         Connection::open(&path).unwrap().execute_batch("create table schema_migrations (version)").unwrap();
         assert!(has_schema(&At::Still(path)).unwrap());
+    }
+
+    /// A database, and one more connection whose checkpoints take long.
+    fn with_schema(path: &Path) -> Connection {
+        let conn = Connection::open(path).unwrap();
+        conn.execute_batch(
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; pragma synchronous = off;
+             create table schema_migrations (version bigint); create table t (b blob);
+             pragma wal_checkpoint(truncate);",
+        )
+        .unwrap();
+        conn
+    }
+
+    #[test]
+    fn a_checkpoint_that_was_broken_off_is_no_damage_and_needs_no_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
+        let conn = with_schema(&made);
+        conn.execute_batch("insert into t values (zeroblob(200000))").unwrap();
+        let mut cut = std::fs::read(&made).unwrap();
+        std::fs::copy(log_of(&made), log_of(&path)).unwrap();
+        conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
+        cut[..4096].copy_from_slice(&std::fs::read(&made).unwrap()[..4096]);
+        std::fs::write(&path, &cut).unwrap();
+        let before = files(folder.path());
+        let still = At::Still(path.clone());
+        assert!(refusal::is_damaged(&has_schema(&still).unwrap_err()));
+        assert!(find_schema(&still, Size::MayFallShort).unwrap());
+        check_set_up(&path).unwrap();
+        assert_eq!(files(folder.path()), before);
+        let length: i64 = Connection::open(&path)
+            .and_then(|conn| conn.query_row("select length(b) from t", [], |row| row.get(0)))
+            .unwrap();
+        assert_eq!(length, 200_000, "SQLite makes it whole from its log");
+    }
+
+    #[test]
+    fn a_start_beside_checkpoints_is_not_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.db");
+        let conn = with_schema(&path);
+        let (mut started, mut short) = (0, 0);
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(move || {
+                for _ in 0..30 {
+                    conn.execute_batch("insert into t values (zeroblob(2000000))").unwrap();
+                    conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
+                }
+            });
+            while !writing.is_finished() || started == 0 {
+                short += usize::from(has_schema(&At::Still(path.clone())).is_err());
+                check_set_up(&path).unwrap();
+                started += 1;
+            }
+        });
+        eprintln!("{started} starts; the file fell short of its first page {short} times");
+    }
+
+    /// The index of its log is there where a database is open; SQLite shares it.
+    #[test]
+    fn a_schema_in_the_log_of_an_open_database_is_seen_without_a_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch(
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table schema_migrations (version bigint)",
+        )
+        .unwrap();
+        assert!(!has_schema(&At::Still(path.clone())).unwrap());
+        assert!(matches!(At::readable(&path).unwrap(), At::Place(_)));
+        check_set_up(&path).unwrap();
+        conn.execute_batch("drop table schema_migrations; create table other (n)").unwrap();
+        let log = std::fs::read(log_of(&path)).unwrap();
+        assert!(check_set_up(&path).unwrap_err().detail().contains("without a schema"));
+        assert_eq!(std::fs::read(log_of(&path)).unwrap(), log);
     }
 }

@@ -134,7 +134,7 @@ impl Opener {
     /// Has what was written to SQLite's file put on the disk; the log is not part of it.
     pub fn sync_file(&self) -> Result<()> {
         let Self::Sqlite(path) = self else { return Ok(()) };
-        std::fs::File::open(path).and_then(|file| file.sync_data()).map_err(Error::internal)
+        file::sync(path)
     }
 
     /// Hears from other servers how far logs reach; nothing to hear on SQLite.
@@ -185,5 +185,27 @@ mod tests {
         assert_eq!(network_mount(mounts, Path::new("/mnt/a")), Some("nfs4"));
         assert_eq!(network_mount(mounts, Path::new("/mnt/local/a")), None);
         assert_eq!(network_mount(mounts, Path::new("/home")), None);
+    }
+
+    /// What keeps another process from taking itself for the last one, and the log away.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn syncing_the_file_leaves_the_locks_of_its_connections() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.db");
+        let opener = Opener::new(&Database::Sqlite(path.clone())).unwrap();
+        let conn = opener.first(OpenMode::Create).unwrap();
+        conn.batch("create table t (n)").unwrap();
+        let inode = format!(":{} ", std::fs::metadata(&path).unwrap().ino());
+        let locks = || {
+            let all = std::fs::read_to_string("/proc/locks").unwrap();
+            all.lines().filter(|line| line.contains(&inode)).count()
+        };
+        let before = locks();
+        assert!(before > 0);
+        opener.sync_file().unwrap();
+        assert_eq!(locks(), before);
     }
 }
