@@ -11,10 +11,10 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::conn::{BulkInsert, Conn, Failure};
+use super::conn::{BulkInsert, Conn, Engine, Failure};
 use super::executor::{Executor, Held, Ledger, Notes, Open, Readers, Task, WriteTask};
 use super::hostile::HostileConn;
-use super::postgres::{PgConn, parse_url};
+use super::postgres::{PgConn, parse_url, server_for_tests};
 use super::sqlite::{Role, SqliteConn};
 use super::value::Param;
 use crate::error::{Code, Error, Result};
@@ -109,7 +109,7 @@ struct Schema {
 
 impl Schema {
     fn new() -> Option<Self> {
-        let server = std::env::var("SVC_TEST_POSTGRES").ok()?;
+        let server = server_for_tests()?;
         let name = format!("conform_{}", Uuid::now_v7().simple());
         let joint = if server.contains('?') { '&' } else { '?' };
         let url = format!("{server}{joint}options=-c%20search_path%3D{name}");
@@ -133,7 +133,7 @@ impl Drop for Schema {
 /// Ends the server's process behind a connection, and waits until it is gone.
 fn end_backend(conn: &Conn) {
     let pid = numbers(conn, "select cast(pg_backend_pid() as bigint)")[0];
-    let server = SecretString::from(std::env::var("SVC_TEST_POSTGRES").unwrap());
+    let server = SecretString::from(server_for_tests().unwrap());
     let other = PgConn::open(&parse_url(&server).unwrap()).map(Conn::Postgres).unwrap();
     other.query("select pg_terminate_backend(cast($1 as integer))", &[&pid]).unwrap();
     while numbers(&other, "select count(*) from pg_stat_activity where application_name = 'svc'").len() == 1
@@ -205,6 +205,31 @@ const RULES: &[Rule] = &[
         assert!(inserted.and_then(|()| conn.flush()).is_err());
         conn.rollback().unwrap();
         assert_eq!(subject.stored(), [1, 2]);
+    }),
+    ("a job is undone alone, or tells that it cannot be", |subject| {
+        let conn = subject.conn();
+        conn.begin_write().unwrap();
+        conn.begin_job();
+        insert(&conn, 1).unwrap();
+        conn.keep_job().unwrap();
+        conn.begin_job();
+        conn.query("select n from t", &[]).unwrap();
+        assert!(!conn.job_wrote(), "what has only read is undone on every engine");
+        conn.undo_job().unwrap();
+        conn.begin_job();
+        insert(&conn, 2).unwrap();
+        assert!(conn.job_wrote());
+        if conn.engine() == Engine::Sqlite {
+            conn.undo_job().unwrap();
+            conn.begin_job();
+            insert(&conn, 3).unwrap();
+            conn.keep_job().unwrap();
+            commit(&conn).unwrap();
+            assert_eq!(subject.stored(), [1, 3]);
+        } else {
+            conn.rollback().unwrap();
+            assert!(subject.stored().is_empty());
+        }
     }),
     ("a statement that fails is told, and nothing of it stays", |subject| {
         let conn = subject.conn();

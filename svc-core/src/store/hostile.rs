@@ -26,12 +26,16 @@ pub struct HostileConn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// The session ends; the statement never arrives, or nobody hears of it in time.
+    /// The session ends, and the statement never arrives.
     Before,
     /// The statement is answered, and the session ends right behind the answer.
     Behind,
     /// A commit is answered with success, but the transaction was another's.
     Lie,
+    /// Nothing is answered in time. A commit may have arrived.
+    Silent {
+        arrived: bool,
+    },
 }
 
 /// Draws faults: one for every `one_in` statements and for every third commit; none if that is 0.
@@ -59,7 +63,12 @@ impl Faults {
         if one_in == 0 || !(state >> 8).is_multiple_of(one_in) {
             return Fault::None;
         }
-        [Fault::Before, Fault::Behind, Fault::Lie][usize::try_from((state >> 32) % 3).unwrap()]
+        match (state >> 32) % 5 {
+            0 => Fault::Before,
+            1 => Fault::Behind,
+            2 => Fault::Lie,
+            rest => Fault::Silent { arrived: rest == 3 },
+        }
     }
 }
 
@@ -91,6 +100,11 @@ impl HostileConn {
             self.lose();
             self.transaction.fail(Failure::Broken);
             return Err(Error::new(Code::Unavailable, "the session has ended"));
+        }
+        if let Fault::Silent { .. } = fault {
+            self.lose();
+            self.transaction.fail(Failure::Silent);
+            return Err(Error::new(Code::Unavailable, "the server did not answer in time"));
         }
         let result = run(&self.beneath);
         if result.is_err() {
@@ -133,7 +147,7 @@ impl HostileConn {
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
         let fault = self.faults.at_commit();
-        if matches!(fault, Fault::None | Fault::Behind) {
+        if matches!(fault, Fault::None | Fault::Behind | Fault::Silent { arrived: true }) {
             self.beneath.commit()?;
         } else {
             self.beneath.rollback()?;
@@ -145,6 +159,11 @@ impl HostileConn {
                 self.connected.set(false);
                 self.transaction.fail(Failure::Broken);
                 Err(outcome_unknown("the session ended during the commit"))
+            }
+            Fault::Silent { .. } => {
+                self.connected.set(false);
+                self.transaction.fail(Failure::Silent);
+                Err(outcome_unknown("the server did not answer the commit in time"))
             }
         }
     }

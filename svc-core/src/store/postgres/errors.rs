@@ -114,3 +114,47 @@ pub(super) fn unreachable(cause: impl Into<Box<dyn std::error::Error + Send + Sy
 fn describe(db: &DbError) -> String {
     format!("{}: {}", db.code().code(), db.message())
 }
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::super::{PgConn, parse_url, server_for_tests};
+    use super::*;
+
+    /// What a refusal with an SQLSTATE is told as, and what it does to the transaction.
+    const TOLD: [(&str, Code, Failure); 14] = [
+        ("08006", Code::Unavailable, Failure::Statement),
+        ("22012", Code::Internal, Failure::Statement),
+        ("23505", Code::Internal, Failure::Statement),
+        ("25006", Code::Unavailable, Failure::Statement),
+        ("25P03", Code::Unavailable, Failure::Statement),
+        ("40001", Code::Unavailable, Failure::Conflict),
+        ("40P01", Code::Unavailable, Failure::Conflict),
+        ("42501", Code::Internal, Failure::Statement),
+        ("42P01", Code::Internal, Failure::Statement),
+        ("53100", Code::Unavailable, Failure::Statement),
+        ("55P03", Code::Unavailable, Failure::LockTimeout),
+        ("57014", Code::Unavailable, Failure::Statement),
+        ("57P01", Code::Unavailable, Failure::Statement),
+        ("XX000", Code::Internal, Failure::Statement),
+    ];
+
+    #[test]
+    fn refusals_are_told_by_their_state() {
+        let Some(server) = server_for_tests() else { return };
+        let conn = PgConn::open(&parse_url(&SecretString::from(server)).unwrap()).unwrap();
+        for (state, code, failure) in TOLD {
+            conn.begin("begin").unwrap();
+            let raise = format!("do $$ begin raise exception using errcode = '{state}'; end $$");
+            let error = conn.batch(&raise).unwrap_err();
+            assert_eq!((error.code(), conn.failure()), (code, Some(failure)), "{state}: {:?}", error.cause());
+            conn.rollback().unwrap();
+        }
+        conn.begin("begin").unwrap();
+        let error = conn.batch("select pg_terminate_backend(pg_backend_pid())").unwrap_err();
+        assert_eq!((error.code(), conn.failure()), (Code::Unavailable, Some(Failure::Broken)));
+        conn.rollback().unwrap();
+        conn.batch("select 1").unwrap();
+    }
+}

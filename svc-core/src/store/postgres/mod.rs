@@ -392,3 +392,30 @@ fn notices(notice: &str) -> Vec<String> {
     }
     parts
 }
+
+/// The server that tests are given. Doing without is said aloud, and is a failure in CI.
+#[cfg(test)]
+pub(super) fn server_for_tests() -> Option<String> {
+    let server = std::env::var("SVC_TEST_POSTGRES").ok();
+    let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(server.is_some() || !in_ci, "CI must test Postgres: set SVC_TEST_POSTGRES");
+    if server.is_none() {
+        eprintln!("SKIPPED Postgres: SVC_TEST_POSTGRES is not set");
+    }
+    server
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_split_between_words() {
+        assert_eq!(notices("a:1 b:2 "), ["a:1 b:2 "]);
+        let words: Vec<String> = (0..1000).map(|n| format!("{}:{n}", Uuid::from_u128(n))).collect();
+        let parts = notices(&words.join(" "));
+        assert!(parts.len() > 1 && parts.iter().all(|part| part.len() <= NOTICE_BYTES));
+        let split: Vec<&str> = parts.iter().flat_map(|part| part.split_whitespace()).collect();
+        assert_eq!(split, words);
+    }
+}

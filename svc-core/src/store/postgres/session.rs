@@ -26,10 +26,7 @@ pub(super) struct Session {
 impl Session {
     /// Connects, within the time there is for it.
     pub async fn open(config: &Config) -> Result<Self> {
-        // The driver's own limit is for the TCP connection alone, not for what the server says then.
-        let limit =
-            config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK);
-        tokio::time::timeout(limit, Self::connect(config)).await.map_err(unreachable)?
+        tokio::time::timeout(opening_limit(config), Self::connect(config)).await.map_err(unreachable)?
     }
 
     async fn connect(config: &Config) -> Result<Self> {
@@ -71,6 +68,12 @@ impl Session {
     pub fn is_closed(&self) -> bool {
         self.client.is_closed() || self.driver.is_finished()
     }
+}
+
+/// How long it may take until a session is ready. The driver's own limit is for the TCP connection alone, not for what
+/// the server says then.
+pub(super) fn opening_limit(config: &Config) -> Duration {
+    config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
 }
 
 impl Drop for Session {

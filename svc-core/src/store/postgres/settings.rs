@@ -74,3 +74,69 @@ pub(crate) fn read_only(config: &Config) -> Config {
     config.options(options);
     config
 }
+
+/// A server that accepts connections and never says a word, and how to connect to it within a second.
+#[cfg(test)]
+pub(super) fn silent_server() -> (std::net::TcpListener, Config) {
+    let peer = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://svc@{}/svc?connect_timeout=1", peer.local_addr().unwrap());
+    (peer, parse_url(&SecretString::from(url)).unwrap())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{PgConn, session::opening_limit};
+    use super::*;
+    use crate::error::Code;
+    use crate::time::Clock;
+
+    fn parsed(url: &str) -> Config {
+        parse_url(&SecretString::from(url)).unwrap()
+    }
+
+    #[test]
+    fn what_the_address_does_not_say_is_ours() {
+        let config = parsed("postgres://svc@host/svc");
+        assert_eq!(config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
+        assert_eq!(config.get_tcp_user_timeout(), Some(&TCP_USER_TIMEOUT));
+        assert_eq!(config.get_keepalives_idle(), KEEPALIVE_IDLE);
+        assert_eq!(config.get_keepalives_interval(), Some(KEEPALIVE_INTERVAL));
+        assert_eq!(config.get_keepalives_retries(), Some(KEEPALIVE_RETRIES));
+        let timeout = format!("-c statement_timeout={}", STATEMENT_TIMEOUT.as_millis());
+        assert!(config.get_options().unwrap().contains(&timeout));
+    }
+
+    #[test]
+    fn what_the_address_says_wins() {
+        let config = parsed(
+            "postgres://svc@host/svc?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5&keepalives_interval=6\
+             &keepalives_retries=7&options=-c%20statement_timeout%3D8",
+        );
+        let seconds = Duration::from_secs;
+        assert_eq!(config.get_connect_timeout(), Some(&seconds(3)));
+        assert_eq!(config.get_tcp_user_timeout(), Some(&seconds(4)));
+        assert_eq!(config.get_keepalives_idle(), seconds(5));
+        assert_eq!(config.get_keepalives_interval(), Some(seconds(6)));
+        assert_eq!(config.get_keepalives_retries(), Some(7));
+        // The server takes the last of two.
+        assert!(config.get_options().unwrap().ends_with("-c statement_timeout=8"));
+    }
+
+    #[test]
+    fn sessions_without_haste_or_rights_say_so_last() {
+        let config = parsed("postgres://svc@host/svc?options=-c%20statement_timeout%3D8");
+        assert!(unhurried(&config).get_options().unwrap().contains("=8 -c statement_timeout=0"));
+        assert!(read_only(&config).get_options().unwrap().ends_with("default_transaction_read_only=on"));
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_is_given_up() {
+        let (_peer, config) = silent_server();
+        let begun = Clock::System.monotonic();
+        let error = PgConn::open(&config).err().unwrap();
+        assert_eq!(error.code(), Code::Unavailable);
+        assert!(Clock::System.monotonic().since(begun) < opening_limit(&config) + Duration::from_secs(2));
+    }
+}
