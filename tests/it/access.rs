@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_core::capability::{Capability, Needs};
-use svc_core::op::{Feature, Operation};
+use svc_core::op::{Effect, Feature, Operation};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
@@ -144,7 +144,8 @@ impl Matrix {
         if row.needed() == Needs::Nothing {
             return;
         }
-        let answer = way.call(&self.world, Some(&self.world.people.frozen), row, input);
+        let ask = || way.call(&self.world, Some(&self.world.people.frozen), row, input);
+        let answer = if row.effect() == Effect::Wait { self.world.while_time_passes(ask) } else { ask() };
         if row.effect().changes_nothing() {
             assert!(answer.is_success(), "a frozen member reads {row:?} by {way:?}: {:#}", answer.body);
         } else {

@@ -148,6 +148,20 @@ impl World {
         self.server.get_or_init(|| Server::start(self.service.clone())).address()
     }
 
+    /// Does something that may wait, and lets time pass as long as it does.
+    pub fn while_time_passes<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let running = scope.spawn(run);
+            while !running.is_finished() {
+                if self.service.parked_waits() > 0 {
+                    self.clock.advance(Duration::from_secs(1));
+                }
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
     /// REST over a real connection.
     pub fn rest(&self) -> Rest {
         Rest { address: self.address() }
