@@ -69,14 +69,15 @@ impl Scheduler {
         std::thread::Builder::new().name("svc-chores".to_owned()).spawn(body).map_err(Error::internal)
     }
 
-    /// Has the thread end after the step that it is in.
+    /// Has the thread end after the step that it is in, and give back the leases of this process.
     pub fn close(&self) {
         *self.closing.lock() = true;
         self.closing.notify();
     }
 
-    /// Gives back the leases of this process. Comes after the thread's end and before the database's.
-    pub fn release(&self) {
+    /// Gives back the leases of this process: the last thing its thread does. Whoever closes the service may be driving
+    /// a runtime of its own, in which the database must not be waited for.
+    fn release(&self) {
         if let Err(error) = self.leases.release(&self.dispatch) {
             tracing::warn!(%error, cause = ?error.cause(), "leases were not given back; they end by themselves");
         }
@@ -97,6 +98,7 @@ impl Scheduler {
                 due.at = clock.deadline(turn.pause(due.every));
             }
         }
+        self.release();
     }
 
     /// Waits for the moment, or for ever; true when closing.

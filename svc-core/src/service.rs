@@ -306,7 +306,6 @@ impl Drop for Inner {
         let chores = lock(&self.chores).take();
         // A thread that died has nothing more to say.
         chores.into_iter().for_each(|thread| drop(thread.join()));
-        self.scheduler.release();
         self.dispatch.executor.close();
         self.dispatch.rounds.close();
         for thread in lock(&self.threads).drain(..) {
