@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::client::kept::Kept;
 use svc_tests::database::{TestDatabase, engines};
@@ -17,8 +17,8 @@ use svc_tests::ordeal::proxy::Proxy;
 use svc_tests::ordeal::record::Record;
 use svc_tests::ordeal::{for_a_while, rounds};
 use svc_tests::process::until;
-use svc_tests::runtime;
 use svc_tests::site::{Server, Site};
+use svc_tests::{in_parallel, runtime, text};
 
 /// Where nothing goes on for longer than this, nothing will.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -245,4 +245,38 @@ fn stand_still(database: &TestDatabase, server: &Server) -> bool {
     let caught = began.elapsed() > Duration::from_millis(800);
     server.running.resume();
     caught
+}
+
+/// Ends every session of the service, and waits until the server has none left of those.
+fn terminate_all(database: &TestDatabase) -> usize {
+    let ended = database.rows(
+        "select pid, pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and application_name = 'svc'",
+    );
+    let pids: Vec<String> = ended.iter().map(|row| row[0].to_string()).collect();
+    let left = format!("select count(*) from pg_stat_activity where pid in ({})", pids.join(", "));
+    until("the sessions have ended", || database.number(&left) == 0);
+    pids.len()
+}
+
+#[test]
+fn sessions_that_ended_while_nobody_asked_are_replaced_unseen() {
+    on_postgres(|site| {
+        let server = site.serve(&[]);
+        let admin = server.caller(&site.founders.admin);
+        let channels = format!("/workspaces/{}/channels", site.founders.workspace_id);
+        let channel = format!("/channels/{}", text(&admin.post(&channels, json!({"name": "idle"}))["id"]));
+        for round in 0..4 {
+            // Every reader has a session, not only the first.
+            in_parallel(8, |_| admin.get(&channel));
+            let ended = terminate_all(&site.database);
+            assert!(ended > 2, "only {ended} sessions were there to end");
+            if round % 2 == 0 {
+                (0..8).for_each(|_| drop(admin.get(&channel)));
+            } else {
+                in_parallel(8, |_| admin.get(&channel));
+            }
+            admin.post(&format!("{channel}/threads"), json!({"title": "still here"}));
+        }
+    });
 }
