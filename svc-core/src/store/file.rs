@@ -44,15 +44,18 @@ pub(super) fn check_set_up(path: &Path) -> Result<()> {
         return Err(refusal::not_a_database(path));
     }
     let still = At::Still(path.to_owned());
-    // Asked first: whoever closes the database last moves the log into the file and removes it.
-    let has_log = log_bytes(path) > 0;
+    // Asked before and after: the first write begins the log, and whoever closes the database last moves it into the
+    // file and removes it.
+    let had_log = log_bytes(path) > 0;
     let has_schema = match has_schema(&still) {
         // A set-up that was not moved into the file yet stands in the log alone.
-        Ok(false) if has_log => has_schema_with_log(path)?,
+        Ok(false) if had_log => has_schema_with_log(path)?,
         // While the log is moved into the file, or after that was broken off, the file's first page counts pages that
         // only the log has. The schema itself is whole unless it was changed.
-        Err(error) if has_log && refusal::is_damaged(&error) => {
-            matches!(find_schema(&still, Size::MayFallShort), Ok(true)) || has_schema_with_log(path)?
+        Err(error) if refusal::is_damaged(&error) => {
+            let has_log = had_log || log_bytes(path) > 0;
+            has_log && matches!(find_schema(&still, Size::MayFallShort), Ok(true))
+                || has_schema_with_log(path)?
         }
         found => found?,
     };
@@ -172,8 +175,9 @@ fn begins_as_database(path: &Path) -> Result<bool> {
     }
 }
 
-/// Whether the file has a schema together with its log. Where there is an index of the log, somebody has the file open
-/// or was killed over it, and SQLite reads it where it lies; only without one is there need of a copy.
+/// Whether the file has a schema together with its log, if that is still there. Where there is an index of the log,
+/// somebody has the file open or was killed over it, and SQLite reads it where it lies; only without one is there need
+/// of a copy.
 fn has_schema_with_log(path: &Path) -> Result<bool> {
     if log_bytes(path) == 0 {
         return has_schema(&At::Still(path.to_owned()));
