@@ -51,7 +51,7 @@ capabilities! {
     EventSubscribe = "event:subscribe",
     /// Administer tokens, agents and the workspace; purge withdrawn messages.
     TokenAdmin = "token:admin",
-    /// Withdraw others' messages; archive channels; confer governance skills.
+    /// Withdraw others' messages; archive channels and decide who sees them; confer governance skills.
     ChannelAdmin = "channel:admin",
     /// Deliver events of a federated peer.
     FederationIngest = "federation:ingest",
@@ -131,6 +131,12 @@ impl Capabilities {
     #[must_use]
     pub fn without(self, capability: Capability) -> Self {
         Self(self.0 & !Self::bit(capability))
+    }
+
+    /// What is in either set.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     /// What is in both sets.

@@ -3,10 +3,13 @@
 //! that were drawn are kept, and every file appears whole or not at all. What makes a set-up final is the commit of
 //! the first workspace, which is the database's matter and stands between [`DataDir::create`] and
 //! [`Setup::finish`].
+//!
+//! A folder is its owner's alone. Whoever else can write it could put keys or a database of their own there, so such a
+//! folder is not opened, and a key that others can write is not used; what others can read is told to the trace.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -30,6 +33,34 @@ const KEY_FILES: [(&str, &str); 3] = [
     ("SVC_SESSION_SECRET", "session.secret"),
     ("SVC_EXPORT_SIGNING_KEY", "export.key"),
 ];
+
+/// What the group and everybody else may: write, and read.
+const WRITE_BY_OTHERS: u32 = 0o022;
+const READ_BY_OTHERS: u32 = 0o044;
+
+/// Refuses what others than its owner can write of the folder `path`, what is in it, and `secrets`, and answers what
+/// they can read. What is not there is nobody's.
+pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let within = [KEYS, ENV_FILE, DATABASE].map(|name| path.join(name));
+    let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
+    let (mut writable, mut readable) = (Vec::new(), Vec::new());
+    for path in all {
+        let Ok(found) = path.metadata() else { continue };
+        if found.mode() & WRITE_BY_OTHERS != 0 {
+            writable.push(format!("{} (mode {:04o})", path.display(), found.mode() & 0o7777));
+        } else if found.mode() & READ_BY_OTHERS != 0 {
+            readable.push(path.to_owned());
+        }
+    }
+    if writable.is_empty() {
+        return Ok(readable);
+    }
+    writable.dedup();
+    Err(Error::configuration(format!(
+        "others than the owner can write {}, and so could change keys and messages; take that away with chmod go-w",
+        writable.join(", ")
+    )))
+}
 
 /// A data folder.
 #[derive(Clone, Debug)]
@@ -60,13 +91,14 @@ impl DataDir {
     pub fn create(path: &Path, entropy: &Entropy) -> Result<Setup> {
         let dir = Self { path: path.to_owned() };
         dir.refuse_occupied()?;
+        let tightened = dir.tighten()?;
         let mut made = Vec::new();
         make_folders(path, &mut made)?;
         let (marker, fresh) = dir.take_marker()?;
         if fresh {
             made.push(dir.file(MARKER));
         }
-        let mut setup = Setup { dir, _marker: marker, made };
+        let mut setup = Setup { dir, _marker: marker, made, tightened };
         match setup.fill(fresh, entropy) {
             Ok(()) => Ok(setup),
             Err(error) => {
@@ -118,6 +150,26 @@ impl DataDir {
         }
     }
 
+    /// Takes an existing folder from others, and answers its permissions of before if they were more. A folder that
+    /// others use, because there are things in it, is left as it is, or refused if they can write it.
+    fn tighten(&self) -> Result<Option<Permissions>> {
+        let refused = |error: &std::io::Error| refusal(&self.path, error);
+        let before = match self.path.metadata() {
+            Ok(found) if found.is_dir() => found.permissions(),
+            _ => return Ok(None),
+        };
+        if before.mode() & (WRITE_BY_OTHERS | READ_BY_OTHERS) == 0 {
+            return Ok(None);
+        }
+        let mut entries = std::fs::read_dir(&self.path).map_err(|error| refused(&error))?;
+        if !self.is(MARKER) && entries.next().is_some() {
+            return open_to_others(&self.path, &[]).map(|_| None);
+        }
+        std::fs::set_permissions(&self.path, Permissions::from_mode(0o700))
+            .map_err(|error| refused(&error))?;
+        Ok(Some(before))
+    }
+
     /// The locked marker, and whether this call made it.
     fn take_marker(&self) -> Result<(File, bool)> {
         let path = self.file(MARKER);
@@ -156,6 +208,8 @@ pub struct Setup {
     dir: DataDir,
     _marker: File,
     made: Vec<PathBuf>,
+    /// What the folder's permissions were, if others had some.
+    tightened: Option<Permissions>,
 }
 
 impl Setup {
@@ -186,7 +240,11 @@ impl Setup {
                 _ => {}
             }
         }
-        Ok(())
+        match self.tightened {
+            Some(before) => std::fs::set_permissions(&self.dir.path, before)
+                .map_err(|error| refusal(&self.dir.path, &error)),
+            None => Ok(()),
+        }
     }
 
     /// Makes what is missing. The marker is in place, so nobody takes the folder for finished.
@@ -260,7 +318,6 @@ fn refusal(path: &Path, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
     use crate::config::Config;
@@ -342,6 +399,69 @@ mod tests {
         drop(create(root.path()).unwrap());
         create(root.path()).unwrap().undo().unwrap();
         assert!(root.path().join("keys/content.kek").exists());
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o777
+    }
+
+    fn chmod(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_others_can_write_is_refused_and_what_they_can_read_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        create(root.path()).unwrap().finish().unwrap();
+        std::fs::write(root.path().join(DATABASE), "").unwrap();
+        chmod(&root.path().join(DATABASE), 0o600);
+        let secret = root.path().join("keys/content.kek");
+        let open = || open_to_others(root.path(), std::slice::from_ref(&secret));
+        assert!(open().unwrap().is_empty());
+        let parts = ["", KEYS, ENV_FILE, DATABASE, "keys/content.kek"].map(|name| root.path().join(name));
+        for part in &parts {
+            let before = mode(part);
+            for (more, refused) in
+                [(0o040, false), (0o004, false), (0o020, true), (0o002, true), (0o066, true)]
+            {
+                chmod(part, before | more);
+                match open() {
+                    Ok(readable) => {
+                        assert!(!refused && readable == [part.clone()], "{} {more:o}", part.display())
+                    }
+                    Err(error) => {
+                        assert!(
+                            refused && error.code() == Code::Configuration,
+                            "{} {more:o}",
+                            part.display()
+                        );
+                        assert!(error.detail().contains("chmod go-w"), "{}", error.detail());
+                    }
+                }
+            }
+            chmod(part, before);
+        }
+        assert!(open_to_others(&root.path().join("nowhere"), &[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_empty_folder_becomes_the_owners_and_one_in_use_does_not() {
+        let root = tempfile::tempdir().unwrap();
+        for open in [0o777, 0o755] {
+            chmod(root.path(), open);
+            create(root.path()).unwrap().undo().unwrap();
+            assert_eq!(mode(root.path()), open, "as it was");
+        }
+        std::fs::write(root.path().join("note"), "mine").unwrap();
+        chmod(root.path(), 0o777);
+        assert_eq!(create(root.path()).unwrap_err().code(), Code::Configuration);
+        assert_eq!((mode(root.path()), files(root.path()).len()), (0o777, 1));
+        chmod(root.path(), 0o755);
+        create(root.path()).unwrap().undo().unwrap();
+        assert_eq!(mode(root.path()), 0o755);
+        std::fs::remove_file(root.path().join("note")).unwrap();
+        create(root.path()).unwrap().finish().unwrap();
+        assert_eq!(mode(root.path()), 0o700);
     }
 
     #[test]

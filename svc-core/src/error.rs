@@ -3,10 +3,13 @@
 //! JSON-RPC errors and exit codes, and decide nothing themselves.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use crate::text::shortened;
 
 /// The service's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -39,7 +42,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $title),* }
             }
 
-            /// When it occurs and what to do about it.
+            /// What it means and what to do about it.
             pub fn manual(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
             }
@@ -80,6 +83,8 @@ codes! {
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed";
     /// The dependency would close a circle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle";
+    /// A thread cannot wait for one that others who see it may not see: that one stands in a private channel, and this one in another channel; or a channel cannot become private while threads outside wait for its threads. Put both into one channel, or remove the dependency.
+    NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it";
     /// The event log does not verify: `lsn` names the first broken event. Stop what uses the database, keep a copy of it, and restore a backup or cut the log back; `svc verify` in svc(1) says how.
     EventLogBroken = "event-log-broken", 409, "The event log is broken";
     /// The set-up has been done before; nothing was changed.
@@ -88,8 +93,12 @@ codes! {
     Configuration = "configuration", 500, "The configuration is refused";
     /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`).
     BodyTooLarge = "body-too-large", 413, "The body is too large";
-    /// The body must be sent as `application/json`.
+    /// The body must be sent as `application/json`, in UTF-8 and without a content coding.
     UnsupportedMediaType = "unsupported-media-type", 415, "The body is not JSON";
+    /// The `Expect` header asks for something other than `100-continue`.
+    ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met";
+    /// The body comes in a transfer coding other than `chunked`. Send it as it is.
+    UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known";
     /// Too many requests in the window; wait as many seconds as `Retry-After` says.
     RateLimited = "rate-limited", 429, "Too many requests";
     /// The service failed in a way that is its own fault. The trace has the cause.
@@ -116,6 +125,26 @@ pub const EXIT_CODES: [(u8, &str); 7] = [
 ];
 
 impl Code {
+    /// The code of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.name() == name)
+    }
+
+    /// The problem type, which is the address of its page.
+    pub fn address(self) -> String {
+        format!("{PROBLEM_BASE}{}", self.name())
+    }
+
+    /// What stands at the address of the problem type.
+    pub fn page(self) -> ProblemType {
+        ProblemType {
+            kind: self.address(),
+            title: self.title(),
+            status: self.status(),
+            description: self.manual(),
+        }
+    }
+
     /// What a program exits with that ends for this.
     pub fn exit_code(self) -> u8 {
         match (self, self.status()) {
@@ -130,21 +159,32 @@ impl Code {
 }
 
 /// A failure: what the caller is told, and a cause for the trace.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {detail}", code.name())]
+#[derive(Clone, Debug)]
 pub struct Error {
     code: Code,
     detail: Cow<'static, str>,
     extra: Map<String, Value>,
     room_lsn: Option<i64>,
-    #[source]
-    cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.detail)
+    }
+}
+
+impl std::error::Error for Error {
+    /// The cause itself, so that who follows it can tell what it is.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().map(|cause| cause as &(dyn std::error::Error + 'static))
+    }
 }
 
 impl Error {
-    /// A failure of kind `code`; `detail` is for the caller and says what to do.
+    /// A failure of kind `code`; `detail` is for the caller and says what to do. Of a long one the middle is left out.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), extra: Map::new(), room_lsn: None, cause: None }
+        Self { code, detail: shortened(detail.into()), extra: Map::new(), room_lsn: None, cause: None }
     }
 
     /// The request could not be read.
@@ -187,7 +227,7 @@ impl Error {
     /// Adds the cause for the trace.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.cause = Some(cause.into());
+        self.cause = Some(Arc::from(cause.into()));
         self
     }
 
@@ -249,7 +289,9 @@ impl Error {
     /// Seconds after which to try again, for the `Retry-After` header.
     pub fn retry_after_secs(&self) -> Option<u64> {
         match self.code {
-            Code::RateLimited => self.extra.get("retry_after_secs").and_then(Value::as_u64),
+            Code::RateLimited | Code::Overloaded if self.extra.contains_key("retry_after_secs") => {
+                self.extra.get("retry_after_secs").and_then(Value::as_u64)
+            }
             Code::Overloaded | Code::Closing | Code::Unavailable => Some(1),
             _ => None,
         }
@@ -258,7 +300,7 @@ impl Error {
     /// The body for the caller.
     pub fn problem(&self) -> Problem {
         Problem {
-            kind: format!("{PROBLEM_BASE}{}", self.code.name()),
+            kind: self.code.address(),
             title: self.code.title(),
             status: self.code.status(),
             detail: self.detail.clone().into_owned(),
@@ -284,6 +326,26 @@ pub struct Problem {
     pub extra: Map<String, Value>,
 }
 
+/// A problem type: what is the same at every occurrence.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProblemType {
+    /// The problem type: the path under which this stands.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The short title.
+    pub title: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// What it means and what to do about it.
+    pub description: &'static str,
+}
+
+impl std::fmt::Display for ProblemType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n{} {}\n\n{}\n", self.title, self.status, self.kind, self.description)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,6 +356,8 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Code::ALL.len());
+        assert!(Code::ALL.iter().all(|code| Code::named(code.name()) == Some(*code)));
+        assert_eq!(Code::named("no-such"), None);
         for code in Code::ALL {
             assert!(code.manual().len() > 20 && (400..600).contains(&code.status()), "{code:?}");
         }

@@ -103,19 +103,26 @@ impl Upkeep {
         if bytes <= LOG_BYTES {
             return Ok(());
         }
-        lock(&self.conn).checkpoint()?;
         let mut cut_after = lock(&self.cut_after);
         if bytes <= LOG_BYTES_MAX || round.clock().monotonic() < *cut_after {
-            return Ok(());
+            return lock(&self.conn).checkpoint();
         }
-        // Under steady writing there is always a rest that was written meanwhile, with which the log would grow for
-        // ever. The writer stands still for that rest alone.
-        self.opener.sync_file()?;
-        lock(&self.conn).checkpoint()?;
-        if !round.dispatch().executor.cut_log()? {
+        if !self.cut_log(round)? {
             *cut_after = round.clock().deadline(HELD_BACK);
         }
         Ok(())
+    }
+
+    /// Moves SQLite's log into the file and cuts it to nothing. Under steady writing there is always a rest that was
+    /// written meanwhile, with which the log would grow for ever: the writer stands still for that rest alone, and what
+    /// was moved before is on the disk by then. False while somebody who looks at an earlier moment holds it back.
+    fn cut_log(&self, round: &Round<'_>) -> Result<bool> {
+        let conn = lock(&self.conn);
+        conn.checkpoint()?;
+        self.opener.sync_file()?;
+        conn.checkpoint()?;
+        drop(conn);
+        round.dispatch().executor.cut_log()
     }
 
     /// Finishes withdrawals: removes the bytes of destroyed keys from the files. Somebody who looks at an earlier moment
@@ -129,7 +136,7 @@ impl Upkeep {
         }
         let Some(lead) = round.lead()? else { return Ok(()) };
         let done = if self.opener.is_sqlite() {
-            if round.dispatch().executor.cut_log()? { pending } else { Vec::new() }
+            if self.cut_log(round)? { pending } else { Vec::new() }
         } else {
             let now = round.clock().monotonic();
             lock(&self.scrubber).scrub(&lock(&self.conn), by_table(pending), now)?
@@ -139,7 +146,7 @@ impl Upkeep {
         }
         lead.write(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, &done))?;
         // On SQLite that note went through the log too; it holds no key, but an empty log is what was promised.
-        round.dispatch().executor.cut_log().map(drop)
+        if self.opener.is_sqlite() { self.cut_log(round).map(drop) } else { Ok(()) }
     }
 
     /// Moves keys that were wrapped before there were shelves.

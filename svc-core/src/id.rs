@@ -50,6 +50,8 @@ ids! {
     TokenId,
     /// A delegation grant's id.
     GrantId,
+    /// An app installation's id.
+    InstallationId,
     /// A channel's id.
     ChannelId,
     /// A thread's id. A thread is a task.

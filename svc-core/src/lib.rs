@@ -5,13 +5,16 @@
 //!
 //! # The way of a request
 //!
-//! A shell makes an [`op::Request`] and hands it to a [`Service`] with the name of an operation.
+//! A shell hands a [`Service`] the [`op::Head`] of a request with the name of an operation, and its [`op::Input`] once
+//! that is let in. What it passes stands in `op/run/pipeline.rs`.
 //!
-//! 1. [`op`] finds the row in the operation table and *binds* the request: decodes it and does what needs no
-//!    database, on the caller's side.
-//! 2. The job waits for a core thread. A writer gathers what is waiting into one transaction ([`store`]).
-//! 3. Inside it: authenticate, check the capability, run guards, the row's function, projectors, audit.
-//! 4. Commit; the bus ([`log`]) tells who waits; the answer is encoded on the caller's side.
+//! 1. [`op`] *admits* the head: rate limit, credential, capability, from a cache if that holds.
+//! 2. It finds the row in the operation table and *binds* the input: decodes it and does what needs no database, on the
+//!    caller's side.
+//! 3. The job waits for a core thread. A writer gathers what is waiting into one transaction ([`store`]).
+//! 4. Inside it the credential and the capability are asked for again, which decides; then guards, the row's function,
+//!    projectors, audit.
+//! 5. Commit; the bus ([`log`]) tells who waits; the answer is encoded on the caller's side.
 //!
 //! # The map
 //!
@@ -19,10 +22,10 @@
 //!
 //! | layer | what it holds |
 //! |---|---|
-//! | vocabulary | [`id`], [`time`], [`text`], [`page`], [`error`], [`limits`], [`capability`], [`entropy`], `sync`, `timers`, [`config`], [`data_dir`], `rate`: one file each |
+//! | vocabulary | [`id`], [`time`], [`text`], [`json`], [`page`], [`error`], [`limits`], [`capability`], [`entropy`], `sync`, `timers`, [`config`], [`data_dir`], `rate`: one file each |
 //! | `store` | the only place that names an engine: connections, values, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends the chain, the bus, sealing, verifying |
-//! | [`op`] | rows, input decoding, contexts, dispatch, waits; OpenAPI, MCP and contracts as projections |
+//! | [`op`] | rows, input decoding, contexts, the pipeline, waits; OpenAPI, MCP and contracts as projections |
 //! | `identity` | workspaces, members, tokens, set-up |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the ready queue, claims, results, the reaper |
@@ -79,6 +82,7 @@ mod housekeeping;
 pub mod id;
 mod identity;
 mod integrity;
+pub mod json;
 pub mod limits;
 mod log;
 pub mod op;
@@ -95,13 +99,13 @@ pub mod text;
 pub mod time;
 mod timers;
 
-pub use error::{Code, EXIT_CODES, Error, Problem, Result};
+pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use log::bus::Wakes;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Place, Recorded};
 pub use log::memo::Cached;
 pub use log::{chain, key_tree, seal, verify};
 pub use op::WaitCounts;
-pub use rate::RateSettings;
+pub use rate::{Client, RateSettings};
 pub use service::{Options, PartHealth, Service};
 pub use store::{
     Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,

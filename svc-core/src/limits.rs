@@ -6,6 +6,11 @@ use std::time::Duration;
 pub const PAGE_DEFAULT: i64 = 50;
 /// Rows on a page at the most.
 pub const PAGE_MAX: i64 = 500;
+/// Bytes of a page's items: one that has come to as many ends, so that a page has as many and one item at the most.
+pub const PAGE_BYTES: usize = 1_048_576;
+/// Bytes that an item of a page counts for beside its texts: about what the names, ids, numbers and times of an object
+/// take as JSON.
+pub const ROW_BYTES: usize = 1024;
 /// Rows that are looked at for one page, at the most, where a filter or privacy leaves some out.
 pub const PAGE_SCAN_MAX: i64 = 2000;
 
@@ -64,7 +69,7 @@ pub const LEASE_MAX_SECS: i64 = 604_800;
 pub const LEASE_DEFAULT_SECS: i64 = 600;
 /// Time between reaper rounds (`SVC_CLAIM_REAP_TICK_SECS`, 0 off).
 pub const REAP_TICK_SECS: i64 = 5;
-/// Claims that one step of the reaper ends.
+/// Claims that the reaper takes up at one tick.
 pub const REAP_MAX: i64 = 1000;
 /// Time for the acknowledgement of a claim (`SVC_CLAIM_ACK_TIMEOUT_SECS`, 0 off).
 pub const ACK_TIMEOUT_SECS: i64 = 120;
@@ -78,6 +83,8 @@ pub const WAITS_MAX: usize = 20_000;
 
 /// Request body (`SVC_MAX_BODY_BYTES`).
 pub const BODY_MAX_BYTES: i64 = 2_097_152;
+/// Fields of a query.
+pub const QUERY_FIELDS_MAX: usize = 64;
 /// Requests of one client in a window (`SVC_RATE_LIMIT_MAX`, 0 off).
 pub const RATE_LIMIT_MAX: i64 = 1200;
 /// The window (`SVC_RATE_LIMIT_WINDOW_SECS`).
@@ -86,6 +93,8 @@ pub const RATE_LIMIT_WINDOW_SECS: i64 = 60;
 pub const WORKSPACE_RATE_LIMIT_MAX: i64 = 6000;
 /// Requests in flight in one server (`SVC_MAX_CONCURRENT_REQUESTS`, 0 off).
 pub const CONCURRENT_REQUESTS_MAX: i64 = 1024;
+/// Connections of one server (`SVC_MAX_CONNECTIONS`, 0 off); one peer that is no trusted proxy may have a tenth of them.
+pub const CONNECTIONS_MAX: i64 = 20_000;
 /// WebSocket connections of one server (`SVC_MAX_WS_CONNECTIONS`).
 pub const WS_CONNECTIONS_MAX: i64 = 10_000;
 /// Proxies in front of the server whose `X-Forwarded-For` entries are believed (`SVC_TRUSTED_PROXY_HOPS`).
@@ -117,6 +126,8 @@ pub const SQLITE_POLL: Duration = Duration::from_millis(10);
 pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
 /// How often a Postgres bus reads the heads in case a notification was lost.
 pub const BUS_RECONCILE: Duration = Duration::from_millis(1000);
+/// How long the bus may be at one piece of work before readiness says that it hangs.
+pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
 /// How long a connection attempt to a Postgres server may take; the address can say otherwise.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long data may stay unacknowledged before the kernel gives a connection to Postgres up.

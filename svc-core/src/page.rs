@@ -1,23 +1,57 @@
 //! Lists: `{items, next_cursor}`. A cursor is opaque and stands for a log position (LSN), because LSNs become
 //! visible in order; ids and times do not, and a cursor on them could pass over a row that commits late. A page
-//! looks at a bounded number of rows: where many are left out it is short, or empty, and says where to read on.
+//! looks at a bounded number of rows: where many are left out it is short, or empty, and says where to read on. It is
+//! bounded by bytes too, while it is read: a page is made of [`Rows`] alone, and those come from the database no
+//! further than a page goes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::limits::{PAGE_DEFAULT, PAGE_MAX, PAGE_SCAN_MAX};
-use crate::store::{Param, ToParam};
+use crate::Result;
+use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_MAX, PAGE_SCAN_MAX};
+use crate::store::{Conn, FromRow, Param, Row, ToParam};
 use crate::text::Count;
 
 /// One page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Page<T> {
     /// The rows, in the list's order. A page may be short or empty although there is more.
-    pub items: Vec<T>,
+    items: Vec<T>,
     /// Pass as `cursor` to read on; null on the last page.
-    pub next_cursor: Option<Cursor>,
+    next_cursor: Option<Cursor>,
+}
+
+/// Rows of a list that were read for one page: no more than have [`PAGE_BYTES`], or one.
+#[derive(Debug)]
+pub struct Rows<T> {
+    rows: Vec<T>,
+    /// Reading ended for the bytes.
+    full: bool,
+}
+
+impl<T> Rows<T> {
+    /// Reads the first rows that `sql` selects.
+    pub(crate) fn read(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Self>
+    where
+        T: FromRow,
+    {
+        let mut rows = conn.query_within(PAGE_BYTES, sql, params)?;
+        let weight = rows.iter().map(Row::weight).fold(0, usize::saturating_add);
+        let rows = rows.iter_mut().map(T::from_row).collect::<Result<_>>()?;
+        Ok(Self { rows, full: weight >= PAGE_BYTES })
+    }
+
+    /// The same rows, as something else.
+    pub fn map<U>(self, each: impl FnMut(T) -> U) -> Rows<U> {
+        Rows { rows: self.rows.into_iter().map(each).collect(), full: self.full }
+    }
+
+    /// The rows, for an answer that is no page.
+    pub fn into_vec(self) -> Vec<T> {
+        self.rows
+    }
 }
 
 /// How many rows a page may hold.
@@ -30,18 +64,50 @@ pub fn rows_to_read(limit: Option<Limit>) -> i64 {
 
 impl<T> Page<T> {
     /// Makes a page of rows read with [`rows_to_read`]; `lsn` tells each row's position.
-    pub fn of(mut rows: Vec<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
+    pub fn of(rows: Rows<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
-        let more = rows.len() > wanted;
-        rows.truncate(wanted);
-        let next_cursor = if more { rows.last().map(|row| Cursor(lsn(row))) } else { None };
-        Self { items: rows, next_cursor }
+        let Rows { rows: items, full } = rows;
+        let mut page = Self { items, next_cursor: None };
+        page.keep(wanted, &lsn);
+        if full && page.next_cursor.is_none() {
+            page.next_cursor = page.items.last().map(|row| Cursor(lsn(row)));
+        }
+        page
     }
 
     /// The same of rows that were looked for up to a horizon: reading goes on from there if the page is not full.
-    pub fn within(horizon: Horizon, rows: Vec<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
+    pub fn within(horizon: Horizon, rows: Rows<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
         let page = Self::of(rows, limit, lsn);
         Self { next_cursor: page.next_cursor.or(horizon.0.map(Cursor)), ..page }
+    }
+
+    /// All of a list that some limit of the service keeps short.
+    pub fn whole(items: Vec<T>) -> Self {
+        Self { items, next_cursor: None }
+    }
+
+    /// Ends the page after its first `most` items, if it has more; reading goes on from there.
+    pub fn keep(&mut self, most: usize, lsn: impl Fn(&T) -> i64) {
+        if self.items.len() > most {
+            self.items.truncate(most);
+            self.next_cursor = self.items.last().map(|row| Cursor(lsn(row)));
+        }
+    }
+
+    /// The items.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// Where to read on, if there is more.
+    pub fn next_cursor(&self) -> Option<Cursor> {
+        self.next_cursor
+    }
+
+    /// The same page, of what is made of its items.
+    pub fn try_map<U>(self, each: impl FnMut(T) -> Result<U>) -> Result<Page<U>> {
+        let items = self.items.into_iter().map(each).collect::<Result<_>>()?;
+        Ok(Page { items, next_cursor: self.next_cursor })
     }
 }
 
@@ -71,6 +137,9 @@ impl Horizon {
     }
 }
 
+/// What a cursor looks like: eight bytes in base64, of which the last character carries four bits.
+pub(crate) const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
+
 /// A place in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(pub i64);
@@ -94,13 +163,13 @@ impl ToParam for Cursor {
 }
 
 impl Serialize for Cursor {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.serialize_str(&URL_SAFE_NO_PAD.encode(self.0.to_be_bytes()))
     }
 }
 
 impl<'de> Deserialize<'de> for Cursor {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
         let bytes = bytes
@@ -117,12 +186,14 @@ impl JsonSchema for Cursor {
         "Cursor".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
+        json_schema!({"type": "string", "pattern": CURSOR_PATTERN})
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -138,15 +209,57 @@ mod tests {
     fn the_cursor_appears_only_when_there_is_more() {
         let two = Some(Limit::new(2).unwrap());
         assert_eq!(rows_to_read(two), 3);
-        let page = Page::of(vec![4, 5, 6], two, |lsn| *lsn);
+        let rows = |rows: &[i64], full| Rows { rows: rows.to_vec(), full };
+        let page = Page::of(rows(&[4, 5, 6], false), two, |lsn| *lsn);
         assert_eq!((page.items, page.next_cursor), (vec![4, 5], Some(Cursor(5))));
-        assert_eq!(Page::of(vec![4, 5], two, |lsn| *lsn).next_cursor, None);
-        let within = |horizon| Page::within(Horizon(horizon), vec![4, 5], two, |lsn| *lsn).next_cursor;
+        assert_eq!(Page::of(rows(&[4, 5], false), two, |lsn| *lsn).next_cursor, None);
+        for read in [&[4][..], &[4, 5], &[4, 5, 6]] {
+            let page = Page::of(rows(read, true), two, |lsn| *lsn);
+            assert_eq!(
+                page.next_cursor,
+                page.items.last().copied().map(Cursor),
+                "{read:?}: it ended for bytes"
+            );
+        }
+        let within =
+            |horizon| Page::within(Horizon(horizon), rows(&[4, 5], false), two, |lsn| *lsn).next_cursor;
         assert_eq!((within(None), within(Some(9))), (None, Some(Cursor(9))));
-        let full = Page::within(Horizon(Some(9)), vec![4, 5, 6], two, |lsn| *lsn);
-        assert_eq!(full.next_cursor, Some(Cursor(5)), "a full page ends before the horizon");
+        for full in [rows(&[4, 5, 6], false), rows(&[4, 5], true)] {
+            let page = Page::within(Horizon(Some(9)), full, two, |lsn| *lsn);
+            assert_eq!(page.next_cursor, Some(Cursor(5)), "a full page ends before the horizon");
+        }
+        let mut page = Page::of(rows(&[4, 5], false), two, |lsn| *lsn);
+        page.keep(1, |lsn| *lsn);
+        assert_eq!((page.items(), page.next_cursor()), (&[4][..], Some(Cursor(4))));
         let text = serde_json::to_string(&Cursor(5)).unwrap();
         assert_eq!(serde_json::from_str::<Cursor>(&text).unwrap(), Cursor(5));
         assert!(serde_json::from_str::<Cursor>("\"5\"").is_err());
+    }
+
+    #[test]
+    fn a_cursor_is_what_its_schema_says() {
+        let last = "AEIMQUYcgkosw048";
+        let alphabet = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['-', '_']);
+        for end in alphabet {
+            let text = format!("\"zZ9_-zZ9_-{end}\"");
+            assert_eq!(serde_json::from_str::<Cursor>(&text).is_ok(), last.contains(end), "{text}");
+        }
+        for bad in ["\"zZ9_-zZ9_-AA\"", "\"zZ9_-zZ9_A\"", "\"zZ9_-zZ9_-A=\""] {
+            assert!(serde_json::from_str::<Cursor>(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        /// Whatever stands in a cursor is read as one of ours or refused, and ours come back.
+        #[test]
+        fn any_cursor_is_read_or_refused(text in any::<String>(), bytes in any::<Vec<u8>>(), lsn in any::<i64>()) {
+            for text in [text, String::from_utf8_lossy(&bytes).into_owned()] {
+                if let Ok(cursor) = serde_json::from_value::<Cursor>(text.as_str().into()) {
+                    prop_assert_eq!(serde_json::to_value(cursor).unwrap(), serde_json::Value::from(text));
+                }
+            }
+            let ours = serde_json::to_value(Cursor(lsn & i64::MAX)).unwrap();
+            prop_assert_eq!(serde_json::from_value::<Cursor>(ours).unwrap(), Cursor(lsn & i64::MAX));
+        }
     }
 }

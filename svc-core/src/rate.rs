@@ -1,24 +1,63 @@
 //! Rate limits: so many requests per window for each client and for each workspace (GCRA, kept in this process).
-//! A client is its token, or its address while it has none; refused requests count too.
+//! Refused requests count too. Whom a request is charged to is decided by who calls.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use governor::clock::{Clock as _, DefaultClock};
+use governor::clock::Clock as _;
+use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{Quota, RateLimiter};
 
 use crate::error::{Code, Error, Result};
-use crate::id::WorkspaceId;
+use crate::id::{TokenId, WorkspaceId};
 use crate::limits;
+use crate::time::Clock;
 
-type Limiter<K> = RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock>;
+/// Whom a limit holds for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// The bearers of a token and of all that were derived from it: a token cannot multiply its limit.
+    Token(TokenId),
+    /// An address. A whole /64 of IPv6, which one host is usually given.
+    Peer(IpAddr),
+}
+
+impl Client {
+    /// Whoever is at an address.
+    pub fn at(peer: IpAddr) -> Self {
+        Self::Peer(match peer.to_canonical() {
+            IpAddr::V6(address) => {
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << PREFIX_REST_BITS)))
+            }
+            v4 => v4,
+        })
+    }
+}
+
+/// The bits of an IPv6 address behind its /64.
+const PREFIX_REST_BITS: u32 = 64;
+
+type Limiter<K> = RateLimiter<K, DefaultKeyedStateStore<K>, Ticks, NoOpMiddleware<Duration>>;
+
+/// The service's clock, as the limiter reads it.
+#[derive(Clone)]
+struct Ticks(Clock);
+
+impl governor::clock::Clock for Ticks {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.monotonic().micros())
+    }
+}
 
 /// The limits of one process.
 pub struct RateLimits {
-    clients: Option<Limiter<[u8; 32]>>,
+    clients: Option<Limiter<Client>>,
     workspaces: Option<Limiter<WorkspaceId>>,
-    clock: DefaultClock,
+    clock: Ticks,
 }
 
 /// How many requests per window.
@@ -44,27 +83,32 @@ impl Default for RateSettings {
 
 impl RateLimits {
     /// Limits as set.
-    pub fn new(settings: RateSettings) -> Self {
+    pub fn new(settings: RateSettings, clock: &Clock) -> Self {
+        let clock = Ticks(clock.clone());
         Self {
-            clients: quota(settings.per_client, settings.window).map(RateLimiter::keyed),
-            workspaces: quota(settings.per_workspace, settings.window).map(RateLimiter::keyed),
-            clock: DefaultClock::default(),
+            clients: limiter(settings.per_client, settings.window, &clock),
+            workspaces: limiter(settings.per_workspace, settings.window, &clock),
+            clock,
         }
     }
 
-    /// Counts a request, or refuses it and says how long to wait.
-    pub fn admit(&self, client: Option<&[u8; 32]>, workspace: Option<WorkspaceId>) -> Result<()> {
-        if let (Some(limiter), Some(client)) = (&self.clients, client) {
-            limiter
-                .check_key(client)
-                .map_err(|until| self.refusal(until.wait_time_from(self.clock.now())))?;
-        }
-        if let (Some(limiter), Some(workspace)) = (&self.workspaces, workspace) {
-            limiter
-                .check_key(&workspace)
-                .map_err(|until| self.refusal(until.wait_time_from(self.clock.now())))?;
-        }
-        Ok(())
+    /// Counts a request of a client, or refuses it and says how long to wait.
+    pub fn charge(&self, client: Client) -> Result<()> {
+        self.check(self.clients.as_ref(), &client)
+    }
+
+    /// Counts a request in a workspace, or refuses it and says how long to wait.
+    pub fn charge_workspace(&self, workspace: WorkspaceId) -> Result<()> {
+        self.check(self.workspaces.as_ref(), &workspace)
+    }
+
+    fn check<K: Clone + Eq + std::hash::Hash>(&self, limiter: Option<&Limiter<K>>, key: &K) -> Result<()> {
+        let Some(limiter) = limiter else { return Ok(()) };
+        limiter.check_key(key).map_err(|until| {
+            let secs = until.wait_time_from(self.clock.now()).as_secs().saturating_add(1);
+            Error::new(Code::RateLimited, format!("too many requests; try again in {secs} s"))
+                .with("retry_after_secs", secs)
+        })
     }
 
     /// Drops what is known of clients that have been quiet for a window.
@@ -76,38 +120,61 @@ impl RateLimits {
             limiter.retain_recent();
         }
     }
-
-    fn refusal(&self, wait: Duration) -> Error {
-        let secs = wait.as_secs().saturating_add(1);
-        Error::new(Code::RateLimited, format!("too many requests; try again in {secs} s"))
-            .with("retry_after_secs", secs)
-    }
 }
 
 /// A whole window's worth may come at once; then it refills evenly.
-fn quota(per_window: i64, window: Duration) -> Option<Quota> {
+fn limiter<K: Clone + Eq + std::hash::Hash>(
+    per_window: i64,
+    window: Duration,
+    clock: &Ticks,
+) -> Option<Limiter<K>> {
     let burst = NonZeroU32::new(u32::try_from(per_window).ok()?)?;
-    Some(Quota::with_period(window / burst.get())?.allow_burst(burst))
+    let quota = Quota::with_period(window / burst.get())?.allow_burst(burst);
+    Some(RateLimiter::new(quota, DefaultKeyedStateStore::default(), clock.clone()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const WINDOW: Duration = Duration::from_secs(3600);
+
+    fn limits(per_client: i64, per_workspace: i64) -> (RateLimits, Clock) {
+        let clock = Clock::mock(crate::time::Time::from_micros(0));
+        (RateLimits::new(RateSettings { per_client, per_workspace, window: WINDOW }, &clock), clock)
+    }
+
+    fn peer(address: &str) -> Client {
+        Client::at(address.parse().unwrap())
+    }
+
     #[test]
-    fn a_client_is_refused_beyond_its_window() {
-        let window = Duration::from_secs(3600);
-        let limits = RateLimits::new(RateSettings { per_client: 2, per_workspace: 3, window });
-        let workspace = Some(WorkspaceId::INSTANCE);
+    fn a_client_is_refused_beyond_its_window_and_admitted_when_it_has_refilled() {
+        let (limits, clock) = limits(2, 3);
+        let workspace = || limits.charge_workspace(WorkspaceId::INSTANCE);
         for _ in 0..2 {
-            limits.admit(Some(&[1; 32]), workspace).unwrap();
+            limits.charge(peer("192.0.2.1")).and_then(|()| workspace()).unwrap();
         }
-        let refused = limits.admit(Some(&[1; 32]), workspace).unwrap_err();
-        assert_eq!(refused.code(), Code::RateLimited);
-        assert!(refused.retry_after_secs().is_some());
-        limits.admit(Some(&[2; 32]), workspace).unwrap();
-        assert!(limits.admit(Some(&[3; 32]), workspace).is_err(), "the workspace has its own window");
-        let off = RateLimits::new(RateSettings { per_client: 0, per_workspace: 0, window });
-        assert!((0..100).all(|_| off.admit(Some(&[1; 32]), workspace).is_ok()));
+        let refused = limits.charge(peer("192.0.2.1")).unwrap_err();
+        assert_eq!((refused.code(), refused.retry_after_secs()), (Code::RateLimited, Some(1801)));
+        limits.charge(peer("192.0.2.2")).and_then(|()| workspace()).unwrap();
+        assert!(workspace().is_err(), "the workspace has a window of its own");
+        clock.advance(WINDOW / 2);
+        limits.charge(peer("192.0.2.1")).unwrap();
+        assert!(limits.charge(peer("192.0.2.1")).is_err());
+    }
+
+    #[test]
+    fn no_limit_is_no_limit() {
+        let (limits, _) = limits(0, 0);
+        assert!((0..100).all(|_| limits.charge(peer("192.0.2.1")).is_ok()));
+    }
+
+    #[test]
+    fn a_host_of_ipv6_is_one_client_with_all_its_addresses() {
+        assert_eq!(peer("2001:db8:0:1::5"), peer("2001:db8:0:1:ffff::"));
+        assert_ne!(peer("2001:db8:0:1::5"), peer("2001:db8:0:2::5"));
+        assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
+        assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
     }
 }

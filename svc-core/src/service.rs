@@ -2,7 +2,7 @@
 //! puts together is decided elsewhere.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, available_parallelism};
 
 use secrecy::ExposeSecret;
@@ -15,8 +15,10 @@ use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, R
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
-use crate::op::Haste;
-use crate::op::{Ambient, Dispatch, Feature, Reply, Request, Rounds, Settings, Table, Ticket, WaitCounts};
+use crate::op::{
+    Admission, Ambient, Credentials, Dispatch, Feature, Head, Input, Reply, Request, Rounds, RunOn, Settings,
+    Table, Ticket, WaitCounts,
+};
 use crate::opening::{self, Outdated};
 use crate::rate::{RateLimits, RateSettings};
 use crate::scheduler::Scheduler;
@@ -127,7 +129,7 @@ impl Service {
     fn start(options: Options) -> Result<Self> {
         let mut features = table::features();
         features.extend(options.features);
-        let opener = Opener::new(&options.database)?;
+        let opener = Opener::new(&options.database)?.timed_by(options.clock.clone());
         let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
             .timed_by(options.clock.clone());
         opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
@@ -148,13 +150,13 @@ impl Service {
                 settings: Settings { reap_tick: options.reap_tick, ..options.settings },
                 table,
             },
+            limits: RateLimits::new(options.rates, &options.clock),
             timers: Timers::new(&options.clock),
             rounds: Rounds::default(),
             clock: options.clock,
             executor,
             bus,
-            limits: RateLimits::new(options.rates),
-            homes: RwLock::default(),
+            credentials: Credentials::default(),
             reading_long: Mutex::default(),
         });
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
@@ -169,51 +171,75 @@ impl Service {
         &self.inner.dispatch.table
     }
 
-    /// Calls an operation and waits for the answer, on this thread if the core is idle.
-    pub fn call(&self, operation: &str, request: Request) -> Result<Reply> {
-        let (tell, told) = std::sync::mpsc::channel();
-        let done = Box::new(move |outcome| {
-            // The caller waits below; it cannot have gone away.
-            let _ = tell.send(outcome);
-        });
-        let ticket = self.inner.dispatch.submit(operation, request, Haste::Inline, done);
-        let outcome = told.recv().map_err(Error::internal)?;
-        drop(ticket);
-        outcome
+    /// Lets a request in from its head alone, before its body is read: counts it, and refuses a credential that is
+    /// missing, dead, or lacks what `operation` needs. Without an operation any live credential will do.
+    pub async fn admit(&self, operation: Option<&str>, head: Head) -> Result<Admission> {
+        answered(|done| self.dispatch().admit(operation, head, RunOn::Batched, done)).await
     }
 
-    /// Takes a request up; `done` is called exactly once, on a core thread, unless the ticket of a wait is
-    /// dropped. It must only hand the reply on.
+    /// Runs an operation for a request that was let in. Dropping the future gives up a wait.
+    pub async fn run(&self, operation: &str, admission: Admission, input: Input) -> Result<Reply> {
+        answered(|done| self.dispatch().start(operation, admission, &input, RunOn::Batched, done)).await
+    }
+
+    /// Why a request that was let in, and whose input could not be read, is refused: because of what is wrong with its
+    /// credential by now, or else because of `refusal`. So a dead credential is told first whatever else is wrong, and
+    /// the refusal of a delegated one is recorded.
+    pub async fn refuse(&self, operation: Option<&str>, admission: Admission, refusal: Error) -> Error {
+        // What we could not take is no fault of the request.
+        if refusal.code().status() >= 500 {
+            return refusal;
+        }
+        let refused =
+            answered(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
+        refused.await.err().unwrap_or_else(|| Error::internal("what could not be read was answered"))
+    }
+
+    /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
+    pub async fn ask(&self, operation: &str, request: Request) -> Result<Reply> {
+        let admission = self.admit(Some(operation), request.head).await?;
+        self.run(operation, admission, request.input).await
+    }
+
+    /// Calls an operation and waits for the answer, on this thread if the core is idle.
+    pub fn call(&self, operation: &str, request: Request) -> Result<Reply> {
+        let admission = self.admit_here(operation, request.head)?;
+        waited(|done| self.dispatch().start(operation, admission, &request.input, RunOn::Caller, done))
+    }
+
+    /// Takes a request up; `done` is called exactly once, here or on a core thread, unless the ticket of a wait is
+    /// dropped. It must only hand the reply on. Waits for the database if the credential is not cached.
     pub fn submit(
         &self,
         operation: &str,
         request: Request,
         done: impl FnOnce(Result<Reply>) + Send + 'static,
     ) -> Ticket {
-        self.inner.dispatch.submit(operation, request, Haste::Queue, Box::new(done))
+        let done = Box::new(done);
+        match self.admit_here(operation, request.head) {
+            Ok(admission) => self.dispatch().start(operation, admission, &request.input, RunOn::Pool, done),
+            Err(error) => {
+                done(Err(error));
+                Ticket::default()
+            }
+        }
     }
 
-    /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
-    pub async fn ask(&self, operation: &str, request: Request) -> Result<Reply> {
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let done = Box::new(move |outcome| {
-            // The caller may have gone away; then nobody needs the reply.
-            let _ = tell.send(outcome);
-        });
-        let mut ticket = self.inner.dispatch.submit(operation, request, Haste::Gather, done);
-        if ticket.leads() {
-            // Whoever is ready now puts its look in before this goes on.
-            tokio::task::yield_now().await;
-            ticket.lead();
-        }
-        told.await.map_err(Error::internal)?
+    fn admit_here(&self, operation: &str, head: Head) -> Result<Admission> {
+        waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
+    }
+
+    /// Counts a request for what is no operation, such as a document: for the bearer if its token is cached, else for
+    /// the address it came from.
+    pub fn count(&self, head: &Head) -> Result<()> {
+        self.dispatch().count(head)
     }
 
     /// Whether each part of the service can do its work, as the database says now. Takes as long as the database
     /// takes to answer.
     pub async fn health(&self) -> Vec<PartHealth> {
         let (tell, told) = tokio::sync::oneshot::channel();
-        self.dispatch().read_as_instance(Outdated::of, move |outcome| {
+        self.dispatch().submit_as_instance(Outdated::of, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = tell.send(outcome);
         });
@@ -240,8 +266,11 @@ impl Service {
         if has_ended {
             return Some("a thread of the service has ended: restart it".to_owned());
         }
-        let deaf = self.dispatch().bus.is_deaf();
-        deaf.then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
+        let bus = &self.dispatch().bus;
+        if bus.hangs() {
+            return Some("the thread that wakes waits hangs: it waits for the database".to_owned());
+        }
+        bus.is_deaf().then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
     }
 
     /// Does at once what is otherwise done from time to time: ends lapsed claims, removes destroyed keys, and every
@@ -273,6 +302,35 @@ impl Service {
     pub(crate) fn dispatch(&self) -> &Arc<Dispatch> {
         &self.inner.dispatch
     }
+}
+
+/// What a request that `start` hands to the core comes to.
+async fn answered<T: Send + 'static>(
+    start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
+) -> Result<T> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let mut ticket = start(Box::new(move |outcome| {
+        // The caller may have gone away; then nobody needs the answer.
+        let _ = tell.send(outcome);
+    }));
+    if ticket.leads() {
+        // Whoever is ready now puts its read in before this goes on.
+        tokio::task::yield_now().await;
+        ticket.lead();
+    }
+    told.await.map_err(Error::internal)?
+}
+
+/// Waits for what a request that `start` hands to the core comes to.
+fn waited<T: Send + 'static>(start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket) -> Result<T> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let ticket = start(Box::new(move |outcome| {
+        // The caller waits below; it cannot have gone away.
+        let _ = tell.send(outcome);
+    }));
+    let outcome = told.recv().map_err(Error::internal)?;
+    drop(ticket);
+    outcome
 }
 
 /// Writers and readers of a process on a machine with so many cores.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::config::Config;
-use crate::data_dir::{DataDir, Setup};
+use crate::data_dir::{self, DataDir, Setup};
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, TokenId, WorkspaceId};
@@ -73,6 +73,9 @@ pub type Variables = [(OsString, OsString)];
 pub fn open(config: &Config) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
+    }
+    for path in data_dir::open_to_others(&config.data_dir, &config.secret_files)? {
+        tracing::warn!(path = %path.display(), "others than its owner can read it: chmod go-rwx");
     }
     Service::open(Options::configured(config)?)
 }
@@ -199,7 +202,7 @@ impl Service {
             |what: &'static str| move |error: String| Error::malformed(format!("the {what}: {error}"));
         let named = wanted.workspace_id;
         // Known before the queue, so that the writer locks the head of this workspace and no other.
-        let workspace_id = self.dispatch().look_as_instance(move |cx| setup::the_workspace(cx, named))?;
+        let workspace_id = self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))?;
         let mint = InstanceMint {
             workspace_id,
             handle: Handle::new(&wanted.member).map_err(refused("member's handle"))?,

@@ -9,51 +9,76 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::store::{Param, ToParam};
 
-/// Text of `MIN` to `MAX` characters, without NUL (which Postgres cannot store).
+/// One line of `MIN` to `MAX` characters: a name, a title. It is shown in lists, terminals and logs, so it has no
+/// control characters, nothing that breaks the line, and nothing that changes the direction of what stands around it.
+/// As [`Prose`], with `LINES`, it may have all that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
-pub struct Text<const MIN: usize, const MAX: usize>(String);
+pub struct Text<const MIN: usize, const MAX: usize, const LINES: bool = false>(String);
 
-impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
+/// Text of `MIN` to `MAX` characters on any number of lines, without NUL (which Postgres cannot store).
+pub type Prose<const MIN: usize, const MAX: usize> = Text<MIN, MAX, true>;
+
+impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES> {
     /// Checks the length and the characters.
     pub fn new(text: String) -> Result<Self, String> {
         let length = text.chars().count();
         if length < MIN || length > MAX {
             return Err(format!("expected {MIN} to {MAX} characters, found {length}"));
         }
-        if text.contains('\0') {
-            return Err("the character NUL is not allowed".to_owned());
+        let refused = |c: &char| if LINES { *c == '\0' } else { breaks_a_line(*c) };
+        match text.chars().find(refused) {
+            Some('\0') => Err("the character NUL is not allowed".to_owned()),
+            Some(found) => Err(format!(
+                "the character U+{:04X} is not allowed: expected one line without control characters",
+                u32::from(found)
+            )),
+            None => Ok(Self(text)),
         }
-        Ok(Self(text))
+    }
+
+    /// The characters that are allowed, as a regular expression of ECMA-262.
+    fn pattern() -> &'static str {
+        if LINES {
+            r"^[^\u0000]*$"
+        } else {
+            r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$"
+        }
     }
 }
 
-impl<const MIN: usize, const MAX: usize> Deref for Text<MIN, MAX> {
+/// Control characters, line and paragraph separators, and the characters that Unicode calls bidirectional controls.
+fn breaks_a_line(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+impl<const MIN: usize, const MAX: usize, const LINES: bool> Deref for Text<MIN, MAX, LINES> {
     type Target = str;
     fn deref(&self) -> &str {
         &self.0
     }
 }
 
-impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for Text<MIN, MAX> {
+impl<'de, const MIN: usize, const MAX: usize, const LINES: bool> Deserialize<'de> for Text<MIN, MAX, LINES> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
-impl<const MIN: usize, const MAX: usize> JsonSchema for Text<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize, const LINES: bool> JsonSchema for Text<MIN, MAX, LINES> {
     fn inline_schema() -> bool {
         true
     }
     fn schema_name() -> Cow<'static, str> {
-        format!("Text{MIN}To{MAX}").into()
+        format!("{}{MIN}To{MAX}", if LINES { "Prose" } else { "Text" }).into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "minLength": MIN, "maxLength": MAX})
+        json_schema!({"type": "string", "minLength": MIN, "maxLength": MAX, "pattern": Self::pattern()})
     }
 }
 
-impl<const MIN: usize, const MAX: usize> ToParam for Text<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize, const LINES: bool> ToParam for Text<MIN, MAX, LINES> {
     fn param(&self) -> Param<'_> {
         Param::Text(&self.0)
     }
@@ -135,7 +160,37 @@ impl<const MIN: i64, const MAX: i64> Count<MIN, MAX> {
 
 impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Count<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(i64::deserialize(deserializer)?).map_err(de::Error::custom)
+        Self::new(deserializer.deserialize_i64(WholeNumber)?).map_err(de::Error::custom)
+    }
+}
+
+/// Reads a whole number however it is written: JSON has one kind of number, so `24.0` is 24.
+struct WholeNumber;
+
+/// 2^53: up to here a double holds every whole number.
+const EXACT_DOUBLES: f64 = 9_007_199_254_740_992.0;
+
+impl de::Visitor<'_> for WholeNumber {
+    type Value = i64;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a whole number")
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<i64, E> {
+        Ok(number)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<i64, E> {
+        i64::try_from(number).map_err(|_| E::custom(format!("the number {number} is too large")))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<i64, E> {
+        if number.fract() != 0.0 || number.abs() > EXACT_DOUBLES {
+            return Err(E::custom(format!("expected a whole number, found {number}")));
+        }
+        // Printed without a fraction, digit by digit: there is no conversion that cannot fail.
+        format!("{number:.0}").parse().map_err(E::custom)
     }
 }
 
@@ -270,8 +325,38 @@ impl<T: JsonSchema> JsonSchema for Change<T> {
     }
 }
 
+/// Characters of what a caller sent that a refusal repeats.
+const ECHO_MAX: usize = 200;
+
+/// What a caller sent, as a refusal repeats it: only the beginning of what is long.
+pub fn echo(sent: &str) -> Cow<'_, str> {
+    match sent.char_indices().nth(ECHO_MAX).and_then(|(end, _)| sent.get(..end)) {
+        Some(beginning) => Cow::Owned(format!("{beginning}...")),
+        None => Cow::Borrowed(sent),
+    }
+}
+
+/// A refusal that others have worded, perhaps around a long text of the caller: it keeps its beginning and its end.
+pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
+    if message.len() <= MESSAGE_MAX_BYTES {
+        return message;
+    }
+    let (beginning, end) = (message.floor_char_boundary(ECHO_MAX), message.len().saturating_sub(ECHO_MAX));
+    let parts = message.get(..beginning).zip(message.get(message.ceil_char_boundary(end)..));
+    parts.map(|(beginning, end)| format!("{beginning} ... {end}")).unwrap_or_default().into()
+}
+
+/// Bytes of a refusal that is told whole: more than any has that repeats nothing long.
+const MESSAGE_MAX_BYTES: usize = 2000;
+
+/// Characters of the longest name for which a known one is looked for: it costs more the longer the name is.
+const NEAREST_MAX: usize = 64;
+
 /// The known name that `name` is most likely a slip of.
 pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    if name.chars().nth(NEAREST_MAX).is_some() {
+        return None;
+    }
     let scored = known.iter().map(|candidate| (strsim::jaro_winkler(name, candidate), *candidate));
     scored
         .filter(|(score, _)| *score > 0.8)
@@ -306,13 +391,58 @@ mod tests {
     fn limits_are_checked_and_stated() {
         assert!(serde_json::from_str::<Text<1, 3>>("\"äöü\"").is_ok());
         assert!(serde_json::from_str::<Text<1, 3>>("\"\"").is_err());
-        assert!(serde_json::from_str::<Text<1, 3>>("\"a\\u0000\"").is_err());
         assert!(serde_json::from_str::<Count<1, 10>>("11").is_err());
         assert!(serde_json::from_str::<Items<i64, 1>>("[1,2]").is_err());
         assert_eq!(&*Handle::<8>::new("Ada").unwrap(), "ada");
         assert!(Handle::<8>::new("-ada").is_err());
         let schema = schemars::schema_for!(Text<1, 3>);
         assert_eq!(schema.get("maxLength"), Some(&3.into()));
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_as_any_json_number() {
+        let read = |text: &str| serde_json::from_str::<Count<-100, { i64::MAX }>>(text).map(Count::get);
+        for (text, number) in [("24.0", 24), ("2.4e1", 24), ("-0.0", 0), ("9223372036854775807", i64::MAX)] {
+            assert_eq!(read(text).unwrap(), number, "{text}");
+        }
+        for bad in ["24.5", "1e300", "18446744073709551615", "\"24\"", "true", "null"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn one_line_shows_what_it_is_and_prose_is_free() {
+        let controls = (0..0x20).chain(0x7f..=0x9f).filter_map(char::from_u32);
+        let directions =
+            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
+        for refused in controls.chain(directions.chars()).chain(['\u{2028}', '\u{2029}']) {
+            let text = format!("a{refused}b");
+            assert!(Text::<1, 9>::new(text.clone()).is_err(), "U+{:04X}", u32::from(refused));
+            assert_eq!(Prose::<1, 9>::new(text).is_ok(), refused != '\0', "U+{:04X}", u32::from(refused));
+        }
+        for good in ["naïve — 日本", "שלום", "👩\u{200d}🚀", "\u{a0}\u{200b}"] {
+            assert!(Text::<1, 20>::new(good.to_owned()).is_ok(), "{good}");
+        }
+        let told = Text::<1, 9>::new("\u{1b}[31m".to_owned()).unwrap_err();
+        assert!(told.contains("U+001B"), "{told}");
+    }
+
+    #[test]
+    fn what_is_long_is_repeated_in_part() {
+        assert_eq!(echo("näme"), "näme");
+        let long = "ä".repeat(100_000);
+        assert_eq!(echo(&long).chars().count(), ECHO_MAX + 3);
+        assert_eq!(echo(&long[..2 * ECHO_MAX]).chars().count(), ECHO_MAX);
+        let told = shortened(format!("`name`: {long}, expected a number").into());
+        assert!(told.len() < 2 * ECHO_MAX + 10 && told.starts_with("`name`: ä"), "{told}");
+        assert!(told.ends_with("ä, expected a number"), "{told}");
+        assert_eq!(shortened("short".into()), "short");
+    }
+
+    #[test]
+    fn only_short_names_have_a_nearest_one() {
+        assert_eq!(nearest("limitt", &["limit", "tag"]), Some("limit"));
+        assert_eq!(nearest(&"limit".repeat(20), &["limitlimitlimit"]), None);
     }
 
     #[test]

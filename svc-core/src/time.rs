@@ -18,6 +18,9 @@ use crate::sync::lock;
 pub struct Time(i64);
 
 impl Time {
+    /// The last moment that can be written down. Later ones are read as this one.
+    pub const LAST: Self = Self(253_402_207_200_000_000);
+
     /// The moment `micros` microseconds after the Unix epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
@@ -64,11 +67,19 @@ impl Serialize for Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
-        let at: jiff::Timestamp = text
-            .parse()
-            .map_err(|_| de::Error::custom("expected an RFC 3339 time such as 2026-01-31T12:00:00Z"))?;
-        Ok(Self(at.as_microsecond()))
+        let at: Result<jiff::Timestamp, _> = text.parse();
+        match at {
+            Ok(at) => Ok(Self(at.as_microsecond()).min(Self::LAST)),
+            Err(_) if is_beyond_the_last(&text) => Ok(Self::LAST),
+            Err(_) => Err(de::Error::custom("expected an RFC 3339 time such as 2026-01-31T12:00:00Z")),
+        }
     }
+}
+
+/// Whether `text` is a time in the last hours of the year 9999, which many send for "never" and no timestamp holds.
+fn is_beyond_the_last(text: &str) -> bool {
+    let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text) else { return false };
+    pieces.date().year() == 9999 && pieces.time().is_some() && pieces.offset().is_some()
 }
 
 impl JsonSchema for Time {
@@ -266,6 +277,20 @@ mod tests {
         assert!(text.ends_with("123456Z\""), "{text}");
         assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), at);
         assert!(serde_json::from_str::<Time>("\"yesterday\"").is_err());
+    }
+
+    #[test]
+    fn the_end_of_the_year_9999_is_the_last_moment_there_is() {
+        let read = |text: &str| serde_json::from_value::<Time>(text.into());
+        for never in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z", "9999-12-31T00:00:00+00:00"] {
+            assert_eq!(read(never).unwrap(), Time::LAST, "{never}");
+        }
+        assert_eq!(Time::LAST.to_string(), "9999-12-30T22:00:00.000000Z");
+        assert_eq!(read("9999-12-30T22:00:00.999999Z").unwrap(), Time::LAST);
+        assert!(read("9999-12-29T00:00:00Z").unwrap() < Time::LAST);
+        for bad in ["9999-12-32T00:00:00Z", "9999-12-31", "9999-12-31T23:59:59", "10000-01-01T00:00:00Z"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -1,26 +1,24 @@
-//! From bytes to what the core takes: percent-decoding, the bearer token, the body and the client's address.
+//! From bytes to what the core takes: percent-decoding, the bearer token and the client's address.
 //! Strict where leniency would let two readers see two things; the meaning of a field is the core's.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::Body;
-use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderValue};
+use hyper::header::AUTHORIZATION;
 use secrecy::SecretString;
-use svc_core::{Code, Error, Result};
-use tokio::time::timeout;
-
-use crate::limits::BODY_TIMEOUT;
+use svc_core::limits::QUERY_FIELDS_MAX;
+use svc_core::{Error, Result};
 
 /// Text fields by name, as the core takes them.
 pub(crate) type Text = Vec<(String, String)>;
 
-/// Adds the fields of a query.
+/// Adds the fields of a query, which are counted before any is decoded.
 pub(crate) fn query(raw: Option<&str>, text: &mut Text) -> Result<()> {
-    for pair in raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+    let pairs = raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    if pairs.clone().nth(QUERY_FIELDS_MAX).is_some() {
+        return Err(Error::malformed(format!("the query has more than {QUERY_FIELDS_MAX} fields")));
+    }
+    for pair in pairs {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         text.push((unescape(name, Plus::IsSpace)?, unescape(value, Plus::IsSpace)?));
     }
@@ -82,96 +80,12 @@ pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, trusted_hops: usize) -> 
     told.and_then(|text| text.parse::<IpAddr>().ok()).unwrap_or(remote).to_canonical()
 }
 
-/// Reads a JSON body of at most `most` bytes; empty if there is none.
-pub(crate) async fn body<B>(headers: &HeaderMap, mut body: B, most: usize) -> Result<Bytes>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let read = if announced > most { Ok(None) } else { gather(&mut body, most).await };
-    match read? {
-        Some(bytes) if bytes.is_empty() => Ok(bytes),
-        Some(_) if !is_json(headers) => {
-            Err(Error::new(Code::UnsupportedMediaType, "send the body as Content-Type: application/json"))
-        }
-        Some(bytes) => Ok(bytes),
-        None => {
-            discard(headers, body).await;
-            Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {most} bytes")))
-        }
-    }
-}
-
-/// All of the body, or none if it is larger than `most`.
-async fn gather<B>(body: &mut B, most: usize) -> Result<Option<Bytes>>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    let gathering = async {
-        let (mut first, mut more) = (Bytes::new(), BytesMut::new());
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Error::malformed("the body broke off"))?;
-            let Ok(data) = frame.into_data() else { continue };
-            if data.len() > most - first.len() - more.len() {
-                return Ok(None);
-            }
-            // One frame is the usual case and is not copied.
-            if first.is_empty() && more.is_empty() {
-                first = data;
-                continue;
-            }
-            more.extend_from_slice(&first);
-            first = Bytes::new();
-            more.extend_from_slice(&data);
-        }
-        Ok(Some(if more.is_empty() { first } else { more.freeze() }))
-    };
-    timeout(BODY_TIMEOUT, gathering)
-        .await
-        .unwrap_or_else(|_| Err(Error::malformed("the body did not arrive in time")))
-}
-
-/// A client that is still sending when the connection closes may never see the answer, so what it sends is taken
-/// and forgotten, within reason.
-pub(crate) async fn discard<B>(headers: &HeaderMap, mut body: B)
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    // Who waits for `100 Continue` has sent nothing, and must not be asked for it now.
-    if body.is_end_stream() || headers.contains_key(EXPECT) {
-        return;
-    }
-    let discarding = async {
-        let mut left = DISCARD_BYTES;
-        while let Some(Ok(frame)) = body.frame().await {
-            let size = frame.data_ref().map_or(0, Bytes::len);
-            if size > left {
-                return;
-            }
-            left -= size;
-        }
-    };
-    // Too slow is as good as too much.
-    let _ = timeout(DISCARD_TIMEOUT, discarding).await;
-}
-
-const DISCARD_BYTES: usize = 16 << 20;
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = media_type.split(';').next().unwrap_or_default().trim();
-    media_type.eq_ignore_ascii_case("application/json") && headers.get(CONTENT_ENCODING).is_none_or(plain)
-}
-
 #[cfg(test)]
 mod tests {
-    use http_body_util::Full;
+    use hyper::header::HeaderValue;
+    use proptest::prelude::*;
     use secrecy::ExposeSecret;
+    use svc_core::Code;
 
     use super::*;
 
@@ -189,6 +103,39 @@ mod tests {
             assert_eq!(query(Some(bad), &mut text).unwrap_err().code(), Code::Malformed, "{bad}");
         }
         assert_eq!(unescape("a+b%2Fc", Plus::IsPlus).unwrap(), "a+b/c");
+        assert!(query(Some(&"a&".repeat(QUERY_FIELDS_MAX)), &mut Text::new()).is_ok());
+        let many = query(Some(&"a&".repeat(QUERY_FIELDS_MAX + 1)), &mut Text::new()).unwrap_err();
+        assert_eq!(many.code(), Code::Malformed);
+    }
+
+    proptest! {
+        #[test]
+        fn any_head_is_decoded_or_refused(bytes in any::<Vec<u8>>(), raw in any::<String>(), hops in 0..4_usize) {
+            let mut headers = HeaderMap::new();
+            for name in ["authorization", "x-forwarded-for"] {
+                if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                    headers.insert(name, value);
+                }
+            }
+            let bearer = bearer(&headers).unwrap();
+            prop_assert!(bearer.is_none_or(|token| token.expose_secret().trim() == token.expose_secret()));
+            let remote: IpAddr = "192.0.2.1".parse().unwrap();
+            let told = peer(remote, &headers, hops);
+            prop_assert!(hops > 0 || told == remote);
+            let mut text = Text::new();
+            if query(Some(&raw), &mut text).is_ok() {
+                prop_assert!(text.len() <= QUERY_FIELDS_MAX);
+            }
+        }
+
+        /// Whatever is escaped comes back as it was.
+        #[test]
+        fn escapes_are_taken_back(text in any::<String>()) {
+            let escaped: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            for plus in [Plus::IsSpace, Plus::IsPlus] {
+                prop_assert_eq!(&unescape(&escaped, plus).unwrap(), &text);
+            }
+        }
     }
 
     #[test]
@@ -215,34 +162,5 @@ mod tests {
         assert_eq!(seen(&told, 2), "1.2.3.4");
         assert_eq!(seen(&told, 9), "10.0.0.9", "fewer entries than proxies: nobody wrote one we can believe");
         assert_eq!(seen(&headers(&[("x-forwarded-for", "nonsense")]), 1), "10.0.0.9");
-    }
-
-    #[tokio::test]
-    async fn bodies_are_counted_and_must_be_json() {
-        let json = headers(&[("content-type", "Application/JSON; charset=utf-8")]);
-        let full = |text: &'static str| Full::new(Bytes::from_static(text.as_bytes()));
-        assert_eq!(body(&json, full("{}"), 2).await.unwrap(), "{}");
-        assert_eq!(body(&headers(&[]), full(""), 2).await.unwrap(), "");
-        let code = |outcome: Result<Bytes>| outcome.unwrap_err().code();
-        assert_eq!(code(body(&json, full("{ }"), 2).await), Code::BodyTooLarge);
-        assert_eq!(code(body(&headers(&[]), full("{}"), 2).await), Code::UnsupportedMediaType);
-        let text = headers(&[("content-type", "text/plain")]);
-        assert_eq!(code(body(&text, full("{}"), 2).await), Code::UnsupportedMediaType);
-        let zipped = headers(&[("content-type", "application/json"), ("content-encoding", "gzip")]);
-        assert_eq!(code(body(&zipped, full("{}"), 2).await), Code::UnsupportedMediaType);
-    }
-
-    #[tokio::test]
-    async fn a_body_in_pieces_is_counted_too() {
-        let json = headers(&[("content-type", "application/json")]);
-        let pieces = |count: usize| {
-            let pieces = futures_util::stream::iter((0..count).map(|_| {
-                let frame = hyper::body::Frame::data(Bytes::from_static(b"12345"));
-                Ok::<_, std::convert::Infallible>(frame)
-            }));
-            http_body_util::StreamBody::new(pieces)
-        };
-        assert_eq!(body(&json, pieces(3), 15).await.unwrap(), "123451234512345");
-        assert_eq!(body(&json, pieces(4), 15).await.unwrap_err().code(), Code::BodyTooLarge);
     }
 }

@@ -1,23 +1,19 @@
 //! From what the core answers to bytes: JSON, RFC 9457 problems and the headers of the contract.
 
 use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, StatusCode};
-use std::convert::Infallible;
 use svc_core::op::Reply;
 use svc_core::{Code, Error};
 
-/// Bytes that are all there, or a stream that a protocol makes.
-pub(crate) type Body = Either<Full<Bytes>, BoxBody<Bytes, Infallible>>;
+use crate::answer::Answer;
 
 /// What goes back.
-pub(crate) type Response = hyper::Response<Body>;
+pub(crate) type Response = hyper::Response<Answer>;
 
 const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -65,7 +61,7 @@ pub(crate) fn problem(error: &Error) -> Response {
 
 /// A JSON document that nobody keeps.
 pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
-    let mut response = hyper::Response::new(Either::Left(Full::new(body)));
+    let mut response = hyper::Response::new(Answer::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     *headers = HeaderMap::with_capacity(6);
@@ -76,7 +72,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
 
 /// What a path allows, to who asks for just that.
 pub(crate) fn options(allow: HeaderValue) -> Response {
-    let mut response = hyper::Response::new(Either::Left(Full::default()));
+    let mut response = hyper::Response::new(Answer::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(ALLOW, allow);
     response
@@ -96,7 +92,7 @@ pub(crate) fn without_body(mut response: Response) -> Response {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
     }
-    *response.body_mut() = Either::Left(Full::default());
+    *response.body_mut() = Answer::default();
     response
 }
 

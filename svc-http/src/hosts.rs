@@ -3,9 +3,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::HeaderMap;
-use hyper::Uri;
 use hyper::header::{HOST, ORIGIN};
+use hyper::{HeaderMap, Uri, Version};
 use svc_core::{Code, Error, Result};
 
 /// The names and addresses of this server.
@@ -22,7 +21,8 @@ impl Hosts {
     /// Refuses a request that names another site as where it goes to or comes from.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
         let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let host = header(HOST).or(uri.authority().map(|authority| authority.as_str()));
+        // The URI's wins (RFC 9112, 3.2.2; RFC 9113, 8.3.1): it is what the request goes to.
+        let host = uri.authority().map(|authority| authority.as_str()).or(header(HOST));
         let origin = header(ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site));
         let stranger = host.into_iter().chain(origin).find(|site| !self.is_own(site));
         match stranger {
@@ -47,6 +47,16 @@ impl Hosts {
     }
 }
 
+/// Refuses a request that names more than one host, or none in HTTP/1.1 (RFC 9112, 3.2): each server on its way might
+/// take another.
+pub(crate) fn check_single(version: Version, headers: &HeaderMap) -> Result<()> {
+    match headers.get_all(HOST).iter().count() {
+        1 => Ok(()),
+        0 if version != Version::HTTP_11 => Ok(()),
+        _ => Err(Error::malformed("a request has exactly one Host header")),
+    }
+}
+
 /// The host without its port.
 fn host_of(site: &str) -> &str {
     match site.rsplit_once(':') {
@@ -57,6 +67,8 @@ fn host_of(site: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -91,5 +103,24 @@ mod tests {
         assert!(ask("localhost", Some("https://evil.example")).is_err());
         assert!(ask("localhost", Some("null")).is_err());
         assert!(hosts.check(&Uri::from_static("/"), &HeaderMap::new()).is_err());
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("localhost"));
+        assert!(hosts.check(&Uri::from_static("http://evil.example/"), &headers).is_err());
+        headers.insert(HOST, HeaderValue::from_static("evil.example"));
+        assert!(hosts.check(&Uri::from_static("http://localhost/"), &headers).is_ok());
+    }
+
+    #[test]
+    fn a_request_has_one_host() {
+        let mut headers = HeaderMap::new();
+        assert!(check_single(Version::HTTP_11, &headers).is_err());
+        assert!(check_single(Version::HTTP_10, &headers).is_ok());
+        assert!(check_single(Version::HTTP_2, &headers).is_ok());
+        headers.append(HOST, HeaderValue::from_static("a"));
+        assert!(check_single(Version::HTTP_11, &headers).is_ok());
+        headers.append(HOST, HeaderValue::from_static("a"));
+        for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+            assert!(check_single(version, &headers).is_err(), "{version:?}");
+        }
     }
 }

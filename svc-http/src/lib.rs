@@ -2,19 +2,30 @@
 //! It frames bytes and asks the core; no rule of the service lives here. Routes come from the operation table, so
 //! that an operation needs no line in this crate.
 //!
-//! What a request meets, in order: the route, the ceiling of requests in flight, its body (size and media type),
-//! and then the core's own way in. Left out on purpose: TLS and compression, which belong to a proxy in front.
+//! What a request meets, in order: the ceiling of connections, its Host, its route, what the core says to its head, its
+//! body (size, pace and media type), the ceiling of requests in flight, and then the operation. Nothing is held for
+//! who is not let in, and nothing grows because somebody does not read. Left out on purpose: TLS and compression,
+//! which belong to a proxy in front.
 
+mod answer;
+mod body;
 mod decode;
 mod encode;
 mod health;
 mod hosts;
 mod limits;
+mod listen;
 mod mcp;
 mod openapi;
+mod pace;
+mod problems;
+mod room;
 mod route;
 mod server;
+mod shares;
+mod stream;
 mod ws;
 
 pub use limits::HttpSettings;
+pub use listen::{listen, raise_descriptors};
 pub use server::serve;

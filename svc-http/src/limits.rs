@@ -2,16 +2,17 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use svc_core::config::Config;
-use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, WS_CONNECTIONS_MAX};
+use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// How long a client may take over its request's head.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a client may take over its request's body.
-pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// A peer that takes nothing of what is sent to it for so long is cut off.
+pub(crate) const TAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long connections may take to finish once the listener is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -22,6 +23,8 @@ pub struct HttpSettings {
     pub body_max_bytes: usize,
     /// Requests in flight; none means any number.
     pub concurrent_requests: Option<NonZeroU32>,
+    /// Connections; none means any number.
+    pub connections: Option<NonZeroU32>,
     /// WebSocket connections.
     pub ws_connections: u32,
     /// Proxies in front whose `X-Forwarded-For` entries are believed.
@@ -37,6 +40,7 @@ impl Default for HttpSettings {
         Self {
             body_max_bytes: usize::try_from(BODY_MAX_BYTES).unwrap_or(usize::MAX),
             concurrent_requests: u32::try_from(CONCURRENT_REQUESTS_MAX).ok().and_then(NonZeroU32::new),
+            connections: u32::try_from(CONNECTIONS_MAX).ok().and_then(NonZeroU32::new),
             ws_connections: u32::try_from(WS_CONNECTIONS_MAX).unwrap_or(u32::MAX),
             trusted_proxy_hops: 0,
             allowed_hosts: Vec::new(),
@@ -50,6 +54,7 @@ impl From<&Config> for HttpSettings {
         Self {
             body_max_bytes: config.body_max_bytes,
             concurrent_requests: config.concurrent_requests,
+            connections: config.connections,
             ws_connections: config.ws_connections,
             trusted_proxy_hops: config.trusted_proxy_hops,
             allowed_hosts: config.allowed_hosts.clone(),
@@ -58,40 +63,75 @@ impl From<&Config> for HttpSettings {
     }
 }
 
-/// How many of something there may be at once.
-pub(crate) struct Ceiling {
-    taken: Arc<AtomicUsize>,
-    most: usize,
+impl HttpSettings {
+    /// The same with no more connections than a process with so many `descriptors` can have.
+    #[must_use]
+    pub fn within(self, descriptors: usize) -> Self {
+        let left = u32::try_from(descriptors.saturating_sub(OWN_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
+        let connections = self.connections.map(|most| most.min(NonZeroU32::new(left).unwrap_or(most)));
+        Self { connections, ..self }
+    }
+
+    /// How many connections there may be in all, and from one address.
+    pub(crate) fn connections(&self) -> (usize, usize) {
+        let most = self.connections.and_then(|most| usize::try_from(most.get()).ok());
+        let Some(most) = most else { return (usize::MAX, usize::MAX) };
+        // A trusted proxy brings everybody's.
+        let each = if self.trusted_proxy_hops == 0 { (most / PEER_PART).max(1) } else { most };
+        (most, each)
+    }
 }
 
+/// Descriptors that are kept for the database, files and the runtime.
+const OWN_DESCRIPTORS: usize = 128;
+/// One address may have this part of all connections.
+const PEER_PART: usize = 10;
+
+/// How many of something there may be at once.
+pub(crate) struct Ceiling(Arc<Semaphore>);
+
 /// One of them; gives its place back when dropped.
-#[must_use = "dropping the permit gives its place back"]
-pub(crate) struct Permit(Arc<AtomicUsize>);
+pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Ceiling {
     pub fn new(most: Option<u32>) -> Self {
-        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-        Self { taken: Arc::default(), most }
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(Semaphore::MAX_PERMITS);
+        Self(Arc::new(Semaphore::new(most)))
     }
 
     /// A place, if there is one left.
     pub fn take(&self) -> Option<Permit> {
-        // The permit exists before the check, so that a refusal gives its place back by dropping it.
-        let before = self.taken.fetch_add(1, Ordering::Relaxed);
-        let permit = Permit(Arc::clone(&self.taken));
-        (before < self.most).then_some(permit)
+        Arc::clone(&self.0).try_acquire_owned().ok()
+    }
+
+    /// A place, if one becomes free in time.
+    pub async fn wait(&self) -> Option<Permit> {
+        timeout(PLACE_TIMEOUT, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
     }
 }
 
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+/// How long to wait for a place that was given back for a while.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_address_has_a_part_of_the_connections() {
+        let settings = |most, trusted_proxy_hops| HttpSettings {
+            connections: NonZeroU32::new(most),
+            trusted_proxy_hops,
+            ..HttpSettings::default()
+        };
+        assert_eq!(settings(20_000, 0).connections(), (20_000, 2000));
+        assert_eq!(settings(20_000, 1).connections(), (20_000, 20_000));
+        assert_eq!(settings(5, 0).connections(), (5, 1));
+        assert_eq!(settings(0, 0).connections(), (usize::MAX, usize::MAX));
+        assert_eq!(settings(20_000, 0).within(1024).connections(), (896, 89));
+        assert_eq!(settings(20_000, 0).within(1 << 20).connections(), (20_000, 2000));
+        assert_eq!(settings(0, 0).within(1024).connections(), (usize::MAX, usize::MAX));
+    }
 
     #[test]
     fn a_place_is_given_back() {

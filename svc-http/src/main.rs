@@ -14,9 +14,8 @@ use mimalloc::MiMalloc;
 use svc_core::config::Config;
 use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
-use svc_http::{HttpSettings, serve};
+use svc_http::{HttpSettings, listen, raise_descriptors, serve};
 use svc_mcp_stdio::{refuse, start_trace};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -96,7 +95,7 @@ async fn listen_and_serve(
     let asked = signals()?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
     let cannot = |error: io::Error| Error::configuration(format!("{wanted} cannot be served on: {error}"));
-    let listener = TcpListener::bind(wanted).await.map_err(cannot)?;
+    let listener = listen(wanted).map_err(cannot)?;
     let address = listener.local_addr().map_err(Error::internal)?;
     let mut greeting = format!("listening on http://{address}\n");
     if cli.dev {
@@ -109,7 +108,8 @@ async fn listen_and_serve(
         // The other half is kept until the first signal.
         let _ = asked.await;
     };
-    serve(service, listener, HttpSettings::from(config), shutdown).await.map_err(Error::internal)
+    let settings = HttpSettings::from(config).within(raise_descriptors());
+    serve(service, listener, settings, shutdown).await.map_err(Error::internal)
 }
 
 /// From here on a signal asks for an orderly end: the receiver hears of it. A second one ends the process wherever

@@ -2,42 +2,41 @@
 //! it answers what is no message, takes the batches of revision 2025-03-26 apart, and says 401 where a credential is
 //! missing or dead. Only JSON is ever answered, so whatever a client accepts is served.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Either, Full};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Request, StatusCode};
+use hyper::{Request, StatusCode, Uri};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::Value;
-use svc_core::{Code, Error, Result, Service};
+use serde_json::{Value, json};
+use svc_core::limits::WAIT_MAX_SECS;
+use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::wire::{self, Kind, Message, Parcel, Refusal};
 use svc_mcp_stdio::{Mcp, Principal};
+use tokio::time::Instant;
 use tower_service::Service as _;
 
-use crate::decode;
 use crate::encode::{self, Response};
-use crate::hosts::Hosts;
 use crate::limits::{HttpSettings, Permit};
-use crate::server::Server;
+use crate::server::{Link, Server};
+use crate::shares::Share;
+use crate::{body, decode, room};
 
 /// The server behind `POST /mcp`, made once.
 pub(crate) struct Endpoint {
     service: Service,
     mcp: Mcp,
     rmcp: StreamableHttpService<Mcp, NeverSessionManager>,
-    hosts: Hosts,
-    body_max_bytes: usize,
 }
 
 impl Endpoint {
-    pub fn new(service: &Service, settings: &HttpSettings, own: SocketAddr) -> Result<Self> {
+    pub fn new(service: &Service, settings: &HttpSettings) -> Result<Self> {
         let mcp = Mcp::for_many(service.clone())?;
         let each = mcp.clone();
         let config = StreamableHttpServerConfig::default()
@@ -54,26 +53,44 @@ impl Endpoint {
                 Arc::new(NeverSessionManager::default()),
                 config,
             ),
-            hosts: Hosts::new(own, settings.allowed_hosts.clone()),
-            body_max_bytes: settings.body_max_bytes,
         })
     }
 }
 
-/// Answers `POST /mcp`. A parked wait is not in flight, and gives `permit` back.
-pub(crate) async fn handle(server: &Server, request: Request<Incoming>, permit: Permit) -> Response {
-    let answered = async {
-        let (head, body) = request.into_parts();
-        let endpoint = &server.mcp;
-        let body = decode::body(&head.headers, body, endpoint.body_max_bytes).await?;
-        let call = endpoint.read(head, body).await?;
-        if call.waits {
-            drop(permit);
-            return server.unless_closing(endpoint.answer(call)).await?;
+/// Answers `POST /mcp`.
+pub(crate) async fn handle(server: &Server, link: &Link, request: Request<Incoming>) -> Result<Response> {
+    let endpoint = &server.mcp;
+    let peer = server.peer(link, request.headers());
+    let principal = match endpoint.admit(server, request.uri(), request.headers(), peer).await {
+        Ok(principal) => principal,
+        Err(refusal) => {
+            body::discard(request).await;
+            return Err(refusal);
         }
-        endpoint.answer(call).await
     };
-    answered.await.unwrap_or_else(|error| encode::problem(&error))
+    let client = principal.client().unwrap_or(Client::at(peer));
+    let (head, body) = request.into_parts();
+    let body = match server.bodies.read(client, &head.headers, body, server.settings.body_max_bytes).await {
+        Ok(body) => body,
+        Err(refusal) => return Err(principal.refuse(&endpoint.service, refusal).await),
+    };
+    let parcel = wire::read(&body);
+    let call = Call::of(endpoint, head, body, principal, &parcel).await?;
+    match parcel {
+        Ok(Parcel::One(message)) => {
+            let changes = called_tool(&message).is_some_and(|tool| endpoint.mcp.changes(tool));
+            let waits = called_tool(&message).is_some_and(|tool| endpoint.mcp.waits(tool));
+            server.room.answer(client, changes, || endpoint.one(server, &call, waits)).await
+        }
+        Ok(Parcel::Batch(items)) if has_batches(&call.head.headers) => {
+            Batch { server, call, client, permit: None, answers: Vec::new(), share: None }.answer(items).await
+        }
+        Ok(Parcel::Batch(_)) => {
+            let refusal = Refusal::invalid("batches exist in revision 2025-03-26 alone", Value::Null);
+            Ok(document(StatusCode::BAD_REQUEST, &refusal.answer()))
+        }
+        Err(refusal) => Ok(document(StatusCode::BAD_REQUEST, &refusal.answer())),
+    }
 }
 
 /// What a POST asks for, with a credential that was sent.
@@ -81,111 +98,190 @@ struct Call {
     head: Parts,
     body: Bytes,
     principal: Principal,
-    parcel: std::result::Result<Parcel, Refusal>,
-    /// It may be parked.
-    waits: bool,
 }
 
-impl Endpoint {
-    async fn read(&self, mut head: Parts, body: Bytes) -> Result<Call> {
-        self.hosts.check(&head.uri, &head.headers).map_err(|_| {
-            Error::forbidden("MCP is served only under this server's own names; see SVC_ALLOWED_HOSTS")
-        })?;
-        let token = decode::bearer(&head.headers)?
-            .ok_or_else(|| Error::new(Code::Unauthenticated, "send a token as `Authorization: Bearer`"))?;
+impl Call {
+    async fn of(
+        endpoint: &Endpoint,
+        mut head: Parts,
+        body: Bytes,
+        principal: Principal,
+        parcel: &std::result::Result<Parcel, Refusal>,
+    ) -> Result<Self> {
         // From here on the credential travels where no trace shows it.
         head.headers.remove(AUTHORIZATION);
         head.headers.remove(COOKIE);
         head.headers.insert(ACCEPT, BOTH);
         head.headers.insert(CONTENT_TYPE, JSON);
-        let parcel = wire::read(&body);
-        let tool = match &parcel {
-            Ok(Parcel::One(message)) => called_tool(message),
-            _ => None,
-        };
-        let (principal, waits) = match tool {
-            // The operation looks at the credential itself, in its own transaction.
-            Some(tool) => (Principal::new(token), self.mcp.waits(tool)),
-            None => (Principal::checked(&self.service, token).await?, false),
-        };
-        Ok(Call { head, body, principal, parcel, waits })
+        let is_call = matches!(parcel, Ok(Parcel::One(message)) if called_tool(message).is_some());
+        // The operation that is called looks at the credential itself, in its own transaction.
+        let principal =
+            if is_call { principal } else { principal.with_capabilities(&endpoint.service).await? };
+        Ok(Self { head, body, principal })
     }
+}
 
-    async fn answer(&self, call: Call) -> Result<Response> {
-        match call.parcel {
-            Ok(Parcel::One(_)) => {
-                let response = self.forward(call.head, call.body, &call.principal).await?;
-                Ok(response.map(Either::Right))
-            }
-            Ok(Parcel::Batch(items)) if has_batches(&call.head.headers) => {
-                self.batch(&call.head, items, &call.principal).await
-            }
-            Ok(Parcel::Batch(_)) => {
-                let refusal = Refusal::invalid("batches exist in revision 2025-03-26 alone", Value::Null);
-                Ok(document(StatusCode::BAD_REQUEST, &refusal.answer()))
-            }
-            Err(refusal) => Ok(document(StatusCode::BAD_REQUEST, &refusal.answer())),
-        }
-    }
-
-    /// Answers the messages one after the other, so that their effects come in the order they stand in.
-    async fn batch(
+impl Endpoint {
+    /// Lets a POST in before its body is read.
+    async fn admit(
         &self,
-        head: &Parts,
-        items: Vec<std::result::Result<Message, Refusal>>,
-        principal: &Principal,
-    ) -> Result<Response> {
-        let mut answers = Vec::new();
-        for item in items {
-            match item {
-                Ok(message) if message.method() == "initialize" => {
-                    let refusal = Refusal::invalid("initialize must not be in a batch", message.id());
-                    answers.push(refusal.answer());
-                }
-                Ok(message) if message.kind == Kind::Response => {}
-                Ok(message) => {
-                    let bytes = serde_json::to_vec(&message.value).map_err(Error::internal)?;
-                    let answer = self.forward(head.clone(), bytes.into(), principal).await?;
-                    let Ok(answer) = answer.into_body().collect().await;
-                    if message.kind == Kind::Request {
-                        answers.push(serde_json::from_slice(&answer.to_bytes()).map_err(Error::internal)?);
-                    }
-                }
-                Err(refusal) => answers.push(refusal.answer()),
-            }
+        server: &Server,
+        uri: &Uri,
+        headers: &HeaderMap,
+        peer: IpAddr,
+    ) -> Result<Principal> {
+        server.hosts.check(uri, headers).map_err(|_| {
+            Error::forbidden("MCP is served only under this server's own names; see SVC_ALLOWED_HOSTS")
+        })?;
+        let token = decode::bearer(headers)?;
+        Principal::admitted(&self.service, svc_mcp_stdio::head(token, Some(peer))).await
+    }
+
+    /// Answers one message. A parked wait is not in flight.
+    async fn one(&self, server: &Server, call: &Call, waits: bool) -> Result<Response> {
+        let forwarded = self.forward(call, call.body.clone());
+        if waits {
+            return server.unless_closing(forwarded).await?;
         }
-        if answers.is_empty() {
-            let mut nothing = encode::json(StatusCode::ACCEPTED, Bytes::new());
-            nothing.headers_mut().remove(CONTENT_TYPE);
-            return Ok(nothing);
-        }
-        let mut response = document(StatusCode::OK, &Value::Array(answers));
-        encode::tell_lsn(response.headers_mut(), principal.room_lsn());
-        Ok(response)
+        let _permit = server.place()?;
+        forwarded.await
     }
 
     /// Has rmcp answer one message. What it says in plain text becomes a problem.
-    async fn forward(
-        &self,
-        mut head: Parts,
-        body: Bytes,
-        principal: &Principal,
-    ) -> Result<hyper::Response<BoxBody<Bytes, Infallible>>> {
-        head.extensions.insert(principal.clone());
-        let Ok(mut response) = self.rmcp.clone().call(Request::from_parts(head, Full::new(body))).await;
-        if let Some(refusal) = principal.refusal() {
-            return Err(Error::new(refusal.code(), refusal.detail().to_owned()));
-        }
-        encode::tell_lsn(response.headers_mut(), principal.room_lsn());
-        if response.status().is_success() || response.headers().get(CONTENT_TYPE) == Some(&JSON) {
-            return Ok(response);
+    async fn forward(&self, call: &Call, body: Bytes) -> Result<Response> {
+        let mut head = call.head.clone();
+        head.extensions.insert(call.principal.clone());
+        let Ok(response) = self.rmcp.clone().call(Request::from_parts(head, Full::new(body))).await;
+        if let Some(refusal) = call.principal.refusal() {
+            return Err(refusal.clone());
         }
         let (parts, body) = response.into_parts();
-        let Ok(text) = body.collect().await;
-        let text = String::from_utf8_lossy(&text.to_bytes()).into_owned();
+        let Ok(body) = body.collect().await;
+        let body = body.to_bytes();
+        if parts.status.is_success() || parts.headers.get(CONTENT_TYPE) == Some(&JSON) {
+            let mut response = Response::from_parts(parts, body.into());
+            encode::tell_lsn(response.headers_mut(), call.principal.room_lsn());
+            return Ok(response);
+        }
+        let text = String::from_utf8_lossy(&body).into_owned();
         Err(if parts.status.is_client_error() { Error::malformed(text) } else { Error::internal(text) })
     }
 }
+
+/// A batch on its way. Its messages are answered one after the other, so that their effects come in the order they
+/// stand in. It takes one place in flight, none while it waits; its waits share one deadline; once its answers are
+/// large, what is left is refused.
+struct Batch<'a> {
+    server: &'a Server,
+    call: Call,
+    client: Client,
+    permit: Option<Permit>,
+    /// The encoded answers.
+    answers: Vec<Bytes>,
+    /// What they count for.
+    share: Option<Share<Client>>,
+}
+
+impl Batch<'_> {
+    async fn answer(mut self, items: Vec<std::result::Result<Message, Refusal>>) -> Result<Response> {
+        let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
+        self.call.principal = self.call.principal.until(Instant::now() + longest);
+        for (number, item) in items.into_iter().enumerate() {
+            match item {
+                Ok(message) if message.kind == Kind::Response => {}
+                Ok(message) => {
+                    let answer = self.message(number, &message).await;
+                    let answer = match answer {
+                        // A dead credential ends all of it.
+                        Err(error) if error.code() == Code::Unauthenticated => return Err(error),
+                        answer => answer.unwrap_or_else(|error| refused(&message, &error)),
+                    };
+                    if message.kind == Kind::Request {
+                        self.answers.push(answer);
+                    }
+                }
+                Err(refusal) => self.answers.push(refusal.answer().to_string().into()),
+            }
+        }
+        self.permit = None;
+        Ok(self.together())
+    }
+
+    /// Answers one message, or refuses it before anything is done.
+    async fn message(&mut self, number: usize, message: &Message) -> Result<Bytes> {
+        let endpoint = &self.server.mcp;
+        if message.method() == "initialize" {
+            return Err(Error::malformed("initialize must not be in a batch"));
+        }
+        if self.size() >= BATCH_ANSWER_MAX {
+            return Err(Error::new(Code::Overloaded, "the answer of the batch is full; send the rest again"));
+        }
+        let tool = called_tool(message);
+        if tool.is_none() && number > 0 {
+            self.call.principal.count(&endpoint.service)?;
+        }
+        let bytes = serde_json::to_vec(&message.value).map_err(Error::internal)?;
+        let waits = tool.is_some_and(|tool| endpoint.mcp.waits(tool));
+        if waits {
+            self.permit = None;
+        } else if self.permit.is_none() {
+            let first = number == 0;
+            self.permit = Some(if first { self.server.place()? } else { self.server.place_again().await? });
+        }
+        let forwarded = endpoint.forward(&self.call, bytes.into());
+        let response = if waits { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };
+        let Ok(body) = response.into_body().collect().await;
+        let body = body.to_bytes();
+        let changes = tool.is_some_and(|tool| endpoint.mcp.changes(tool));
+        let share = self.server.room.take(self.client, changes, body.len(), None).ok_or_else(room::full)?;
+        match &mut self.share {
+            Some(all) => all.merge(share),
+            None => self.share = Some(share),
+        }
+        Ok(body)
+    }
+
+    fn size(&self) -> usize {
+        self.answers.iter().map(Bytes::len).sum()
+    }
+
+    /// One array of all answers.
+    fn together(self) -> Response {
+        if self.answers.is_empty() {
+            let mut nothing = encode::json(StatusCode::ACCEPTED, Bytes::new());
+            nothing.headers_mut().remove(CONTENT_TYPE);
+            return nothing;
+        }
+        let mut array = Vec::with_capacity(self.size() + self.answers.len() + 1);
+        for answer in self.answers {
+            array.push(if array.is_empty() { b'[' } else { b',' });
+            array.extend_from_slice(&answer);
+        }
+        array.push(b']');
+        let mut response = encode::json(StatusCode::OK, array.into());
+        encode::tell_lsn(response.headers_mut(), self.call.principal.room_lsn());
+        if let Some(share) = self.share {
+            response.body_mut().counted(share);
+        }
+        response
+    }
+}
+
+/// Bytes of a batch's answers after which nothing more is done for it.
+const BATCH_ANSWER_MAX: usize = 1 << 20;
+
+/// The answer to a message of a batch that was not forwarded.
+fn refused(message: &Message, error: &Error) -> Bytes {
+    let code = match error.code() {
+        Code::Malformed => wire::INVALID_REQUEST,
+        _ => SERVER_ERROR,
+    };
+    let error = json!({"code": code, "message": error.detail(), "data": error.problem()});
+    json!({"jsonrpc": "2.0", "id": message.id(), "error": error}).to_string().into()
+}
+
+/// The JSON-RPC code of what the server could not do.
+const SERVER_ERROR: i32 = -32_603;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");

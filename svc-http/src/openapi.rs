@@ -1,13 +1,18 @@
-//! The OpenAPI document: built at the first request, then the same bytes for everybody.
+//! The OpenAPI document: the operations as the core describes them, and the routes that are none. Built at the first
+//! request, then the same bytes for everybody.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
+use serde_json::{Value, json};
+use svc_core::Code;
 use svc_core::op::{Table, openapi};
+use svc_mcp_stdio::wire::BATCH_MAX;
 
 use crate::encode::{self, Response};
+use crate::route::{OWN, Own};
 
 /// The finished bytes.
 #[derive(Default)]
@@ -15,9 +20,238 @@ pub(crate) struct Document(OnceLock<Bytes>);
 
 impl Document {
     pub fn response(&self, table: &Table) -> Response {
-        let bytes = self.0.get_or_init(|| openapi::document(table).to_string().into());
+        let bytes = self.0.get_or_init(|| document(table).to_string().into());
         let mut response = encode::json(StatusCode::OK, bytes.clone());
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
         response
+    }
+}
+
+/// The document of everything that is served.
+fn document(table: &Table) -> Value {
+    let mut document = openapi::document(table);
+    let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return document };
+    for (method, path, own) in OWN {
+        let item = paths.entry(path).or_insert_with(|| json!({}));
+        if let Some(item) = item.as_object_mut() {
+            item.insert(method.as_str().to_lowercase(), route(own, path));
+        }
+    }
+    document
+}
+
+/// A route that is no operation.
+fn route(own: Own, path: &str) -> Value {
+    let Description { summary, description, responses, refused, more } = describe(own);
+    let id = path.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let mut route = json!({
+        "operationId": format!("route{id}"),
+        "summary": summary,
+        "description": description,
+        "tags": ["service"],
+        "responses": responses,
+    });
+    if let Some(responses) = route.get_mut("responses").and_then(Value::as_object_mut) {
+        for (status, response) in openapi::refusals(refused.iter().copied()) {
+            responses.entry(status).or_insert(response);
+        }
+    }
+    if let (Some(route), Value::Object(more)) = (route.as_object_mut(), more) {
+        route.extend(more);
+    }
+    route
+}
+
+struct Description {
+    summary: &'static str,
+    description: &'static str,
+    responses: Value,
+    /// The statuses with a problem as body.
+    refused: &'static [u16],
+    /// Parameters, body and security, where there are any.
+    more: Value,
+}
+
+fn describe(own: Own) -> Description {
+    match own {
+        Own::Health => health(),
+        Own::Liveness => liveness(),
+        Own::OpenApi => this_document(),
+        Own::Problem => problem(),
+        Own::WebSocket => subscribe(),
+        Own::Mcp => mcp(),
+    }
+}
+
+fn answer(description: &str, media: &str, schema: &Value) -> Value {
+    json!({"description": description, "content": {media: {"schema": schema}}})
+}
+
+const JSON: &str = "application/json";
+
+fn health() -> Description {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "status": {"enum": ["ok", "unavailable", "draining"]},
+            "checks": {
+                "description": "Each part: `ok`, or what is wrong with it.",
+                "type": "object", "additionalProperties": {"type": "string"},
+            },
+        },
+        "required": ["status", "checks"],
+    });
+    Description {
+        summary: "Readiness",
+        description: "Whether this server can do its work, part by part. Needs no credential.",
+        responses: json!({
+            "200": answer("It can.", JSON, &schema),
+            "503": answer("It cannot, or is being shut down.", JSON, &schema),
+        }),
+        refused: &[500],
+        more: json!({}),
+    }
+}
+
+fn liveness() -> Description {
+    let schema = json!({"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]});
+    Description {
+        summary: "Liveness",
+        description: "Answers while the process is up. Needs no credential.",
+        responses: json!({"200": answer("It is up.", JSON, &schema)}),
+        refused: &[500],
+        more: json!({}),
+    }
+}
+
+fn this_document() -> Description {
+    Description {
+        summary: "This document",
+        description: "The OpenAPI document of the service. Needs no credential.",
+        responses: json!({"200": answer("The document.", JSON, &json!({"type": "object"}))}),
+        refused: &[400, 403, 429, 500, 503],
+        more: json!({}),
+    }
+}
+
+fn problem() -> Description {
+    let names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    Description {
+        summary: "What a problem type means",
+        description: "The page at the address that a problem names as its `type`: what it means and what to do, as \
+            JSON, or as text for those who accept that sooner. Needs no credential.",
+        responses: json!({"200": {
+            "description": "The problem type.",
+            "content": {
+                JSON: {"schema": {"$ref": "#/components/schemas/ProblemType"}},
+                "text/plain": {"schema": {"type": "string"}},
+            },
+        }}),
+        refused: &[400, 403, 404, 429, 500, 503],
+        more: json!({"parameters": [{
+            "name": "type", "in": "path", "required": true, "description": "The last part of the problem's type.",
+            "schema": {"type": "string", "enum": names}, "example": Code::NotFound.name(),
+        }]}),
+    }
+}
+
+fn subscribe() -> Description {
+    Description {
+        summary: "Subscribe to events",
+        description: "A WebSocket (RFC 6455, over HTTP/1.1). The first frame is a JSON object: `token` unless the \
+            handshake carries it, `filter` with `workspace_id` and optionally `channel_id`, `thread_id` and \
+            `member_id`, and `after_id` to begin after an event. The answer is a frame `subscribe_ack`, then one \
+            frame an event. Without a credential that has `event:subscribe` it is closed with 1008.",
+        responses: json!({"101": {"description": "The connection is a WebSocket from here on."}}),
+        refused: &[400, 401, 403, 429, 500, 503],
+        more: json!({"security": [{"bearer": []}, {}], "parameters": [
+            header("Connection", &json!({"const": "Upgrade"})),
+            header("Upgrade", &json!({"const": "websocket"})),
+            header("Sec-WebSocket-Version", &json!({"const": "13"})),
+            header("Sec-WebSocket-Key", &json!({"type": "string", "pattern": "^[A-Za-z0-9+/]{22}==$"})),
+        ]}),
+    }
+}
+
+fn header(name: &str, schema: &Value) -> Value {
+    json!({"name": name, "in": "header", "required": true, "schema": schema})
+}
+
+fn mcp() -> Description {
+    const EXACT: i64 = (1 << 53) - 1;
+    let request = json!({
+        "type": "object",
+        "properties": {
+            "jsonrpc": {"const": "2.0"},
+            "id": {
+                "description": "Left out in a notification.",
+                "type": ["string", "integer"], "minimum": -EXACT, "maximum": EXACT,
+            },
+            "method": {"type": "string"},
+            "params": {"type": "object", "properties": {"_meta": {"type": "object"}}},
+        },
+        "required": ["jsonrpc", "method"],
+        "additionalProperties": false,
+    });
+    let answer_to_one = json!({
+        "type": "object",
+        "properties": {
+            "jsonrpc": {"const": "2.0"},
+            "id": {"type": ["string", "integer", "null"]},
+            "result": {"type": "object"},
+            "error": {
+                "type": "object",
+                "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+                "required": ["code", "message"],
+            },
+        },
+        "required": ["jsonrpc"],
+    });
+    let batch = json!({"type": "array", "items": request, "minItems": 1, "maxItems": BATCH_MAX});
+    let answers = json!({"anyOf": [answer_to_one, {"type": "array", "items": answer_to_one}]});
+    Description {
+        summary: "Model Context Protocol",
+        description: "One JSON-RPC message of the Model Context Protocol, or in revision 2025-03-26 a batch of them. \
+            There are no sessions: each request stands for itself. Each operation that is not marked otherwise is a \
+            tool of the same name.",
+        responses: json!({
+            "200": answer("The answer, or those to a batch.", JSON, &answers),
+            "202": {"description": "A notification was taken; there is no answer."},
+            "400": {"description": "It is no message, or not one of the revision that it names.", "content": {
+                JSON: {"schema": answer_to_one},
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
+            }},
+            "404": answer("The revision has no such method.", JSON, &answer_to_one),
+        }),
+        refused: &[401, 403, 413, 415, 429, 500, 503],
+        more: json!({
+            "security": [{"bearer": []}],
+            "requestBody": {"required": true, "content": {JSON: {
+                "schema": {"anyOf": [request, batch]},
+                "example": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+            }}},
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_described_once() {
+        let table = svc_core::operation_table().unwrap();
+        let document = document(&table);
+        let paths = document["paths"].as_object().unwrap();
+        let operations = paths.values().flat_map(|item| item.as_object().unwrap().values());
+        let mut ids: Vec<&str> = operations.map(|route| route["operationId"].as_str().unwrap()).collect();
+        for (method, path, _) in OWN {
+            let route = &paths[path][&method.as_str().to_lowercase()];
+            assert!(route["summary"].is_string() && route["responses"].is_object(), "{path}");
+        }
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
     }
 }

@@ -22,6 +22,7 @@ pub(crate) enum Own {
     Health,
     Liveness,
     OpenApi,
+    Problem,
     WebSocket,
     Mcp,
 }
@@ -32,16 +33,19 @@ pub(crate) struct Named {
     pub name: &'static str,
     /// It may be parked, and then is not in flight.
     pub waits: bool,
+    /// It changes something, and is never run again for its answer.
+    pub changes: bool,
     /// It needs no credential.
     pub open: bool,
 }
 
 /// The routes that are no operation.
-const OWN: [(Method, &str, Own); 6] = [
+pub(crate) const OWN: [(Method, &str, Own); 7] = [
     (Method::GET, "/health", Own::Health),
     (Method::GET, "/health/ready", Own::Health),
     (Method::GET, "/health/live", Own::Liveness),
     (Method::GET, "/openapi.json", Own::OpenApi),
+    (Method::GET, "/problems/{type}", Own::Problem),
     (Method::GET, "/ws/subscribe", Own::WebSocket),
     (Method::POST, "/mcp", Own::Mcp),
 ];
@@ -60,8 +64,8 @@ struct Place {
 /// What a method and a path lead to.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A route, with the path's variables.
-    Target(Target, Text),
+    /// A route, with the path's variables if they can be read.
+    Target(Target, Result<Text>),
     /// The path exists and allows these methods.
     Allow(HeaderValue),
     /// There is no such path.
@@ -76,6 +80,7 @@ impl Routes {
             let named = Named {
                 name: row.name(),
                 waits: row.effect() == Effect::Wait,
+                changes: !row.effect().changes_nothing(),
                 open: row.needed() == Needs::Nothing,
             };
             row.paths().map(move |path| (method(row.method()), path, Target::Operation(named)))
@@ -99,19 +104,23 @@ impl Routes {
     }
 
     /// What answers `method` on `path`. HEAD is answered by whatever answers GET.
-    pub fn find(&self, method: &Method, path: &str) -> Result<Found> {
-        let Ok(found) = self.router.at(path) else { return Ok(Found::Nothing) };
+    pub fn find(&self, method: &Method, path: &str) -> Found {
+        let Ok(found) = self.router.at(path) else { return Found::Nothing };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let Some((_, target)) = found.value.methods.iter().find(|(method, _)| method == wanted) else {
-            return Ok(Found::Allow(found.value.allow.clone()));
+            return Found::Allow(found.value.allow.clone());
         };
-        // Room for a few fields of a query.
-        let mut text = Text::with_capacity(found.params.len() + 3);
-        for (name, value) in found.params.iter() {
-            text.push((name.to_owned(), unescape(value, Plus::IsPlus)?));
-        }
-        Ok(Found::Target(*target, text))
+        Found::Target(*target, variables(&found.params))
     }
+}
+
+fn variables(params: &matchit::Params<'_, '_>) -> Result<Text> {
+    // Room for a few fields of a query.
+    let mut text = Text::with_capacity(params.len() + 3);
+    for (name, value) in params.iter() {
+        text.push((name.to_owned(), unescape(value, Plus::IsPlus)?));
+    }
+    Ok(text)
 }
 
 fn method(method: op::Method) -> Method {
@@ -173,9 +182,9 @@ mod tests {
             row("list").get("/threads"),
         ];
         let routes = routes(rows).unwrap();
-        let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path).unwrap();
+        let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path);
         let name = |found| match found {
-            Found::Target(Target::Operation(named), text) => (named.name, text),
+            Found::Target(Target::Operation(named), text) => (named.name, text.unwrap()),
             other => panic!("{other:?}"),
         };
         let one = vec![("thread_id".to_owned(), "a/b+c".to_owned())];
@@ -193,7 +202,7 @@ mod tests {
         {
             assert!(matches!(find("GET", nowhere), Found::Nothing), "{nowhere}");
         }
-        assert!(routes.find(&Method::GET, "/threads/%f").is_err());
+        assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Found::Target(_, Err(_))));
     }
 
     #[test]

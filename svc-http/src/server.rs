@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -19,20 +19,26 @@ use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use svc_core::op::{self, Surface};
-use svc_core::{Code, Error, Result, Service};
+use svc_core::op::{self, Admission, Surface};
+use svc_core::text::echo;
+use svc_core::{Client, Code, Error, Result, Service};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::body::{self, Bodies, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
-use crate::hosts::Hosts;
-use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings};
+use crate::hosts::{self, Hosts};
+use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings, Permit, TAKE_TIMEOUT};
 use crate::openapi::Document;
+use crate::pace::Pace;
+use crate::room::Room;
 use crate::route::{Found, Named, Own, Routes, Target};
-use crate::{health, mcp, ws};
+use crate::shares::{Share, Shares};
+use crate::stream::Stream;
+use crate::{health, mcp, problems, ws};
 
 /// How far the server is on its way to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +57,22 @@ pub(crate) struct Server {
     pub settings: HttpSettings,
     pub phase: watch::Sender<Phase>,
     pub mcp: mcp::Endpoint,
+    pub bodies: Bodies,
+    pub room: Room,
+    pub hosts: Hosts,
     routes: Routes,
-    hosts: Hosts,
     document: Document,
+    connections: Shares<Client>,
     in_flight: Ceiling,
     sockets: Ceiling,
+}
+
+/// The connection that a request comes over.
+pub(crate) struct Link {
+    remote: IpAddr,
+    pace: Pace,
+    /// Its place among all connections. Whatever it is upgraded to keeps it.
+    pub place: Arc<Share<Client>>,
 }
 
 /// Serves until `shutdown` is over, drains, and answers when every connection has ended or was cut off.
@@ -78,10 +95,14 @@ pub async fn serve(
         tokio::select! {
             () = &mut end => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, remote)) => {
-                    let (server, builder) = (Arc::clone(&server), Arc::clone(&builder));
-                    connections.spawn(connection(server, builder, graceful.watcher(), stream, remote.ip()));
-                }
+                Ok((stream, remote)) => match server.connections.take(Client::at(remote.ip()), 1) {
+                    Some(place) => {
+                        let link = Link { remote: remote.ip(), pace: Pace::new(), place: Arc::new(place) };
+                        let (server, builder) = (Arc::clone(&server), Arc::clone(&builder));
+                        connections.spawn(connection(server, builder, graceful.watcher(), stream, link));
+                    }
+                    None => turn_away(stream),
+                },
                 Err(error) => {
                     // Out of file descriptors, most likely: some come back when connections end.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -108,11 +129,38 @@ pub async fn serve(
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
+/// Bytes of a request's head, and of what is read of a body before it is asked for.
+const BUFFER_MAX: usize = 64 << 10;
+/// Bytes that a client may send over HTTP/2 before they are asked for: the least that a connection can have.
+const WINDOW: u32 = (64 << 10) - 1;
+/// Requests at once on one connection of HTTP/2.
+const STREAMS_MAX: u32 = 64;
+
 fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER_MAX);
     builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_INTERVAL)
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buf_size(BUFFER_MAX);
+    builder
+}
+
+/// Refuses a connection for which there is no place. Nothing is read or waited for, so the peer may not see why.
+fn turn_away(stream: TcpStream) {
+    let refusal = overloaded().problem();
+    let body = serde_json::to_string(&refusal).unwrap_or_default();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+         retry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    // What cannot be told at once is not told.
+    drop(stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes())));
 }
 
 /// Serves one connection to its end.
@@ -121,19 +169,21 @@ async fn connection(
     builder: Arc<auto::Builder<TokioExecutor>>,
     watcher: Watcher,
     stream: TcpStream,
-    remote: IpAddr,
+    link: Link,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
+    let (pace, link) = (link.pace.clone(), Arc::new(link));
     let spoken = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&spoken);
     let service = service_fn(move |request| {
         heard.store(true, Ordering::Relaxed);
-        let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(server.answer(remote, request).await) }
+        let (server, link) = (Arc::clone(&server), Arc::clone(&link));
+        async move { Ok::<_, Infallible>(server.answer(&link, request).await) }
     });
-    let conn = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let stream = TokioIo::new(Stream::new(stream, TAKE_TIMEOUT));
+    let conn = builder.serve_connection_with_upgrades(stream, service);
     let mut conn = pin!(watcher.watch(conn));
     let begun = poll_fn(|cx| match conn.as_mut().poll(cx) {
         Poll::Pending if spoken.load(Ordering::Relaxed) => Poll::Ready(None),
@@ -143,7 +193,10 @@ async fn connection(
     let Ok(begun) = timeout(HEAD_TIMEOUT, begun).await else { return };
     let ended = match begun {
         Some(ended) => ended,
-        None => conn.await,
+        None => tokio::select! {
+            ended = conn => ended,
+            () = pace.stalled(TAKE_TIMEOUT) => return tracing::debug!("a peer that takes no answers was cut off"),
+        },
     };
     if let Err(error) = ended {
         tracing::debug!(error = %error, "a connection broke off");
@@ -154,10 +207,16 @@ impl Server {
     fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
         Ok(Self {
             phase: watch::channel(Phase::Serving).0,
-            mcp: mcp::Endpoint::new(&service, &settings, own)?,
-            routes: Routes::build(service.table())?,
+            mcp: mcp::Endpoint::new(&service, &settings)?,
+            bodies: Bodies::new(),
+            room: Room::new(),
             hosts: Hosts::new(own, settings.allowed_hosts.clone()),
+            routes: Routes::build(service.table())?,
             document: Document::default(),
+            connections: {
+                let (all, each) = settings.connections();
+                Shares::new(all, each)
+            },
             in_flight: Ceiling::new(settings.concurrent_requests.map(Into::into)),
             sockets: Ceiling::new(Some(settings.ws_connections)),
             service,
@@ -166,55 +225,64 @@ impl Server {
     }
 
     /// Answers a request, whatever happens.
-    async fn answer(&self, remote: IpAddr, request: Request<Incoming>) -> Response {
+    async fn answer(&self, link: &Link, request: Request<Incoming>) -> Response {
         let head = request.method() == Method::HEAD;
-        let respond = AssertUnwindSafe(self.respond(remote, request)).catch_unwind();
+        let respond = AssertUnwindSafe(self.respond(link, request)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => encode::problem(&error),
             Err(_) => encode::problem(&Error::internal("answering a request panicked")),
         };
-        if head { encode::without_body(response) } else { response }
+        let mut response = if head { encode::without_body(response) } else { response };
+        response.body_mut().watched(&link.pace);
+        response
     }
 
-    async fn respond(&self, remote: IpAddr, request: Request<Incoming>) -> Result<Response> {
+    async fn respond(&self, link: &Link, request: Request<Incoming>) -> Result<Response> {
+        hosts::check_single(request.version(), request.headers())?;
         // Only operations are answered in place: the others are rare, and would make every request's future large.
-        match self.routes.find(request.method(), request.uri().path())? {
-            Found::Target(Target::Operation(row), text) => self.operation(row, text, remote, request).await,
-            Found::Target(Target::Own(own), _) => Box::pin(self.own(own, remote, request)).await,
-            Found::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
-            Found::Allow(allow) => {
-                Box::pin(discard(request)).await;
-                Ok(encode::wrong_method(allow))
-            }
-            Found::Nothing => {
-                let path = request.uri().path().to_owned();
-                Box::pin(discard(request)).await;
-                Err(Error::new(
-                    Code::UnknownRoute,
-                    format!("there is no route {path}; see GET /openapi.json"),
-                ))
-            }
+        match self.routes.find(request.method(), request.uri().path()) {
+            Found::Target(Target::Operation(row), text) => self.operation(row, text, link, request).await,
+            Found::Target(Target::Own(own), _) => Box::pin(self.own(own, link, request)).await,
+            nowhere => Box::pin(self.elsewhere(nowhere, link, request)).await,
         }
     }
 
     /// Answers on a route that is no operation.
-    async fn own(&self, target: Own, remote: IpAddr, request: Request<Incoming>) -> Result<Response> {
+    async fn own(&self, target: Own, link: &Link, request: Request<Incoming>) -> Result<Response> {
         match target {
             Own::Health => {
                 let phase = *self.phase.borrow();
                 Ok(health::readiness(&self.service, phase).await)
             }
             Own::Liveness => Ok(health::liveness()),
-            Own::OpenApi => Ok(self.document.response(self.service.table())),
-            Own::WebSocket => {
-                let place = self.sockets.take().ok_or_else(overloaded)?;
-                let peer = self.peer(remote, request.headers());
-                ws::upgrade(self, request, peer, place)
+            Own::OpenApi => {
+                self.service.count(&self.head(link, &request)?)?;
+                Ok(self.document.response(self.service.table()))
             }
-            Own::Mcp => {
-                let permit = self.in_flight.take().ok_or_else(overloaded)?;
-                Ok(mcp::handle(self, request, permit).await)
+            Own::Problem => {
+                self.service.count(&self.head(link, &request)?)?;
+                problems::page(request.uri().path(), request.headers())
+            }
+            Own::WebSocket => ws::upgrade(self, link, request).await,
+            Own::Mcp => mcp::handle(self, link, request).await,
+        }
+    }
+
+    /// Answers where there is no route.
+    async fn elsewhere(&self, found: Found, link: &Link, request: Request<Incoming>) -> Result<Response> {
+        self.service.count(&self.head(link, &request)?)?;
+        let path = echo(request.uri().path()).into_owned();
+        match found {
+            Found::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
+            Found::Allow(allow) => {
+                body::discard(request).await;
+                Ok(encode::wrong_method(allow))
+            }
+            _ => {
+                body::discard(request).await;
+                let detail = format!("there is no route {path}; see GET /openapi.json");
+                Err(Error::new(Code::UnknownRoute, detail))
             }
         }
     }
@@ -222,40 +290,95 @@ impl Server {
     async fn operation(
         &self,
         row: Named,
-        mut text: Text,
-        remote: IpAddr,
+        text: Result<Text>,
+        link: &Link,
         request: Request<Incoming>,
     ) -> Result<Response> {
-        let permit = self.in_flight.take().ok_or_else(overloaded)?;
-        let (head, body) = request.into_parts();
-        let body = decode::body(&head.headers, body, self.settings.body_max_bytes).await?;
-        decode::query(head.uri.query(), &mut text)?;
-        let credential = decode::bearer(&head.headers)?;
-        if row.open && credential.is_none() {
-            self.hosts.check(&head.uri, &head.headers)?;
+        let asks = self.head(link, &request)?;
+        if row.open && asks.credential.is_none() {
+            self.hosts.check(request.uri(), request.headers())?;
         }
-        let request = op::Request {
-            credential,
-            text,
-            body,
-            surface: Surface::Rest,
-            path: head.uri.path().to_owned(),
-            peer: Some(self.peer(remote, &head.headers)),
-            follow_up: false,
+        let peer = Client::at(self.peer(link, request.headers()));
+        let admission = match self.service.admit(Some(row.name), asks).await {
+            Ok(admission) => admission,
+            Err(refusal) => {
+                Box::pin(body::discard(request)).await;
+                return Err(refusal);
+            }
         };
+        let client = admission.client().unwrap_or(peer);
+        let input = match self.input(row, text, client, request).await {
+            Ok(input) => input,
+            Err(refusal) => return Err(self.service.refuse(Some(row.name), admission, refusal).await),
+        };
+        let again = AtomicBool::new(false);
+        let run = || {
+            // What is run again was recorded before.
+            let is_again = again.swap(true, Ordering::Relaxed);
+            let admission = if is_again { admission.follow_up() } else { admission.clone() };
+            self.run(row, admission, input.clone())
+        };
+        self.room.answer(client, row.changes, run).await
+    }
+
+    /// What a request asks, once its body is read.
+    async fn input(
+        &self,
+        row: Named,
+        text: Result<Text>,
+        client: Client,
+        request: Request<Incoming>,
+    ) -> Result<op::Input> {
+        let (head, body) = request.into_parts();
+        let most = self.settings.body_max_bytes;
+        let most = if row.open { most.min(OPEN_BODY_MAX) } else { most };
+        let body = self.bodies.read(client, &head.headers, body, most).await?;
+        let mut text = text?;
+        decode::query(head.uri.query(), &mut text)?;
+        Ok(op::Input { text, body })
+    }
+
+    async fn run(&self, row: Named, admission: Admission, input: op::Input) -> Result<Response> {
+        let permit = self.place()?;
+        let run = self.service.run(row.name, admission, input);
         let reply = if row.waits {
             // A parked wait is not in flight.
             drop(permit);
-            Box::pin(self.unless_closing(self.service.ask(row.name, request))).await??
+            Box::pin(self.unless_closing(run)).await??
         } else {
-            self.service.ask(row.name, request).await?
+            run.await?
         };
         Ok(encode::reply(&reply))
     }
 
+    /// A place among the requests in flight.
+    pub fn place(&self) -> Result<Permit> {
+        self.in_flight.take().ok_or_else(overloaded)
+    }
+
+    /// A place among the requests in flight for one that has given its own back, as soon as there is one.
+    pub async fn place_again(&self) -> Result<Permit> {
+        self.in_flight.wait().await.ok_or_else(overloaded)
+    }
+
+    /// A place among the WebSocket connections.
+    pub fn socket(&self) -> Result<Permit> {
+        self.sockets.take().ok_or_else(overloaded)
+    }
+
+    /// What the core wants to know of a request before its body is read.
+    pub fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::Head> {
+        Ok(op::Head {
+            credential: decode::bearer(request.headers())?,
+            surface: Surface::Rest,
+            path: request.uri().path().to_owned(),
+            peer: Some(self.peer(link, request.headers())),
+        })
+    }
+
     /// The address a request comes from.
-    fn peer(&self, remote: IpAddr, headers: &HeaderMap) -> IpAddr {
-        decode::peer(remote, headers, self.settings.trusted_proxy_hops)
+    pub fn peer(&self, link: &Link, headers: &HeaderMap) -> IpAddr {
+        decode::peer(link.remote, headers, self.settings.trusted_proxy_hops)
     }
 
     /// What `work` comes to, unless the server closes before.
@@ -274,11 +397,6 @@ impl Server {
 pub(crate) async fn closing(phase: &mut watch::Receiver<Phase>) {
     // The sender goes away only after closing.
     let _ = phase.wait_for(|phase| *phase == Phase::Closing).await;
-}
-
-async fn discard(request: Request<Incoming>) {
-    let (head, body) = request.into_parts();
-    decode::discard(&head.headers, body).await;
 }
 
 fn overloaded() -> Error {

@@ -8,7 +8,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use svc_core::{Database, OpenMode, Options, Service};
+use svc_core::{Database, OpenMode, Options, RateSettings, Service};
 use svc_http::HttpSettings;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -28,17 +28,22 @@ struct Answer {
 
 impl Server {
     async fn start() -> Self {
+        Self::with(HttpSettings { body_max_bytes: 4096, ..HttpSettings::default() }, RateSettings::default())
+            .await
+    }
+
+    async fn with(settings: HttpSettings, rates: RateSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             reap_tick: None,
             mode: OpenMode::Create,
+            rates,
             ..Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
         let service = Service::open(options).unwrap();
         let made = service.establish("home", "ada").unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let settings = HttpSettings { body_max_bytes: 4096, ..HttpSettings::default() };
         tokio::spawn(svc_http::serve(service, listener, settings, std::future::pending()));
         let workspace = json!(made.workspace.id).as_str().unwrap().to_owned();
         Self { _folder: folder, address, token: made.agent_token.secret, workspace }
@@ -241,6 +246,75 @@ async fn batches_belong_to_one_revision() {
 }
 
 #[tokio::test]
+async fn the_answer_of_a_batch_has_an_end() {
+    let server = Server::with(HttpSettings::default(), RateSettings::default()).await;
+    let list = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
+    let batch: Vec<Value> = (0..100).map(list).collect();
+    let answer = server.post(&[], json!(batch)).await;
+    let answers = answer.body.as_array().unwrap();
+    assert_eq!((answer.status, answers.len()), (StatusCode::OK, 100));
+    let whole = answers.iter().filter(|answer| answer["result"]["tools"].is_array()).count();
+    let size = answer.body.to_string().len();
+    assert!((2..50).contains(&whole) && size < 2 << 20, "{whole} lists in {size} bytes");
+    for (id, answer) in answers.iter().enumerate() {
+        assert_eq!(answer["id"], id);
+        assert_eq!(answer["result"].is_object(), id < whole, "{answer:.300}");
+    }
+    assert_eq!(answers[99]["error"]["data"]["type"], "/problems/overloaded");
+}
+
+#[tokio::test]
+async fn each_message_of_a_batch_counts() {
+    let rates = RateSettings { per_client: 10, ..RateSettings::default() };
+    let server = Server::with(HttpSettings::default(), rates).await;
+    let batch: Vec<Value> = (0..20).map(ping).collect();
+    let answer = server.post(&[], json!(batch)).await;
+    let answers = answer.body.as_array().unwrap();
+    let refused = answers.iter().filter(|answer| answer["error"]["data"]["status"] == 429).count();
+    assert_eq!((answers.len(), refused), (20, 10), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_batch_that_waits_takes_no_place_in_flight() {
+    let settings =
+        HttpSettings { concurrent_requests: std::num::NonZeroU32::new(1), ..HttpSettings::default() };
+    let server = Server::with(settings, RateSettings::default()).await;
+    let call = |id: i32, name: &str, arguments: Value| {
+        let params = json!({"name": name, "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let wait = call(
+        2,
+        "wait_for_event",
+        json!({"workspace_id": server.workspace, "after_id": 5, "timeout_secs": 60}),
+    );
+    let batch = json!([call(1, "whoami", json!({})), wait, call(3, "whoami", json!({}))]);
+    let mut waiting = Box::pin(server.post(&[], batch));
+    // Once it waits, whoever comes is served.
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(500), &mut waiting).await.is_err());
+    let made = json!({"workspace_id": server.workspace, "name": "work"});
+    let made = server.post(&[], call(4, "create_channel", made)).await;
+    assert_eq!(made.body["result"]["isError"], false, "{}", made.body);
+    let answer = waiting.await;
+    let found = &answer.body[1]["result"]["structuredContent"];
+    assert_eq!(found["items"][0]["kind"], "ChannelCreated", "{}", answer.body);
+    assert_eq!(answer.body[2]["result"]["isError"], false, "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_member_that_stands_twice_is_refused() {
+    let server = Server::start().await;
+    for twice in [
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","name":"x"}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","arguments":{"a":{"b":1,"b":2}}}}"#,
+    ] {
+        let answer = server.send(Method::POST, &[], twice).await;
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32600)));
+    }
+}
+
+#[tokio::test]
 async fn refusals_of_the_service_come_back() {
     let server = Server::start().await;
     let call = async |name: &str, arguments: Value| {
@@ -250,8 +324,13 @@ async fn refusals_of_the_service_come_back() {
     assert_eq!(made.body["result"]["structuredContent"]["name"], "work", "{}", made.body);
     let nobody = "00000000-0000-7000-8000-000000000000";
     let missing = call("get_thread", json!({"thread_id": nobody})).await;
-    assert_eq!((missing.status, &missing.body["error"]["code"]), (StatusCode::OK, &json!(-32004)));
-    assert_eq!(missing.body["error"]["data"]["status"], 404);
+    assert_eq!((missing.status, &missing.body["result"]["isError"]), (StatusCode::OK, &json!(true)));
+    assert_eq!(missing.body["result"]["_meta"]["svc/problem"]["status"], 404);
     let forbidden = call("revoke_token", json!({"token_id": nobody})).await;
-    assert_eq!(forbidden.body["error"]["data"]["type"], "/problems/missing-capability", "{}", forbidden.body);
+    let problem = &forbidden.body["result"]["_meta"]["svc/problem"];
+    assert_eq!(problem["type"], "/problems/missing-capability", "{}", forbidden.body);
+    let modern = server.modern("tools/call", json!({"name": "whoami", "arguments": {"who": 1}})).await;
+    let meta = &modern.body["result"]["_meta"];
+    assert_eq!(meta["svc/problem"]["status"], 400, "{}", modern.body);
+    assert_eq!(meta["io.modelcontextprotocol/serverInfo"]["name"], "svc", "{}", modern.body);
 }

@@ -14,6 +14,7 @@ const PAGE: usize = 250;
 pub(crate) struct Entry {
     pub tool: Tool,
     pub waits: bool,
+    pub changes: bool,
     needs: Needs,
 }
 
@@ -37,6 +38,7 @@ impl Catalogue {
             Ok(Entry {
                 tool: shown(mcp::tool(row))?,
                 waits: row.effect() == Effect::Wait,
+                changes: !row.effect().changes_nothing(),
                 needs: row.needed(),
             })
         };

@@ -16,10 +16,15 @@ use svc_core::config::{Config, LogFormat};
 use svc_core::{Code, Error, Result, Service, setup};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use lines::Lines;
-pub use server::{Mcp, Principal};
+pub use server::{Mcp, Principal, head};
 
 /// Serves one caller, the bearer of `token`, on standard input and output until the input ends and everything that
 /// came in is answered.
@@ -71,12 +76,20 @@ pub fn refuse(program: &str, error: &Error) -> ExitCode {
 /// Starts the trace of a process, on standard error: standard output belongs to the protocol, or to what a program
 /// announces.
 pub fn start_trace(config: &Config) -> Result<()> {
-    let filter = EnvFilter::try_new(config.log_filter())
-        .map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
-    let trace = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    let wanted =
+        EnvFilter::try_new(&config.log).map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
+    let trace = tracing_subscriber::registry().with(wanted).with(filter_fn(shows_no_token));
+    let lines = layer().with_writer(io::stderr).with_ansi(false);
     match config.log_format {
-        LogFormat::Text => trace.init(),
-        LogFormat::Json => trace.json().init(),
+        LogFormat::Text => trace.with(lines).init(),
+        LogFormat::Json => trace.with(lines.json()).init(),
     }
     Ok(())
+}
+
+/// What speaks MCP and WebSocket for us traces whole messages, with the tokens in them. So of that only errors are
+/// shown, whatever is wanted.
+fn shows_no_token(traced: &Metadata<'_>) -> bool {
+    let module = traced.target().split("::").next().unwrap_or_default();
+    !matches!(module, "rmcp" | "tungstenite" | "tokio_tungstenite") || *traced.level() == Level::ERROR
 }

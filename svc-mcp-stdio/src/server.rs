@@ -2,8 +2,9 @@
 //! an operation, an outcome becomes a result. It decides nothing: who may do what is asked of the core each time.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -19,9 +20,11 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
 use svc_core::op::mcp::{self, Told};
-use svc_core::op::{Request, Surface};
-use svc_core::{Code, Error, Result, Service};
+use svc_core::op::{Admission, Head, Input, Reply, Surface};
+use svc_core::text::echo;
+use svc_core::{Client, Code, Error, Result, Service};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use crate::catalogue::Catalogue;
 
@@ -46,34 +49,68 @@ nothing to do, and `wait_for_ready` waits for some. Call `acknowledge_claim` whe
 refused from then on.\n\
 5. `set_thread_result` records what came of it, then `transition_thread` moves the thread on. If you cannot finish, \
 `release_claim`.\n\
-A refusal has a `type` whose last part is a stable code, and a `detail` that says what to do.";
+A refusal says what was refused, with a stable code in brackets, why, and what to do.";
 
 /// Who a request comes from, for a server that has many callers: put into the extensions of the HTTP request.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    token: SecretString,
+    head: Head,
+    /// For the next operation, which was counted when the request came.
+    admission: Arc<Mutex<Option<Admission>>>,
+    client: Option<Client>,
     capabilities: Option<Capabilities>,
+    /// When its waits are over, whatever they ask for.
+    deadline: Option<Instant>,
     refusal: Arc<OnceLock<Error>>,
     room_lsn: Arc<AtomicI64>,
 }
 
 impl Principal {
-    /// The bearer of `token`, which nobody has checked.
-    pub fn new(token: SecretString) -> Self {
+    /// Whoever sends `head`. What it asks is counted each time, and decides about the credential.
+    pub fn new(head: Head) -> Self {
         Self {
-            token,
+            head,
+            admission: Arc::default(),
+            client: None,
             capabilities: None,
+            deadline: None,
             refusal: Arc::default(),
             room_lsn: Arc::new(AtomicI64::new(UNKNOWN)),
         }
     }
 
-    /// The bearer of `token`, after the core has accepted it.
-    pub async fn checked(service: &Service, token: SecretString) -> Result<Self> {
-        let (capabilities, lsn) = capabilities(service, &token).await?;
-        let principal = Self { capabilities: Some(capabilities), ..Self::new(token) };
-        principal.saw(lsn);
-        Ok(principal)
+    /// Whoever sends `head`, if its credential is live. The first operation it calls is counted by that.
+    pub async fn admitted(service: &Service, head: Head) -> Result<Self> {
+        let admission = service.admit(None, head.clone()).await?;
+        let client = admission.client();
+        Ok(Self { admission: Arc::new(Mutex::new(Some(admission))), client, ..Self::new(head) })
+    }
+
+    /// The same, whose waits are over at `deadline`: together they take no longer than one.
+    #[must_use]
+    pub fn until(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    /// Whom its requests are charged to, if it was admitted.
+    pub fn client(&self) -> Option<Client> {
+        self.client
+    }
+
+    /// Counts one more message that calls no operation.
+    pub fn count(&self, service: &Service) -> Result<()> {
+        service.count(&self.head)
+    }
+
+    /// The same, with what the bearer can do.
+    pub async fn with_capabilities(self, service: &Service) -> Result<Self> {
+        let held = self.capabilities(service).await?;
+        Ok(Self { capabilities: Some(held), ..self })
+    }
+
+    /// Over MCP, the bearer of `token` on this machine.
+    fn local(token: SecretString) -> Self {
+        Self::new(head(Some(token), None))
     }
 
     /// How far the log of the bearer's workspace reached when the core last answered.
@@ -89,23 +126,49 @@ impl Principal {
     pub fn refusal(&self) -> Option<&Error> {
         self.refusal.get()
     }
+
+    /// Comes back at the deadline.
+    async fn is_over(&self) {
+        match self.deadline {
+            Some(deadline) => sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn ask(&self, service: &Service, operation: &str, arguments: Vec<u8>) -> Result<Reply> {
+        let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let admission = match admission {
+            Some(admission) => admission,
+            None => service.admit(Some(operation), self.head.clone()).await?,
+        };
+        service.run(operation, admission, Input::json(arguments)).await
+    }
+
+    /// Why a request that could not be read is refused: for its credential, if that has ended by now.
+    pub async fn refuse(&self, service: &Service, refusal: Error) -> Error {
+        let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match admission {
+            Some(admission) => service.refuse(None, admission, refusal).await,
+            None => refusal,
+        }
+    }
+
+    async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
+        let reply = self.ask(service, WHOAMI, b"{}".to_vec()).await?;
+        let answer: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
+        self.saw(reply.lsn);
+        serde_json::from_value(answer.get("capabilities").cloned().unwrap_or_default())
+            .map_err(Error::internal)
+    }
+}
+
+/// The head of a request over MCP.
+pub fn head(credential: Option<SecretString>, peer: Option<IpAddr>) -> Head {
+    Head { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
 
 /// Stands for a log whose end was not told.
 const UNKNOWN: i64 = -1;
-
-/// What the bearer of `token` can do, or why it is nobody; and how far the log of its workspace reaches.
-async fn capabilities(service: &Service, token: &SecretString) -> Result<(Capabilities, Option<i64>)> {
-    let reply = service.ask(WHOAMI, request(token, b"{}".to_vec())).await?;
-    let answer: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
-    let held = answer.get("capabilities").cloned().unwrap_or_default();
-    Ok((serde_json::from_value(held).map_err(Error::internal)?, reply.lsn))
-}
-
-fn request(token: &SecretString, arguments: Vec<u8>) -> Request {
-    let request = Request::json(Surface::Mcp, Some(token.clone()), arguments);
-    Request { path: PATH.to_owned(), ..request }
-}
 
 /// The server. Clones serve the same service.
 #[derive(Clone)]
@@ -143,6 +206,11 @@ impl Mcp {
         Ok(Self { service, catalogue, caller })
     }
 
+    /// Whether a call of `tool` may change something.
+    pub fn changes(&self, tool: &str) -> bool {
+        self.catalogue.entry(tool).is_some_and(|entry| entry.changes)
+    }
+
     /// Whether a call of `tool` may be parked.
     pub fn waits(&self, tool: &str) -> bool {
         self.catalogue.entry(tool).is_some_and(|entry| entry.waits)
@@ -150,7 +218,7 @@ impl Mcp {
 
     fn principal(&self, cx: &RequestContext<RoleServer>) -> Result<Principal> {
         match &self.caller {
-            CallerIs::Always(token, _) => Ok(Principal::new(token.clone())),
+            CallerIs::Always(token, _) => Ok(Principal::local(token.clone())),
             CallerIs::InTheRequest => {
                 let parts = cx.extensions.get::<http::request::Parts>();
                 let principal = parts.and_then(|parts| parts.extensions.get::<Principal>());
@@ -162,11 +230,7 @@ impl Mcp {
     async fn held(&self, principal: &Principal) -> Result<Capabilities> {
         match principal.capabilities {
             Some(held) => Ok(held),
-            None => {
-                let (held, lsn) = capabilities(&self.service, &principal.token).await?;
-                principal.saw(lsn);
-                Ok(held)
-            }
+            None => principal.capabilities(&self.service).await,
         }
     }
 
@@ -188,7 +252,7 @@ impl Mcp {
             && error.code() == Code::Unauthenticated
         {
             // A second refusal of the same request says nothing new.
-            let _ = principal.refusal.set(Error::new(error.code(), error.detail().to_owned()));
+            let _ = principal.refusal.set(error.clone());
         }
         outcome
     }
@@ -205,17 +269,18 @@ impl Mcp {
         };
         let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
         tokio::select! {
-            outcome = self.service.ask(&call.name, request(&principal.token, arguments)) => {
+            outcome = principal.ask(&self.service, &call.name, arguments) => {
                 principal.saw(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
                 Ok(outcome?.body()?)
             }
             () = cx.ct.cancelled() => Err(Failure::Cancelled),
             () = self.ended(), if entry.waits => Ok(TIMED_OUT.to_vec()),
+            () = principal.is_over(), if entry.waits => Ok(TIMED_OUT.to_vec()),
         }
     }
 }
 
-/// What a wait answers when the input ends: the client's time is over.
+/// What a wait answers when the input ends, or the time of its batch: the client's time is over.
 const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
 
 /// The encoded answer of an operation.
@@ -234,15 +299,15 @@ impl From<Error> for Failure {
     }
 }
 
-fn told(outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
+fn told(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
     match outcome {
-        Ok(body) => answered(body, false),
-        Err(Failure::Refused(error)) => match mcp::told(&error) {
+        Ok(body) => answered(&body),
+        Err(Failure::Refused(error)) => match mcp::told(error.code()) {
             Told::Error(code) => Err(refused(ErrorCode(code), &error)),
-            Told::Result => answered(serde_json::to_vec(&error.problem()).unwrap_or_default(), true),
+            Told::Result => Ok(refusal(tool, &error)),
         },
         Err(Failure::NoSuchTool(name)) => {
-            let message = format!("there is no tool called \"{name}\"; see tools/list");
+            let message = format!("there is no tool called \"{}\"; see tools/list", echo(&name));
             let problem = json!(Error::malformed(message.clone()).problem());
             Err(ErrorData::invalid_params(message, Some(problem)))
         }
@@ -251,14 +316,24 @@ fn told(outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
 }
 
 /// A result: the JSON as structured content and, for clients that read text alone, as text.
-fn answered(body: Vec<u8>, is_error: bool) -> std::result::Result<CallToolResult, ErrorData> {
+fn answered(body: &[u8]) -> std::result::Result<CallToolResult, ErrorData> {
     let garbled = |_| ErrorData::internal_error("the answer could not be encoded", None);
-    let structured: Value = serde_json::from_slice(&body).map_err(garbled)?;
+    let structured: Value = serde_json::from_slice(body).map_err(garbled)?;
     let mut result = CallToolResult::default();
-    result.content = vec![ContentBlock::text(String::from_utf8_lossy(&body))];
+    result.content = vec![ContentBlock::text(String::from_utf8_lossy(body))];
     result.structured_content = Some(structured);
-    result.is_error = Some(is_error);
+    result.is_error = Some(false);
     Ok(result)
+}
+
+/// A result that says why there is none: as text for the model, and for programs as the problem among the metadata.
+/// Structured content would have to be of the tool's output schema, and clients refuse what is not.
+fn refusal(tool: &str, error: &Error) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.content = vec![ContentBlock::text(mcp::refusal_text(tool, error))];
+    result.is_error = Some(true);
+    result.meta = Some(with_member(None, mcp::PROBLEM, json!(error.problem())));
+    result
 }
 
 fn refused(code: ErrorCode, error: &Error) -> ErrorData {
@@ -267,10 +342,7 @@ fn refused(code: ErrorCode, error: &Error) -> ErrorData {
 
 /// The error of what has no result in which a problem could stand.
 fn failed(error: &Error) -> ErrorData {
-    match mcp::told(error) {
-        Told::Error(code) => refused(ErrorCode(code), error),
-        Told::Result => refused(ErrorCode::INTERNAL_ERROR, error),
-    }
+    refused(ErrorCode(error.code().status().into()), error)
 }
 
 /// Whether the request is of revision 2026-07-28 or later, which each such request says of itself.
@@ -282,13 +354,19 @@ fn server_info() -> Implementation {
     Implementation::new("svc", env!("CARGO_PKG_VERSION")).with_title("Agent Collaboration Service")
 }
 
-/// The metadata of a result: since 2026-07-28 there is no handshake that would name the server.
-fn meta(cx: &RequestContext<RoleServer>) -> Option<MetaObject> {
-    is_modern(cx).then(|| {
-        let mut meta = MetaObject::new();
-        meta.0.insert("io.modelcontextprotocol/serverInfo".to_owned(), json!(server_info()));
-        meta
-    })
+/// The metadata of a result with the server's name: since 2026-07-28 there is no handshake that would tell it.
+fn meta(cx: &RequestContext<RoleServer>, of_result: Option<MetaObject>) -> Option<MetaObject> {
+    if is_modern(cx) {
+        Some(with_member(of_result, "io.modelcontextprotocol/serverInfo", json!(server_info())))
+    } else {
+        of_result
+    }
+}
+
+fn with_member(meta: Option<MetaObject>, name: &str, value: Value) -> MetaObject {
+    let mut meta = meta.unwrap_or_default();
+    meta.0.insert(name.to_owned(), value);
+    meta
 }
 
 fn tools_only() -> ServerCapabilities {
@@ -354,7 +432,7 @@ impl ServerHandler for Mcp {
         if is_modern(&cx) {
             result.ttl_ms = Some(FRESH_MS);
             result.cache_scope = Some(CacheScope::Private);
-            result.meta = meta(&cx);
+            result.meta = meta(&cx, None);
         }
         Ok(result)
     }
@@ -364,8 +442,9 @@ impl ServerHandler for Mcp {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> std::result::Result<CallToolResponse, ErrorData> {
-        let mut result = told(self.call(request, &cx).await)?;
-        result.meta = meta(&cx);
+        let tool = request.name.clone();
+        let mut result = told(&tool, self.call(request, &cx).await)?;
+        result.meta = meta(&cx, result.meta.take());
         Ok(result.into())
     }
 
@@ -379,7 +458,7 @@ impl ServerHandler for Mcp {
             let message = format!("the params of {method} are not of the form that it takes");
             return Err(ErrorData::invalid_params(message, None));
         }
-        let message = format!("there is no method {method}");
+        let message = format!("there is no method {}", echo(method));
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 

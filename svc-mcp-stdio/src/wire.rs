@@ -74,10 +74,9 @@ impl Refusal {
 
 /// Reads one message or one batch.
 pub fn read(bytes: &[u8]) -> Result<Parcel, Refusal> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|_| Refusal {
-        code: PARSE_ERROR,
-        message: "the message is not JSON",
-        id: Value::Null,
+    let value = svc_core::json::read(bytes).map_err(|error| match error.is_data() {
+        true => Refusal::invalid("a member stands twice in the message", Value::Null),
+        false => Refusal { code: PARSE_ERROR, message: "the message is not JSON", id: Value::Null },
     })?;
     match value {
         Value::Array(items) if items.is_empty() => Err(Refusal::invalid("the batch is empty", Value::Null)),
@@ -149,6 +148,8 @@ mod tests {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             assert_eq!(one(&text), Err((INVALID_REQUEST, Value::Null)), "{id}");
         }
+        let twice = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":[{"b":1,"b":2}]}}"#;
+        assert_eq!(one(twice), Err((INVALID_REQUEST, Value::Null)));
         let listed = r#"{"jsonrpc":"2.0","id":"x","method":"ping","params":[]}"#;
         assert_eq!(one(listed), Err((INVALID_REQUEST, json!("x"))));
     }

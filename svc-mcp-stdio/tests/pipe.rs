@@ -186,11 +186,19 @@ async fn calls_reach_the_service_and_refusals_come_back() {
     assert_eq!(channel["result"]["isError"], false);
     let code = |answer: &Value| answer["error"]["code"].as_i64();
     assert_eq!(code(&pipe.call("no_such_tool", json!({})).await), Some(-32602));
-    let malformed = pipe.call("create_channel", json!({"name": 7})).await;
-    assert_eq!(code(&malformed), Some(-32602));
-    assert_eq!(malformed["error"]["data"]["type"], "/problems/malformed-request", "{malformed}");
     let nobody = "00000000-0000-7000-8000-000000000000";
-    assert_eq!(code(&pipe.call("get_thread", json!({"thread_id": nobody})).await), Some(-32004));
+    for (tool, arguments, wanted) in [
+        ("create_channel", json!({"name": 7}), "malformed-request"),
+        ("get_thread", json!({"thread_id": nobody}), "not-found"),
+        ("revoke_token", json!({"token_id": nobody}), "missing-capability"),
+    ] {
+        let refused = pipe.call(tool, arguments).await;
+        let result = &refused["result"];
+        assert_eq!(result["_meta"]["svc/problem"]["type"], format!("/problems/{wanted}"), "{refused}");
+        assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None));
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(tool) && text.contains(wanted), "{text}");
+    }
     assert_eq!(code(&pipe.request("tools/call", json!({"name": 7})).await), Some(-32602));
     assert_eq!(
         code(&pipe.request("tools/call", json!({"name": "whoami", "arguments": []})).await),
@@ -209,7 +217,7 @@ async fn a_dead_credential_is_refused_at_each_use() {
         ("tools/call", json!({"name": "x"})),
     ] {
         let answer = pipe.request(method, params).await;
-        assert_eq!(answer["error"]["code"], -32001, "{answer}");
+        assert_eq!(answer["error"]["code"], 401, "{answer}");
         assert_eq!(answer["error"]["data"]["type"], "/problems/unauthenticated");
     }
 }

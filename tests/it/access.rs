@@ -2,6 +2,7 @@
 //! with the status that the contract says; and no refusal leaves anything behind.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 use svc_core::Engine;
@@ -145,7 +146,10 @@ impl Matrix {
             return;
         }
         let ask = || way.call(&self.world, Some(&self.world.people.frozen), row, input);
-        let answer = if row.effect() == Effect::Wait { self.world.while_time_passes(ask) } else { ask() };
+        let answer = match (row.effect(), input["timeout_secs"].as_u64()) {
+            (Effect::Wait, Some(secs)) => self.world.once_time_is_over(Duration::from_secs(secs), ask),
+            _ => ask(),
+        };
         if row.effect().changes_nothing() {
             assert!(answer.is_success(), "a frozen member reads {row:?} by {way:?}: {:#}", answer.body);
         } else {

@@ -104,6 +104,24 @@ fn a_leader_from_the_far_future_is_not_believed() {
     });
 }
 
+/// Copies the row of a thread that is claimed `count` times. The copies have positions of their own behind the thread's,
+/// and claims until `until`.
+pub fn copy_claim(world: &World, thread: &str, count: i64, until: i64) {
+    let new_id = match world.engine() {
+        Engine::Sqlite => "randomblob(16)",
+        Engine::Postgres => "gen_random_uuid()",
+    };
+    let columns =
+        "workspace_id, channel_id, depth, title, state, priority, skill_set, blocked, settled, assignee_id,
+        claim_lease_id, claimed_at, worked_micros, created_at";
+    world.database.execute(&format!(
+        "insert into threads (id, {columns}, assignment_expires_at, lsn)
+             with recursive n (n) as (select 1 union all select n + 1 from n where n < {count})
+             select {new_id}, {columns}, {until}, lsn + n from threads cross join n where id = {}",
+        world.database.id(thread.parse::<uuid::Uuid>().unwrap())
+    ));
+}
+
 /// A workspace whose log nobody can extend, with `count` lapsed claims, all of which lapsed before any other.
 fn broken_workspace(world: &World, count: i64) {
     let made = world.admin("create_workspace", json!({"name": "Broken", "admin_handle": "eve"}));
@@ -112,22 +130,9 @@ fn broken_workspace(world: &World, count: i64) {
     let channel = ask("create_channel", json!({"workspace_id": workspace, "name": "c"}))["id"].clone();
     let thread = text(&ask("create_thread", json!({"channel_id": channel, "title": "t"}))["id"]);
     ask("claim_thread", json!({"thread_id": thread, "lease_secs": 1}));
-    let id = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
-    let new_id = match world.engine() {
-        Engine::Sqlite => "randomblob(16)",
-        Engine::Postgres => "gen_random_uuid()",
-    };
-    let columns =
-        "workspace_id, channel_id, depth, title, state, priority, skill_set, blocked, settled, assignee_id,
-        claim_lease_id, claimed_at, worked_micros, created_at, lsn";
-    world.database.execute(&format!(
-        "insert into threads (id, {columns}, assignment_expires_at)
-             with recursive n (n) as (select 1 union all select n + 1 from n where n < {count})
-             select {new_id}, {columns}, 1 from threads cross join n where id = {};
-         update heads set lsn = 1 where workspace_id = {}",
-        id(&thread),
-        id(&workspace)
-    ));
+    copy_claim(world, &thread, count, 1);
+    let workspace = world.database.id(workspace.parse::<uuid::Uuid>().unwrap());
+    world.database.execute(&format!("update heads set lsn = 1 where workspace_id = {workspace}"));
 }
 
 #[test]
@@ -140,6 +145,23 @@ fn a_workspace_that_fails_keeps_no_other_from_being_reaped() {
         world.service.housekeep().expect_err("a workspace cannot be reaped, and that is told");
         assert!(!is_held(world, &thread));
         assert!(world.kinds_after(world.lsn() - 2).contains(&"ClaimExpired".to_owned()));
+    });
+}
+
+#[test]
+fn a_tick_of_the_reaper_ends_no_more_claims_than_it_may() {
+    on_both_engines(|world| {
+        let most = svc_core::limits::REAP_MAX;
+        let thread = lapsing(world, 1);
+        copy_claim(world, &thread, most, 1);
+        world.clock.advance(Duration::from_secs(2));
+        let held = || world.database.number("select count(*) from threads where assignment_expires_at <= 1");
+        assert_eq!(held(), most);
+        housekeep(&world.service);
+        assert!(is_held(world, &thread), "those that lapsed before are ended first");
+        assert_eq!(held(), 0);
+        housekeep(&world.service);
+        assert!(!is_held(world, &thread));
     });
 }
 

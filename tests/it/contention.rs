@@ -11,8 +11,9 @@ use svc_tests::client::Answer;
 use svc_tests::client::agent::Agent;
 use svc_tests::client::kept::Kept;
 use svc_tests::database::{TestDatabase, engines};
+use svc_tests::process::until;
 use svc_tests::site::{Caller, Server, Site};
-use svc_tests::{World, on_both_engines, runtime};
+use svc_tests::{World, answer_of, call, in_parallel, on_both_engines, runtime};
 use tokio::task::JoinSet;
 
 const TASKS: usize = 1000;
@@ -306,4 +307,33 @@ fn other_workspace(world: &World, number: usize) -> (String, String) {
     let made =
         world.admin("create_workspace", json!({"name": format!("Team {number}"), "admin_handle": "eve"}));
     (svc_tests::text(&made["workspace"]["id"]), svc_tests::text(&made["token"]["secret"]))
+}
+
+#[test]
+fn workspaces_that_two_servers_make_at_once_are_no_deadlock() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let world = &World::open(Engine::Postgres);
+    let sessions = || {
+        let all = "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'svc'";
+        world.database.number(all)
+    };
+    let before = sessions();
+    let servers = [world.another_service(11), world.another_service(12)];
+    in_parallel(8, |caller| {
+        for number in 0..8 {
+            let ask = |operation: &str, input: Value| {
+                answer_of(call(&servers[caller % 2], Some(&world.people.admin), operation, &input)).output();
+            };
+            let name = format!("made-{caller}-{number}");
+            ask("create_workspace", json!({"name": name, "admin_handle": "eve"}));
+            ask("create_channel", json!({"workspace_id": world.fixture.workspace_id, "name": name}));
+        }
+    });
+    drop(servers);
+    // Sessions tell the statistics of theirs when they end.
+    until("the sessions of both have ended", || sessions() == before);
+    let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()";
+    assert_eq!(world.database.number(deadlocks), 0);
 }

@@ -12,6 +12,7 @@ use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
 use crate::access::everybody_else_is_refused;
+use crate::borders::hidden_is_like_nothing;
 use crate::transports::examples_succeed_alike;
 
 /// Waves at everybody in a channel.
@@ -53,7 +54,7 @@ const VISIBLE: &str = "
            or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $3))";
 
 fn wave_at_channel(cx: &mut Write<'_>, input: &WaveAtChannel) -> Result<Wave> {
-    let (workspace_id, member_id) = (cx.caller().workspace_id, cx.caller().member_id);
+    let (workspace_id, member_id) = (cx.caller().workspace_id, cx.caller().member);
     match cx.one::<(i64,)>(VISIBLE, &[&input.channel_id, &workspace_id, &member_id])? {
         Some((1,)) => {}
         _ => return Err(Error::not_found("channel")),
@@ -124,5 +125,6 @@ fn the_generated_tests_hold_for_it() {
     for engine in engines() {
         examples_succeed_alike(engine, features, is_the_wave);
         everybody_else_is_refused(engine, features, is_the_wave);
+        hidden_is_like_nothing(engine, features, is_the_wave);
     }
 }

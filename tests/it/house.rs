@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
         "id",
         "time",
         "text",
+        "json",
         "page",
         "error",
         "limits",
@@ -44,7 +45,7 @@ const COMPOSITION: &[&str] =
 const LOOKS_DOWN: &[(&str, &str, &str)] = &[
     ("capability.rs", "store", "its values say themselves how they are stored"),
     ("id.rs", "store", "its values say themselves how they are stored"),
-    ("page.rs", "store", "its values say themselves how they are stored"),
+    ("page.rs", "store", "its rows are read no further than a page goes"),
     ("text.rs", "store", "its values say themselves how they are stored"),
     ("time.rs", "store", "its values say themselves how they are stored"),
     ("store/migrate.rs", "log::chain", "one SHA-256 for the whole crate"),
@@ -56,8 +57,14 @@ const LOOKS_DOWN: &[(&str, &str, &str)] = &[
 /// Where SQL may stand in the core beside the store, the log and the features.
 const ASKS_THE_DATABASE: &[(&str, &str)] = &[
     ("svc-core/src/op/access.rs", "finds the caller inside the transaction"),
-    ("svc-core/src/op/dispatch.rs", "finds the caller inside the transaction"),
+    ("svc-core/src/op/run/call.rs", "reads how far the log reaches where it finds the caller"),
     ("svc-core/src/op/chore.rs", "takes the lease rows of chores"),
+];
+
+/// Where a statement may say who is in a channel and whether it is private.
+const KNOWS_WHO_SEES: &[(&str, &str)] = &[
+    ("svc-core/src/conversation/places.rs", "has the one condition that all others use"),
+    ("svc-core/src/conversation/channels.rs", "lists and changes it"),
 ];
 
 /// Where a capability may be spelled out although it is not the list of them.
@@ -196,6 +203,68 @@ fn statements_stand_in_the_store_the_log_and_the_features() {
         let statements = source.literals.iter().filter(|literal| is_sql(&literal.text));
         findings
             .extend(statements.map(|literal| format!("{}:{}: {}", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+/// Whether a piece of SQL says who is in a channel or whether one is private. Prose speaks of private channels.
+fn decides_who_sees(literal: &str) -> bool {
+    let mut words = literal
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .peekable();
+    while let Some(word) = words.next() {
+        let prose = words.peek().is_some_and(|next| next.starts_with("channel"));
+        if word == "channel_members" || (word == "private" && !prose) {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn who_sees_what_is_decided_in_one_place() {
+    for (text, wanted) in [
+        ("where t.id = $1 and not c.private", true),
+        (".private then ", true),
+        ("join channel_members m on m.channel_id = c.id", true),
+        ("the thread stands in a private channel", false),
+    ] {
+        assert_eq!(decides_who_sees(text), wanted, "{text}");
+    }
+    let folders = ["op", "log", "identity", "conversation", "coordination", "gates", "integrity", "outreach"];
+    let asks = |path: &str| folders.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")));
+    let may = |path: &str| KNOWS_WHO_SEES.iter().any(|(file, _)| path == *file);
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| asks(&source.path)) {
+        let deciding: Vec<_> = source
+            .literals
+            .iter()
+            .filter(|literal| !literal.in_tests && decides_who_sees(&literal.text))
+            .collect();
+        match deciding.first() {
+            Some(literal) if !may(&source.path) => {
+                findings.push(format!("{}:{}: use `visible!` instead", source.path, literal.line));
+            }
+            None if may(&source.path) => findings.push(format!("{}: remove the exception", source.path)),
+            _ => {}
+        }
+    }
+    none(findings);
+}
+
+#[test]
+fn pages_are_made_in_one_place() {
+    let mut findings = Vec::new();
+    let page = "svc-core/src/page.rs";
+    let in_core = |source: &&Source| source.path.starts_with("svc-core/src/") && source.path != page;
+    for source in sources().iter().filter(in_core) {
+        for field in ["items: Vec<", "next_cursor: Option<Cursor>"] {
+            let found = source.lines_with_code(field);
+            findings.extend(found.map(|line| {
+                format!("{}:{line}: a page of its own: page.rs has the one that is bounded", source.path)
+            }));
+        }
     }
     none(findings);
 }

@@ -3,11 +3,13 @@
 //! acknowledged is there and what was refused is not.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::client::kept::Kept;
+use svc_tests::client::ws::{Heard, Ws, first_frame};
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::ordeal::callers::{
     CALLERS, Caller, Progress, Workload, summary, until_it_writes, write_during,
@@ -89,17 +91,46 @@ fn sessions_that_are_ended_at_random_lose_nothing() {
     on_postgres(|site| {
         let workload = Workload::prepare(site, CALLERS + 2);
         let servers = [site.serve(&[]), site.serve(&[])];
-        suffer("sessions ended at random", site, &workload, servers, |_, _| {
-            let mut ended = 0;
-            let mut turn = 0;
-            for_a_while(Duration::from_secs(20), Duration::from_millis(333), || {
-                turn += 1;
-                ended += terminate(&site.database, turn % 2 == 0);
-            });
-            assert!(ended >= 40, "only {ended} sessions were ended");
-            Vec::new()
+        suffer("sessions ended at random", site, &workload, servers, |_, servers| {
+            let last = AtomicI64::new(i64::MAX);
+            std::thread::scope(|scope| {
+                let subscriber = scope.spawn(|| subscribe(site, &servers[0], &last));
+                let mut ended = 0;
+                let mut turn = 0;
+                for_a_while(Duration::from_secs(20), Duration::from_millis(333), || {
+                    turn += 1;
+                    ended += terminate(&site.database, turn % 2 == 0);
+                });
+                assert!(ended >= 40, "only {ended} sessions were ended");
+                last.store(site.database.number(&head_of(&site.founders.workspace_id)), Ordering::SeqCst);
+                subscriber.join().unwrap()
+            })
         });
     });
+}
+
+fn head_of(workspace: &str) -> String {
+    format!("select lsn from heads where workspace_id = '{workspace}'")
+}
+
+/// Hears the whole log as it grows, up to `last` at least. Each position has to come once, and in order.
+fn subscribe(site: &Site, server: &Server, last: &AtomicI64) -> Vec<Defect> {
+    let first = first_frame(&site.founders.admin, &site.founders.workspace_id, Some(0));
+    let mut ws = Ws::subscribe(server.address(), &first);
+    assert_eq!(ws.frame()["type"], "subscribe_ack");
+    let mut seen = 0;
+    while seen < last.load(Ordering::SeqCst) {
+        let Heard::Frame(frame) = ws.hear() else {
+            return vec![Defect::Late(format!("a subscription was closed after {seen}"))];
+        };
+        let lsn = frame["lsn"].as_i64().unwrap();
+        if lsn != seen + 1 {
+            return vec![Defect::Impossible { kind: format!("{} behind {seen}", text(&frame["kind"])), lsn }];
+        }
+        seen = lsn;
+    }
+    eprintln!("a subscriber heard of {seen} events, each once");
+    Vec::new()
 }
 
 /// The writes behind whose answers connections end.

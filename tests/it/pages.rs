@@ -7,6 +7,8 @@ use svc_core::limits::PAGE_SCAN_MAX;
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{World, in_parallel, on_both_engines, text};
 
+use crate::chores::copy_claim;
+
 const WRITERS: usize = 8;
 const EACH: usize = 40;
 
@@ -170,6 +172,52 @@ fn a_cursor_of_nobodys_making_is_refused() {
         {
             let answer = world.call(&world.people.admin, "list_workspaces", input);
             assert_eq!(answer.status, status, "{:#}", answer.body);
+        }
+    });
+}
+
+#[test]
+fn a_list_of_claims_looks_at_a_bounded_part_and_says_where_to_read_on() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let den = json!({"workspace_id": workspace, "name": "den", "private": true});
+        let den = text(&world.admin("create_channel", den)["id"]);
+        let hidden = world.new_thread(&den, "hidden");
+        world.admin("claim_thread", json!({"thread_id": hidden}));
+        let far = world.clock.now().plus(std::time::Duration::from_secs(3600));
+        copy_claim(world, &hidden, PAGE_SCAN_MAX + 1, far.micros());
+        // What comes from now on stands behind the copies.
+        let behind = format!(
+            "update heads set lsn = lsn + 10000 where workspace_id = {}",
+            world.database.id(workspace)
+        );
+        world.database.execute(&behind);
+        let seen = world.new_thread(&world.fixture.channel_id.to_string(), "for all to see");
+        world.admin("claim_thread", json!({"thread_id": seen}));
+        let lists = [
+            ("list_active_claims", "thread_id", json!({"workspace_id": workspace, "limit": 5})),
+            (
+                "list_workspace_threads",
+                "id",
+                json!({"workspace_id": workspace, "assignee_id": world.fixture.admin_id, "limit": 5}),
+            ),
+        ];
+        for (operation, id, mut input) in lists {
+            let mut found = Vec::new();
+            for page in 0.. {
+                let answer = world.agent(operation, input.clone());
+                let items = answer["items"].as_array().unwrap();
+                assert!(
+                    page > 0 || items.iter().all(|item| item[id] != json!(seen)),
+                    "{operation}: more than a part"
+                );
+                found.extend(items.iter().map(|item| text(&item[id])));
+                if answer["next_cursor"].is_null() {
+                    break;
+                }
+                input["cursor"] = answer["next_cursor"].clone();
+            }
+            assert!(found.contains(&seen) && !found.contains(&hidden), "{operation}: {found:?}");
         }
     });
 }

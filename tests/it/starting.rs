@@ -55,6 +55,16 @@ fn all_refused(site: &Site, variables: &[(&str, &str)], code: i32, words: &str) 
     }
 }
 
+/// The same of every way to serve a set-up; who verifies one needs no keys and writes nothing.
+#[track_caller]
+fn not_served(site: &Site, variables: &[(&str, &str)], code: i32, words: &str) {
+    for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
+        let outcome = refused(site, start, variables);
+        assert_eq!(outcome.code, Some(code), "{start:?}: {outcome:?}");
+        assert!(outcome.err.contains(words), "{start:?} does not say \"{words}\": {outcome:?}");
+    }
+}
+
 /// Every file below `path`, with what is in it.
 fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -324,16 +334,27 @@ fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> Path
     codes
 }
 
+/// Takes the newest migration back.
+const WITHOUT_THE_NEWEST: &str = "
+    drop index threads_of_holder; drop index threads_claimed;
+    create index threads_claimed on threads (workspace_id, assignee_id) where assignee_id is not null;
+    delete from schema_migrations where version = (select max(version) from schema_migrations)";
+
 #[test]
 fn many_servers_that_find_an_older_schema_all_come_up() {
+    let older =
+        ["drop table key_checks; delete from schema_migrations where version = 3", WITHOUT_THE_NEWEST];
     for engine in engines() {
         let site = Site::found(engine);
-        for _ in 0..ROUNDS {
-            site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
+        let migrations = site.database.number("select count(*) from schema_migrations");
+        for older in (0..ROUNDS).flat_map(|_| older) {
+            site.database.execute(older);
+            assert_eq!(site.database.number("select count(*) from schema_migrations"), migrations - 1);
             let answers =
                 in_parallel(8, |_| site.serve(&[]).rest.send(None, "GET", "/health/ready", &[], None).status);
             assert_eq!(answers, [200; 8]);
             assert_eq!(site.database.number("select count(*) from key_checks"), 1);
+            assert_eq!(site.database.number("select count(*) from schema_migrations"), migrations);
         }
     }
 }
@@ -378,6 +399,53 @@ fn an_agent_starts_beside_a_long_writer() {
 fn site_lsn(site: &Site) -> i64 {
     let workspace = site.database.id(site.founders.workspace_id.parse::<uuid::Uuid>().unwrap());
     site.database.number(&format!("select lsn from heads where workspace_id = {workspace}"))
+}
+
+#[test]
+fn a_service_without_authentication_is_not_to_be_had() {
+    let site = Site::found(Engine::Sqlite);
+    for variable in ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"] {
+        not_served(&site, &[(variable, "1")], 2, "there is no mode without authentication");
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_others_can_write_is_not_served_and_what_they_can_read_is_named() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        for (path, own) in [(site.path().to_owned(), 0o700), (site.path().join("keys/content.kek"), 0o600)] {
+            set_mode(&path, own | 0o022);
+            not_served(&site, &[], 2, "others than the owner can write");
+            set_mode(&path, own | 0o044);
+            let outcome =
+                Running::start(site.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", "svc_x")).ended();
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+            let named = format!("others than its owner can read it: chmod go-rwx path={}", path.display());
+            assert!(outcome.err.contains(&named), "{outcome:?}");
+            set_mode(&path, own);
+        }
+    }
+}
+
+#[test]
+fn a_set_up_takes_an_empty_folder_from_others() {
+    let database = TestDatabase::on(Engine::Sqlite);
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let init = || run(command(program("svc"), &["init", "--data"], &database).arg(&folder));
+    std::fs::create_dir(&folder).unwrap();
+    set_mode(&folder, 0o777);
+    std::fs::write(folder.join("note"), "mine").unwrap();
+    let outcome = init();
+    assert_eq!((outcome.code, files(&folder).len()), (Some(2), 1), "{outcome:?}");
+    std::fs::remove_file(folder.join("note")).unwrap();
+    assert_eq!(init().code, Some(0));
+    let mode = std::os::unix::fs::MetadataExt::mode(&folder.metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o700);
 }
 
 /// Makes a folder one that this program's commands cannot write to.

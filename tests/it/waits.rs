@@ -12,7 +12,7 @@ use svc_core::{Code, Engine, Result};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::process::until;
-use svc_tests::{Setup, World, on_both_engines, text};
+use svc_tests::{Setup, World, on_both_engines, runtime, text};
 
 /// Waits on a thread of its own, does `meanwhile`, and answers what the wait came to.
 fn wait_while(world: &World, token: &str, operation: &str, input: Value, meanwhile: impl FnOnce()) -> Answer {
@@ -238,6 +238,36 @@ fn a_crowd_that_waits_for_the_same_event_is_asked_together() {
         println!("5000 waits for one event, {:?}: asked in {rounds} transactions", world.engine());
         assert!(rounds < 500, "{rounds} transactions");
     });
+}
+
+#[test]
+fn readiness_says_that_the_thread_which_wakes_waits_hangs() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let world = &World::open(Engine::Postgres);
+    let fault = || {
+        let parts = runtime().block_on(world.service.health());
+        parts.into_iter().find(|part| part.name == "bus").unwrap().fault
+    };
+    let (workspace, lsn) = (world.fixture.workspace_id, world.lsn());
+    let event = json!({"workspace_id": workspace, "after_id": lsn, "kind": "Nothing", "timeout_secs": 300});
+    let ended = wait_while(world, &world.people.agent, "wait_for_event", event, || {
+        let holder = runtime().block_on(world.database.connect());
+        let lock = "begin; lock table events in access exclusive mode";
+        runtime().block_on(holder.batch_execute(lock)).unwrap();
+        world.database.execute(&format!("select pg_notify('svc_log', '{workspace}:{}')", lsn + 1));
+        let blocked = "select count(*) from pg_stat_activity
+                       where datname = current_database() and wait_event_type = 'Lock' and query like '%from events%'";
+        until("it waits for the lock", || world.database.number(blocked) == 1);
+        assert_eq!(fault(), None);
+        world.clock.advance(Duration::from_secs(11));
+        assert!(fault().is_some_and(|fault| fault.contains("hangs")));
+        runtime().block_on(holder.batch_execute("commit")).unwrap();
+        until("it goes on", || fault().is_none());
+        world.clock.advance(Duration::from_secs(289));
+    });
+    assert_eq!(ended.output()["timed_out"], true);
 }
 
 /// Holds a reader until the gate opens.

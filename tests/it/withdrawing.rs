@@ -349,6 +349,8 @@ fn keys_from_before_there_were_shelves_open_and_are_moved() {
         };
         // While they are where they were: read, edited and withdrawn like any other.
         assert_eq!(read(&world.service, &messages[0]), ("old but edited".to_owned(), false));
+        let then = [("old 0".to_owned(), false), ("old but edited".to_owned(), false)];
+        assert_eq!(beside_events(world, &messages[0]), then);
         world.admin("edit_message", json!({"message_id": messages[1], "body": "edited since"}));
         world.admin("delete_message", json!({"message_id": messages[2]}));
         assert_eq!(world.database.number("select count(*) from message_keys"), 3);
@@ -359,6 +361,7 @@ fn keys_from_before_there_were_shelves_open_and_are_moved() {
             [&service, &world.service].into_iter().for_each(|service| service.housekeep().unwrap());
             world.database.number("select count(*) from message_keys") == 0 && is_scrubbed(&world.database)
         });
+        assert_eq!(beside_events(world, &messages[0]), then);
         let moved = "select count(*) from messages where wrapped is null and withdrawn_at is null";
         assert_eq!(world.database.number(moved), 0);
         for (message, body) in [(0, "old but edited"), (1, "edited since"), (3, "old 3")] {
@@ -450,6 +453,56 @@ fn a_table_that_cannot_be_rewritten_holds_up_no_other() {
     });
 }
 
+/// Whether a message reads as it was written.
+fn reads_as(world: &World, message: &str, body: &str) -> bool {
+    let read = world.admin("get_message", json!({"message_id": message}));
+    assert_eq!(read["unreadable"], json!(read["body"] != body), "{read}");
+    read["body"] == body
+}
+
+#[test]
+fn a_damaged_shelf_stops_no_post_and_no_withdrawal() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { seed: 4724, ..Setup::default() });
+        let before = [post(world, "before"), post(world, "withdrawn")];
+        let whole = shelf(&world.database, &before[0]);
+        let set = |sealed: &[u8]| {
+            let (workspace, sealed) = (world.database.id(whole.workspace), world.database.bytes(sealed));
+            world.database.execute(&format!(
+                "update shelves set sealed = {sealed} where workspace_id = {workspace} and shelf = {}",
+                whole.number
+            ));
+            // Open trees are used for a while.
+            world.clock.advance(Duration::from_secs(11));
+        };
+        let mut damaged = whole.sealed.clone();
+        damaged[40] ^= 1;
+        set(&damaged);
+        assert!(!reads_as(world, &before[0], "before"));
+        let after = [post(world, "after"), post(world, WORDS[0])];
+        let stands_in = || {
+            let sql = format!("select sealed from shelves where shelf = {}", -1 - whole.number);
+            bytes(&world.database.rows(&sql)[0][0])
+        };
+        assert!(reads_as(world, &after[0], "after"));
+        let nodes = Needle::pieces("the sealed nodes", &stands_in()[KEK_ID_BYTES..]);
+        for message in [&before[1], &after[1]] {
+            let withdrawn = world.admin("delete_message", json!({"message_id": message}));
+            assert_eq!(withdrawn["withdrawn"], true);
+        }
+        until("the scrub", || {
+            world.service.housekeep().unwrap();
+            is_scrubbed(&world.database)
+        });
+        assert_eq!(found(&world.database, &nodes), []);
+        world.clock.advance(Duration::from_secs(11));
+        assert!(reads_as(world, &after[0], "after"));
+        set(&whole.sealed);
+        assert!(reads_as(world, &before[0], "before") && reads_as(world, &after[0], "after"));
+        assert!(reads_as(world, &post(world, "at last"), "at last"));
+    }
+}
+
 #[test]
 fn each_move_of_old_keys_asks_for_a_scrub_of_its_own() {
     if !engines().contains(&Engine::Postgres) {
@@ -527,6 +580,17 @@ fn listed(world: &World, thread: &str) -> Vec<(String, bool)> {
     items.iter().map(|item| (text(&item["body"]), item["unreadable"].as_bool().unwrap())).collect()
 }
 
+/// What stands beside the events of a message, and whether each is unreadable.
+fn beside_events(world: &World, message: &str) -> Vec<(String, bool)> {
+    let list = world.admin("list_events", json!({"workspace_id": world.fixture.workspace_id, "limit": 500}));
+    let events = list["items"].as_array().unwrap();
+    let spoken = events.iter().filter(|event| event["payload"]["message_id"] == message);
+    spoken
+        .filter_map(|event| event.get("message"))
+        .map(|said| (text(&said["body"]), said["unreadable"].as_bool().unwrap()))
+        .collect()
+}
+
 #[test]
 fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
     on_both_engines(|world| {
@@ -586,6 +650,12 @@ fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
             let context = world.admin("get_thread_context", json!({"thread_id": thread}));
             assert_eq!(context["messages"][1]["unreadable"], true, "{name}");
             assert_eq!(context["messages"][2]["body"], "third", "{name}");
+            // Events have their words themselves; of the row they need what gives the key.
+            let is_of_key = ["author_id", "wrapped", "lsn"].iter().any(|column| damage.starts_with(column));
+            let then = [("second".to_owned(), false), ("second again".to_owned(), false)];
+            let beside = if is_of_key { [gone.clone(), gone.clone()] } else { then };
+            assert_eq!(beside_events(world, &ids[1]), beside, "{name}");
+            assert_eq!(beside_events(world, &ids[2]), std::slice::from_ref(&fine), "{name}");
             if !damage.starts_with("author_id") {
                 let edit = json!({"message_id": ids[1], "body": "mended"});
                 world.call(&world.people.admin, "edit_message", edit).refused(409, "wrong-state");

@@ -10,8 +10,8 @@ The token is in SVC_TOKEN. The first line on standard output says what was agree
 Then each line on standard input is a call, {"tool": NAME, "arguments": {...}}, and has one line as its answer:
 
     {"result": {...}}                         the structured content, which the text copy must equal
-    {"problem": {...}}                        a result with isError
-    {"code": -32004, "problem": {...}}        a JSON-RPC error and its data
+    {"problem": {...}, "text": "..."}         a result with isError, and what a model reads of it
+    {"code": -32602, "problem": {...}}        a JSON-RPC error and its data
 """
 
 import argparse
@@ -35,9 +35,12 @@ async def call(client, command):
     except MCPError as error:
         return {"code": error.code, "problem": error.error.data, "message": error.error.message}
     content = answer.structured_content
+    if answer.is_error:
+        text = "".join(block.text for block in answer.content)
+        return {"problem": (answer.meta or {}).get("svc/problem"), "structured": content, "text": text}
     if [json.loads(block.text) for block in answer.content] != [content]:
         return {"code": None, "problem": {"detail": "text and structured content differ"}}
-    return {"problem": content} if answer.is_error else {"result": content}
+    return {"result": content}
 
 
 async def serve(client):

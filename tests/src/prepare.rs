@@ -9,7 +9,7 @@ use svc_core::op::Fixture;
 use svc_core::setup::WantedToken;
 
 use crate::database::TestDatabase;
-use crate::world::{answer_of, call, clock, open_service, text};
+use crate::world::{Setup, answer_of, call, open_service, text};
 
 /// The secrets of people's tokens, and what is there beside the fixture.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +45,7 @@ pub(crate) struct Furniture {
 
 /// Prepares an empty database. It comes out the same each time.
 pub(crate) fn furnish(database: &TestDatabase) -> Furniture {
-    let service = open_service(database, &clock(), 0, Vec::new());
+    let service = open_service(database, Setup { seed: 0, ..Setup::default() });
     let (fixture, people) = arrange(&service, database);
     Furniture { fixture, people }
 }

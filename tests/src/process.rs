@@ -61,6 +61,11 @@ impl Running {
         Self { input: child.stdin.take(), child, out, err }
     }
 
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Writes a line to the program.
     pub fn say(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();

@@ -34,11 +34,17 @@ pub struct Setup {
     pub features: fn() -> Vec<Feature>,
     /// Where the service reads the time.
     pub clock: Clock,
+    /// How many requests it takes; as many as come, unless set.
+    pub rates: RateSettings,
 }
+
+/// No limit.
+const UNLIMITED: RateSettings =
+    RateSettings { per_client: 0, per_workspace: 0, window: Duration::from_secs(60) };
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { seed: 1, features: Vec::new, clock: clock() }
+        Self { seed: 1, features: Vec::new, clock: clock(), rates: UNLIMITED }
     }
 }
 
@@ -65,19 +71,14 @@ pub fn on_both_engines(test: impl Fn(&World)) {
 }
 
 /// Opens a service as tests want it.
-pub(crate) fn open_service(
-    database: &TestDatabase,
-    clock: &Clock,
-    seed: u64,
-    features: Vec<Feature>,
-) -> Service {
+pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     let mut options = Options::new(database.address(), KEK);
     options.mode = OpenMode::Create;
-    options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
+    options.rates = setup.rates;
     options.reap_tick = None;
-    options.clock = clock.clone();
-    options.entropy = Entropy::seeded(seed);
-    options.features = features;
+    options.clock = setup.clock;
+    options.entropy = Entropy::seeded(setup.seed);
+    options.features = (setup.features)();
     Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
 }
 
@@ -95,14 +96,15 @@ impl World {
     /// A world with a seed or features of its own.
     pub fn with(engine: Engine, setup: Setup) -> Self {
         let database = Lent::on(engine);
-        let service = open_service(&database, &setup.clock, setup.seed, (setup.features)());
+        let clock = setup.clock.clone();
+        let service = open_service(&database, setup);
         let Furniture { fixture, people } = database.furniture().clone();
-        Self { service, clock: setup.clock, fixture, people, server: OnceLock::new(), database }
+        Self { service, clock, fixture, people, server: OnceLock::new(), database }
     }
 
     /// Another service on the same database, as another process would have it, with the same clock.
     pub fn another_service(&self, seed: u64) -> Service {
-        open_service(&self.database, &self.clock, seed, Vec::new())
+        open_service(&self.database, Setup { seed, clock: self.clock.clone(), ..Setup::default() })
     }
 
     /// The engine beneath.
@@ -148,15 +150,16 @@ impl World {
         self.server.get_or_init(|| Server::start(self.service.clone())).address()
     }
 
-    /// Does something that may wait, and lets time pass as long as it does.
-    pub fn while_time_passes<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
+    /// Does something that may wait, and lets so much time pass, once, when it has begun to wait.
+    pub fn once_time_is_over<T: Send>(&self, span: Duration, run: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let running = scope.spawn(run);
+            let mut left = Some(span);
             while !running.is_finished() {
                 if self.service.parked_waits() > 0 {
-                    self.clock.advance(Duration::from_secs(1));
+                    left.take().into_iter().for_each(|span| self.clock.advance(span));
                 }
-                std::thread::park_timeout(Duration::from_millis(5));
+                std::thread::park_timeout(Duration::from_millis(1));
             }
             running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })

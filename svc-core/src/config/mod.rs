@@ -57,6 +57,8 @@ pub struct Config {
     /// Whether `SVC_ENV` is `production`.
     pub production: bool,
     content_keys: Option<ContentKeys>,
+    /// The files that secrets were read from.
+    pub secret_files: Vec<PathBuf>,
     /// `SVC_TOKEN`.
     pub token: Option<SecretString>,
     /// `SVC_SESSION_SECRET`.
@@ -73,6 +75,8 @@ pub struct Config {
     pub body_max_bytes: usize,
     /// `SVC_MAX_CONCURRENT_REQUESTS`; none means any number.
     pub concurrent_requests: Option<NonZeroU32>,
+    /// `SVC_MAX_CONNECTIONS`; none means any number.
+    pub connections: Option<NonZeroU32>,
     /// `SVC_MAX_WS_CONNECTIONS`.
     pub ws_connections: u32,
     /// `SVC_RATE_LIMIT_MAX`; none means any number.
@@ -121,12 +125,6 @@ impl Config {
         reader.or_refuse(url)
     }
 
-    /// The filter of the trace. What speaks MCP for us writes whole messages, with the tokens that are in them, so of
-    /// it only errors are shown unless `SVC_LOG` asks for it by name.
-    pub fn log_filter(&self) -> String {
-        format!("rmcp=error,{}", self.log)
-    }
-
     /// The key-encryption keys, or what to do about their lack. Verification alone does without.
     pub fn content_keys(&self) -> Result<&ContentKeys> {
         self.content_keys.as_ref().ok_or_else(|| {
@@ -147,6 +145,7 @@ type Values = BTreeMap<String, Zeroizing<String>>;
 struct Reader {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     problems: Vec<String>,
+    secret_files: Vec<PathBuf>,
 }
 
 impl Reader {
@@ -260,7 +259,10 @@ impl Reader {
         let problem = match std::fs::read(path).map(|bytes| String::from_utf8(bytes).map(Zeroizing::new)) {
             Ok(Ok(text)) => match text.trim_end_matches(['\r', '\n']) {
                 value if value.trim().is_empty() => "is empty".to_owned(),
-                value => return Some(Zeroizing::new(value.to_owned())),
+                value => {
+                    self.secret_files.push(path.to_owned());
+                    return Some(Zeroizing::new(value.to_owned()));
+                }
             },
             Ok(Err(_)) => "is not UTF-8".to_owned(),
             Err(error) => format!("cannot be read: {error}"),
@@ -271,7 +273,9 @@ impl Reader {
 
     fn config(&mut self, data_dir: &Path) -> Config {
         let production = self.word("SVC_ENV") == "production";
+        self.refuse_no_authentication();
         Config {
+            secret_files: std::mem::take(&mut self.secret_files),
             data_dir: data_dir.to_owned(),
             database_url: self.database_url(),
             production,
@@ -284,6 +288,7 @@ impl Reader {
             trusted_proxy_hops: self.number("SVC_TRUSTED_PROXY_HOPS"),
             body_max_bytes: self.number("SVC_MAX_BODY_BYTES"),
             concurrent_requests: NonZeroU32::new(self.number("SVC_MAX_CONCURRENT_REQUESTS")),
+            connections: NonZeroU32::new(self.number("SVC_MAX_CONNECTIONS")),
             ws_connections: self.number("SVC_MAX_WS_CONNECTIONS"),
             rate_limit: NonZeroU32::new(self.number("SVC_RATE_LIMIT_MAX")),
             rate_limit_window: self.seconds("SVC_RATE_LIMIT_WINDOW_SECS"),
@@ -294,6 +299,17 @@ impl Reader {
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
             log: self.text("SVC_LOG"),
             log_format: if self.word("SVC_LOG_FORMAT") == "json" { LogFormat::Json } else { LogFormat::Text },
+        }
+    }
+
+    /// Who asks for a service without authentication must not get one that seems to run so, nor the reverse.
+    fn refuse_no_authentication(&mut self) {
+        let asked = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| self.text(name) != "0");
+        if asked.contains(&true) {
+            self.problems.push(
+                "there is no mode without authentication: unset AUTH_DISABLED and SVC_ALLOW_INSECURE_NO_AUTH"
+                    .to_owned(),
+            );
         }
     }
 
@@ -597,6 +613,26 @@ mod tests {
         let url = Config::read_database_url([("DATABASE_URL", "postgres://localhost/svc")], dir.path());
         assert!(url.unwrap().is_some());
         assert!(Config::read_database_url([("SVC_DATABASE_URL", "x")], dir.path()).is_err());
+    }
+
+    #[test]
+    fn nobody_starts_a_service_without_authentication() {
+        let (disabled, allowed) = (("AUTH_DISABLED", "1"), ("SVC_ALLOW_INSECURE_NO_AUTH", "1"));
+        let asked: [&[(&str, &str)]; 5] = [
+            &[disabled],
+            &[allowed],
+            &[disabled, allowed],
+            &[("AUTH_DISABLED", "true")],
+            &[disabled, ("SVC_ENV", "production")],
+        ];
+        for vars in asked {
+            let refusal = read(vars, "").unwrap_err();
+            let told =
+                "there is no mode without authentication: unset AUTH_DISABLED and SVC_ALLOW_INSECURE_NO_AUTH";
+            assert_eq!(refusal.detail(), told, "{vars:?}");
+        }
+        assert!(read(&[], "AUTH_DISABLED=1").is_err());
+        assert!(read(&[("AUTH_DISABLED", "0"), ("SVC_ALLOW_INSECURE_NO_AUTH", "")], "").is_ok());
     }
 
     #[test]

@@ -1,22 +1,23 @@
 //! Channels: where threads live, and who may look into the private ones. A private channel and everything in it
 //! exists only for its members; a public channel may have members too, which changes nothing about access.
+//! Who sees a channel is for its creator to decide and for those with `channel:admin`: they alone change its privacy
+//! and remove others from a private one, so that no member takes a channel from those who made and administer it.
 //! What archiving and privacy mean for the tasks inside is decided where tasks are, from the events of this file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::acting_member;
-use super::places::{self, check_not_archived, visible_channel};
+use super::places::{self, check_not_archived, visible, visible_channel};
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, WorkspaceRead, WorkspaceWrite};
-use crate::error::Error;
-use crate::id::{ChannelId, MemberId, WorkspaceId};
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Place};
-use crate::op::{Feature, Read, Write, destructive, idempotent, read, write};
+use crate::op::{Caller, Feature, Read, Write, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row};
 use crate::text::{Change, Patch, Text};
@@ -246,7 +247,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
         private: input.private.unwrap_or(false),
         archived: false,
         archived_at: None,
-        created_by: acting_member(cx.caller()),
+        created_by: cx.caller().member,
         created_at: cx.now(),
         lsn: 0,
     };
@@ -302,31 +303,21 @@ struct ListChannels {
 
 fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
     own_workspace(cx, input.workspace_id)?;
-    let (caller, after) = (cx.caller(), Cursor::after(input.cursor));
-    let horizon = cx.horizon(HORIZON_OF_CHANNELS, &input.workspace_id, after)?;
-    let rows = cx.query(
-        LIST_CHANNELS,
-        &[
-            &input.workspace_id,
-            &after,
-            &rows_to_read(input.limit),
-            &input.archived,
-            &caller.is_member(),
-            &caller.member_id,
-            &horizon.up_to(),
-        ],
-    )?;
-    Ok(Page::within(horizon, rows, input.limit, |channel: &Channel| channel.lsn))
+    let (after, limit) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let horizon = cx.horizon(HORIZON_OF_CHANNELS, &[&input.workspace_id], after)?;
+    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let params = sight.and(&[&input.workspace_id, &after, &limit, &input.archived, &last]);
+    Ok(Page::within(horizon, cx.rows(LIST_CHANNELS, &params)?, input.limit, |channel: &Channel| channel.lsn))
 }
 
-const LIST_CHANNELS: &str = "
-    select c.id, c.workspace_id, c.name, c.topic, c.private, c.archived_at, c.created_by, c.created_at, c.lsn
-    from channels c
-    where c.workspace_id = $1 and c.lsn > $2 and c.lsn <= $7
-      and (cast($4 as boolean) is null or (c.archived_at is not null) = cast($4 as boolean))
-      and (not c.private or not $5
-           or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $6))
-    order by c.lsn limit $3";
+const LIST_CHANNELS: &str = concat!(
+    "select c.id, c.workspace_id, c.name, c.topic, c.private, c.archived_at, c.created_by, c.created_at, c.lsn
+     from channels c
+     where c.workspace_id = $5 and c.lsn > $6 and c.lsn <= $9
+       and (cast($8 as boolean) is null or (c.archived_at is not null) = cast($8 as boolean)) and ",
+    visible!(c),
+    " order by c.lsn limit $7"
+);
 
 const HORIZON_OF_CHANNELS: &str =
     "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
@@ -344,8 +335,11 @@ fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
 }
 
 /// Changes a channel's name, topic or privacy and answers the channel as it is now. Absent fields keep their
-/// value. A channel that becomes private keeps its members, and its creator and you become members too; everybody
-/// else loses sight of it at once. An archived channel cannot be changed (409).
+/// value. Only its creator, or somebody with `channel:admin`, changes its privacy (403). A channel that becomes private
+/// keeps its members, and its creator and you become members too; everybody else loses sight of it at once.
+/// That is refused with 409 `not-visible-to-all`, naming some in `thread_ids`, while threads of other channels that are
+/// not private wait for threads of this one; so is it to make a channel public whose threads wait for threads of other
+/// private channels. An archived channel cannot be changed (409).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateChannel {
@@ -369,8 +363,18 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
     if !apply(&mut channel, input) {
         return Ok(channel);
     }
+    if channel.private != was_private {
+        check_decides_who_sees(cx.caller(), &channel)?;
+    }
     let newcomers = match (was_private, channel.private) {
-        (false, true) => newcomers(cx, &channel)?,
+        (false, true) => {
+            check_not_waited_for_outside(cx, channel.id)?;
+            newcomers(cx, &channel)?
+        }
+        (true, false) => {
+            check_waits_for_nothing_hidden(cx, channel.id)?;
+            Vec::new()
+        }
         _ => Vec::new(),
     };
     let event = ChannelUpdated {
@@ -406,10 +410,62 @@ fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     before != (channel.name.clone(), channel.topic.clone(), channel.private)
 }
 
+/// Refuses to decide who sees a channel to anybody but its creator and those with `channel:admin`.
+fn check_decides_who_sees(caller: &Caller, channel: &Channel) -> Result<()> {
+    let created = channel.created_by.is_some() && channel.created_by == caller.member;
+    if created || caller.capabilities.has(ChannelAdmin) {
+        return Ok(());
+    }
+    Err(Error::forbidden(
+        "only the creator of a channel, or somebody with channel:admin, decides who sees it; ask one of them",
+    ))
+}
+
+/// Refuses to hide threads for which others wait in the open: whoever sees those would learn when these are done.
+fn check_not_waited_for_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+    let detail = "threads of channels that are not private wait for threads of this one: remove those dependencies \
+                  first";
+    refuse_waiting(cx.query(WAIT_OUTSIDE, &[&channel])?, detail)
+}
+
+/// Refuses to show threads that wait for hidden ones, which whoever sees them would learn of.
+fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+    let detail = "threads of this channel wait for threads of private ones: remove those dependencies first";
+    refuse_waiting(cx.query(WAIT_FOR_HIDDEN, &[&channel])?, detail)
+}
+
+fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result<()> {
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<ThreadId> = waiting.into_iter().map(|(id, _)| id).collect();
+    Err(Error::new(Code::NotVisibleToAll, detail).with("thread_ids", ids))
+}
+
+/// The first of them.
+const WAIT_FOR_HIDDEN: &str = "
+    select distinct w.id, w.lsn
+    from threads w
+    join thread_dependencies d on d.thread_id = w.id
+    join threads t on t.id = d.depends_on_id
+    join channels c on c.id = t.channel_id
+    where w.channel_id = $1 and t.channel_id <> $1 and w.state <> 'archived' and c.private
+    order by w.lsn limit 10";
+
+/// The first of them. Threads of private channels are left alone: that they wait is not for everybody to know.
+const WAIT_OUTSIDE: &str = "
+    select distinct w.id, w.lsn
+    from threads t
+    join thread_dependencies d on d.depends_on_id = t.id
+    join threads w on w.id = d.thread_id
+    join channels c on c.id = w.channel_id
+    where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
+    order by w.lsn limit 10";
+
 /// Those who must not lose sight of a channel that becomes private and are not members yet.
 fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     let mut newcomers = Vec::new();
-    for member in keepers(channel.created_by, acting_member(cx.caller())) {
+    for member in keepers(channel.created_by, cx.caller().member) {
         if find_member(cx, channel.id, member)?.is_none() {
             newcomers.push(member);
         }
@@ -483,7 +539,7 @@ struct ListChannelMembers {
 fn list_channel_members(cx: &Read<'_>, input: &ListChannelMembers) -> Result<Page<ChannelMember>> {
     let channel = visible_channel(cx, input.channel_id)?;
     let rows =
-        cx.query(LIST_MEMBERS, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+        cx.rows(LIST_MEMBERS, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     Ok(Page::of(rows, input.limit, |member: &ChannelMember| member.lsn))
 }
 
@@ -517,7 +573,8 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
 }
 
 /// Removes a member from a channel, or yourself: that is how to leave. Whoever is removed from a private channel
-/// loses sight of it at once. A member that is not in the channel is not found.
+/// loses sight of it at once. Others are removed from a private channel only by its creator or by somebody with
+/// `channel:admin`, and its creator only by the latter (403). A member that is not in the channel is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveChannelMember {
@@ -528,9 +585,10 @@ struct RemoveChannelMember {
 }
 
 fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Result<RemovedChannelMember> {
-    let channel = visible_channel(cx, input.channel_id)?;
+    let channel = load_visible(cx, input.channel_id)?;
     let member =
         find_member(cx, channel.id, input.member_id)?.ok_or_else(|| Error::not_found("channel member"))?;
+    check_may_remove(cx.caller(), &channel, member.member_id)?;
     let removed = RemovedChannelMember { channel_id: channel.id, member_id: member.member_id };
     cx.emit(
         Place::channel(channel.id).about(removed.member_id),
@@ -538,6 +596,17 @@ fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Res
     )?;
     cx.execute(1, DELETE_MEMBER, &[&channel.id, &removed.member_id])?;
     Ok(removed)
+}
+
+/// Everybody may leave. Membership of a public channel decides nothing, so anybody may tidy it up, but for the creator.
+fn check_may_remove(caller: &Caller, channel: &Channel, member: MemberId) -> Result<()> {
+    if caller.member == Some(member) || caller.capabilities.has(ChannelAdmin) {
+        return Ok(());
+    }
+    if channel.created_by == Some(member) {
+        return Err(Error::forbidden("only somebody with channel:admin removes the creator of a channel"));
+    }
+    if channel.private { check_decides_who_sees(caller, channel) } else { Ok(()) }
 }
 
 const DELETE_MEMBER: &str = "delete from channel_members where channel_id = $1 and member_id = $2";
@@ -565,7 +634,7 @@ const FIND_MEMBER: &str = "
 fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
     let place = Place::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;
-    let (added_by, added_at) = (acting_member(cx.caller()), cx.now());
+    let (added_by, added_at) = (cx.caller().member, cx.now());
     cx.execute(1, INSERT_MEMBER, &[&channel_id, &member_id, &added_by, &added_at, &added.lsn])
 }
 
@@ -611,6 +680,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::capability::Capability;
 
     fn channel() -> Channel {
         Channel {
@@ -642,6 +712,38 @@ mod tests {
         assert_eq!((probe.name.as_str(), &probe.topic, probe.private), ("build", &None, false));
         assert!(apply(&mut probe, &wanted(json!({"name": "release", "private": true}))));
         assert_eq!((probe.name.as_str(), probe.private), ("release", true));
+    }
+
+    #[test]
+    fn who_sees_a_channel_is_for_its_creator_and_for_administrators() {
+        let member = |n: u128| MemberId::from(Uuid::from_u128(n));
+        let (creator, other, third) = (member(1), member(2), member(3));
+        let caller = |member, capabilities: &[Capability]| {
+            Caller::bearer_for_tests(Uuid::from_u128(2).into(), member, capabilities)
+        };
+        let of = |created_by, private| Channel { created_by, private, ..channel() };
+        let (plain, admin) = (&[WorkspaceWrite][..], &[WorkspaceWrite, ChannelAdmin][..]);
+        for (who, capabilities, created_by, decides) in [
+            (creator, plain, Some(creator), true),
+            (other, plain, Some(creator), false),
+            (other, admin, Some(creator), true),
+            (other, plain, None, false),
+        ] {
+            let decided = check_decides_who_sees(&caller(who, capabilities), &of(created_by, false));
+            assert_eq!(decided.is_ok(), decides, "{who} {capabilities:?} {created_by:?}");
+        }
+        for (who, capabilities, removed, private, allowed) in [
+            (creator, plain, other, true, true),
+            (other, plain, third, true, false),
+            (other, plain, other, true, true),
+            (other, plain, third, false, true),
+            (other, plain, creator, false, false),
+            (other, admin, creator, true, true),
+            (creator, plain, creator, true, true),
+        ] {
+            let done = check_may_remove(&caller(who, capabilities), &of(Some(creator), private), removed);
+            assert_eq!(done.is_ok(), allowed, "{who} {capabilities:?} removes {removed}, private {private}");
+        }
     }
 
     #[test]

@@ -7,11 +7,3 @@ pub(crate) mod messages;
 pub(crate) mod places;
 pub(crate) mod scrub;
 mod shelves;
-
-use crate::id::MemberId;
-use crate::op::Caller;
-
-/// The member who acts; none when the service itself does.
-fn acting_member(caller: &Caller) -> Option<MemberId> {
-    caller.is_member().then_some(caller.member_id)
-}

@@ -1,15 +1,65 @@
-//! Where things happen and whether the caller may look: the loaders of channels and of threads' places that
-//! every feature uses. An object of another workspace, or in a private channel without the caller, is not found;
-//! the service itself sees its whole workspace. A warm connection answers from memory: what takes a channel or the
-//! sight of it away is told by events that invalidate access. Nothing here changes anything.
+//! Where things happen and whether the caller sees it: the one condition by which every statement leaves out what the
+//! caller may not see, and the loaders of channels and of threads' places that every feature uses. An object of another
+//! workspace, or of a channel beyond the caller's sight, is not found. What a member sees is cached: what takes a
+//! channel or the sight of it away is an event that invalidates access. Nothing here changes anything, and nothing else
+//! reads who is in a channel or whether it is private, but for channels.rs, which lists and changes it.
 
 use crate::Result;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::log::event::Invalidates;
 use crate::log::memo::Cached;
-use crate::op::Read;
-use crate::store::{FromRow, Row, ToParam};
+use crate::op::{Read, Sight};
+use crate::store::{FromRow, Row};
+
+/// The condition that the caller sees the channel row called `$c`. The statement takes the caller's sight, by
+/// [`SightParams::and`](crate::op::SightParams::and), as $1 to $4 and what else it needs from $5 on.
+macro_rules! visible {
+    ($c:ident) => {
+        concat!(
+            "($1 or ($2 and not ",
+            stringify!($c),
+            ".private) or ",
+            stringify!($c),
+            ".id = $4 or exists (
+                select 1 from channel_members seen where seen.channel_id = ",
+            stringify!($c),
+            ".id and seen.member_id = $3))"
+        )
+    };
+}
+pub(crate) use visible;
+
+/// The same for a row whose column `$at` names its channel, left-joined as `$c`, or is null where the row is of the
+/// workspace itself. That is for members.
+macro_rules! visible_at {
+    ($at:literal, $c:ident) => {
+        concat!(
+            "(",
+            $crate::conversation::places::visible!($c),
+            " or (",
+            $at,
+            " is null and cast($3 as uuid) is not null))"
+        )
+    };
+}
+pub(crate) use visible_at;
+
+/// Who shares the sight of the channel row called `$c`: the channel itself if it is private, else the workspace.
+macro_rules! audience {
+    ($c:ident) => {
+        concat!(
+            "case when ",
+            stringify!($c),
+            ".private then ",
+            stringify!($c),
+            ".id else ",
+            stringify!($c),
+            ".workspace_id end"
+        )
+    };
+}
+pub(crate) use audience;
 
 /// A channel that the caller may see.
 #[derive(Clone, Debug)]
@@ -17,6 +67,7 @@ pub(crate) struct ChannelPlace {
     pub id: ChannelId,
     pub workspace_id: WorkspaceId,
     pub archived: bool,
+    pub private: bool,
 }
 
 /// Where a thread that the caller may see belongs. A thread never changes its channel.
@@ -46,54 +97,83 @@ impl Cached for SeenThread {
 
 /// The channel, if the caller may see it.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
-    let caller = cx.caller();
-    let load = || {
-        let params: [&dyn ToParam; 4] = [&id, &caller.workspace_id, &caller.is_member(), &caller.member_id];
-        cx.one(VISIBLE_CHANNEL, &params)?.map(SeenChannel).ok_or_else(|| Error::not_found("channel"))
-    };
-    cx.remembered(&(id, caller.member_id), load).map(|SeenChannel(place)| place)
+    let load = || channel_seen_by(cx, cx.caller().sight, id)?.ok_or_else(|| Error::not_found("channel"));
+    let place = match cx.caller().sight {
+        Sight::Member(member) => {
+            let seen = cx.remembered(&(id, member), || load().map(SeenChannel));
+            seen.map(|SeenChannel(place)| place)
+        }
+        _ => load(),
+    }?;
+    cx.loaded_in(place.id);
+    Ok(place)
 }
 
-const VISIBLE_CHANNEL: &str = "
-    select c.id, c.workspace_id, c.archived_at is not null
-    from channels c
-    where c.id = $1 and c.workspace_id = $2
-      and (not c.private or not $3
-           or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $4))";
+/// The channel of the caller's workspace, if it is within `sight`.
+fn channel_seen_by(cx: &Read<'_>, sight: Sight, id: ChannelId) -> Result<Option<ChannelPlace>> {
+    cx.one(VISIBLE_CHANNEL, &sight.params().and(&[&id, &cx.caller().workspace_id]))
+}
+
+const VISIBLE_CHANNEL: &str = concat!(
+    "select c.id, c.workspace_id, c.archived_at is not null, c.private
+     from channels c where c.id = $5 and c.workspace_id = $6 and ",
+    visible!(c)
+);
 
 /// The place of the thread, if the caller may see its channel.
 pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
-    let caller = cx.caller();
     let load = || {
-        let params: [&dyn ToParam; 4] = [&id, &caller.workspace_id, &caller.is_member(), &caller.member_id];
-        cx.one(VISIBLE_PLACE, &params)?.map(SeenThread).ok_or_else(|| Error::not_found("thread"))
+        let sight = cx.caller().sight.params();
+        let found = cx.one(VISIBLE_PLACE, &sight.and(&[&id, &cx.caller().workspace_id]))?;
+        found.ok_or_else(|| Error::not_found("thread"))
     };
-    cx.remembered(&(id, caller.member_id), load).map(|SeenThread(place)| place)
+    let place = match cx.caller().sight {
+        Sight::Member(member) => {
+            let seen = cx.remembered(&(id, member), || load().map(SeenThread));
+            seen.map(|SeenThread(place)| place)
+        }
+        _ => load(),
+    }?;
+    cx.loaded_in(place.channel_id);
+    Ok(place)
 }
 
-const VISIBLE_PLACE: &str = "
-    select t.id, t.channel_id, t.workspace_id, c.archived_at is not null
-    from threads t join channels c on c.id = t.channel_id
-    where t.id = $1 and t.workspace_id = $2
-      and (not c.private or not $3
-           or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $4))";
+const VISIBLE_PLACE: &str = concat!(
+    "select t.id, t.channel_id, t.workspace_id, c.archived_at is not null
+     from threads t join channels c on c.id = t.channel_id
+     where t.id = $5 and t.workspace_id = $6 and ",
+    visible!(c)
+);
 
 /// Whether another member of the workspace may see the channel: the receiver of a hand-over, say.
 pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
-    let found: Option<(i64,)> = cx.one(VISIBLE_TO, &[&id, &cx.caller().workspace_id, &member])?;
-    Ok(found.is_some())
+    Ok(channel_seen_by(cx, Sight::Member(member), id)?.is_some())
 }
 
-const VISIBLE_TO: &str = "
-    select cast(1 as bigint)
-    from channels c join members m on m.workspace_id = c.workspace_id
-    where c.id = $1 and c.workspace_id = $2 and m.id = $3
-      and (not c.private
-           or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = m.id))";
+/// The private channels that a member is in and that are not archived.
+pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
+    let channels: Vec<(ChannelId,)> = cx.query(PRIVATE_CHANNELS, &[&member])?;
+    Ok(channels.into_iter().map(|(id,)| id).collect())
+}
+
+const PRIVATE_CHANNELS: &str = "
+    select c.id from channel_members m join channels c on c.id = m.channel_id
+    where m.member_id = $1 and c.private and c.archived_at is null";
 
 /// Refuses to add anything to an archived channel.
 pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
     refuse_archived(channel.archived)
+}
+
+/// Refuses to tell in the channel `told_in` of what is in this one, unless all who see that one see this one too.
+pub(crate) fn check_visible_to_all(channel: &ChannelPlace, told_in: ChannelId) -> Result<()> {
+    if !channel.private || channel.id == told_in {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::NotVisibleToAll,
+        "a thread of a private channel can be waited for in that channel alone: others would learn of it",
+    ))
 }
 
 impl ThreadPlace {
@@ -112,7 +192,7 @@ fn refuse_archived(archived: bool) -> Result<()> {
 
 impl FromRow for ChannelPlace {
     fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self { id: row.take()?, workspace_id: row.take()?, archived: row.take()? })
+        Ok(Self { id: row.take()?, workspace_id: row.take()?, archived: row.take()?, private: row.take()? })
     }
 }
 
@@ -130,10 +210,68 @@ impl FromRow for ThreadPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::migrate::migrate;
+    use crate::store::sqlite_for_tests;
+    use crate::time::Time;
 
     #[test]
     fn an_archived_channel_takes_nothing_new() {
         assert!(refuse_archived(false).is_ok());
         assert_eq!(refuse_archived(true).unwrap_err().code().status(), 409);
+    }
+
+    const SEEN: &str = concat!("select c.name from channels c where ", visible!(c), " order by c.name");
+
+    /// How many rows are seen of one in each channel and one of the workspace itself.
+    const SEEN_AT: &str = concat!(
+        "select count(*) from (select id as channel_id from channels union all select null) e
+         left join channels c on c.id = e.channel_id where ",
+        visible_at!("e.channel_id", c)
+    );
+
+    #[test]
+    fn each_sight_has_its_channels() {
+        let (_folder, conn) = sqlite_for_tests();
+        migrate(&conn, Time::from_micros(1)).unwrap();
+        conn.batch(
+            "insert into workspaces (id, name, created_at, lsn) values (zeroblob(16), 'w', 0, 1);
+             insert into members (id, workspace_id, handle, kind, created_at, lsn)
+                 select x'000000000000000000000000000000aa', zeroblob(16), 'm', 'agent', 0, 2;
+             insert into channels (id, workspace_id, name, private, created_at, lsn) values
+                 (x'00000000000000000000000000000001', zeroblob(16), 'open', 0, 0, 3),
+                 (x'00000000000000000000000000000002', zeroblob(16), 'own', 1, 0, 4),
+                 (x'00000000000000000000000000000003', zeroblob(16), 'others', 1, 0, 5);
+             insert into channel_members (channel_id, member_id, added_at, lsn) values
+                 (x'00000000000000000000000000000002', x'000000000000000000000000000000aa', 0, 6);",
+        )
+        .unwrap();
+        let id = uuid::Uuid::from_u128;
+        let cases: [(Sight, &[&str], i64); 6] = [
+            (Sight::Whole, &["open", "others", "own"], 4),
+            (Sight::Public, &["open"], 1),
+            (Sight::Member(id(0xaa).into()), &["open", "own"], 3),
+            (Sight::Member(id(0xbb).into()), &["open"], 2),
+            (Sight::Channel(id(3).into()), &["others"], 1),
+            (Sight::Nothing, &[], 0),
+        ];
+        for (sight, channels, rows) in cases {
+            let params = sight.params();
+            let mut found = conn.query(SEEN, &params.and(&[])).unwrap();
+            let names: Vec<String> = found.iter_mut().map(|row| row.take().unwrap()).collect();
+            assert_eq!(names, channels, "{sight:?}");
+            let mut found = conn.query(SEEN_AT, &params.and(&[])).unwrap();
+            assert_eq!(found[0].take::<i64>().unwrap(), rows, "{sight:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_private_is_told_of_in_its_own_channel_alone() {
+        let [one, other] = [1, 2].map(|id| ChannelId::from(uuid::Uuid::from_u128(id)));
+        let channel =
+            |id, private| ChannelPlace { id, workspace_id: WorkspaceId::INSTANCE, archived: false, private };
+        assert!(check_visible_to_all(&channel(one, false), other).is_ok());
+        assert!(check_visible_to_all(&channel(one, true), one).is_ok());
+        let refusal = check_visible_to_all(&channel(one, true), other).unwrap_err();
+        assert_eq!(refusal.code(), Code::NotVisibleToAll);
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn ask_for_shelf(cx: &mut Write<'_>, shelf: i64, because: i64) -> Res
     let workspace = cx.caller().workspace_id;
     match cx.engine() {
         Engine::Sqlite => ask(cx, "shelves", because),
-        Engine::Postgres => cx.execute(1, ASK_FOR_PART_POSTGRES, &[&workspace, &shelf, &because]),
+        Engine::Postgres => cx.execute_any(ASK_FOR_PART_POSTGRES, &[&workspace, &shelf, &because]),
     }
 }
 
@@ -47,7 +47,8 @@ const ASK_FOR_PART_POSTGRES: &str = "
     insert into scrubs (key_table, workspace_id, lsn)
     select c.relname::text, s.workspace_id, $3
     from shelves s join pg_class c on c.oid = s.tableoid
-    where s.workspace_id = $1 and s.shelf = $2";
+    where s.workspace_id = $1 and s.shelf = $2
+    on conflict (key_table, workspace_id, lsn) do nothing";
 
 /// Marks a table of keys for the event at `because` of the caller's workspace. Who asks for the first time names an
 /// event that nobody has named before: what is marked again while the table is being cleaned has to be a new mark.

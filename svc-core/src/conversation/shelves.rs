@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::scrub;
 use crate::Result;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::event::Invalidates;
 use crate::log::key_tree::{KeyTree, Leaf, shelf_of};
@@ -18,45 +18,72 @@ use crate::op::{Read, Write};
 
 /// The leaf for the message that is posted at `lsn` of the caller's workspace. Its shelf is made if there is none.
 pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
-    let slot = slot_of(cx, lsn)?;
-    if let Some(leaf) = slot.leaf(lsn) {
-        return leaf.ok_or_else(leaf_is_cut);
+    for number in numbers(lsn) {
+        let slot = slot_of(cx, number)?;
+        if let Some(leaf) = slot.leaf(lsn) {
+            return leaf.ok_or_else(leaf_is_cut);
+        }
+        let tree = match shelf(cx, number)? {
+            Some(shelf) => shelf.open(cx),
+            None => Some(make(cx, number)?),
+        };
+        if let Some(tree) = tree {
+            let leaf = tree.leaf(lsn).ok_or_else(leaf_is_cut);
+            slot.put(tree);
+            return leaf;
+        }
     }
-    let tree = match shelf(cx, lsn)? {
-        Some(shelf) => shelf.open(cx)?,
-        None => make(cx, lsn)?,
-    };
-    let leaf = tree.leaf(lsn).ok_or_else(leaf_is_cut);
-    slot.put(tree);
-    leaf
+    Err(Error::new(Code::Unavailable, "no key can be kept for the message: its shelves are damaged"))
 }
 
-/// The leaf of the message at `lsn` of the caller's workspace; none if it does not open.
-pub(super) fn leaf(cx: &Read<'_>, lsn: i64) -> Result<Option<Leaf>> {
-    let slot = slot_of(cx, lsn)?;
+/// What `open` makes of the leaf of the message at `lsn` of the caller's workspace; none if that does not open.
+pub(super) fn open_with_leaf<T>(
+    cx: &Read<'_>,
+    lsn: i64,
+    open: impl Fn(&Leaf) -> Result<T, Unopened>,
+) -> Result<Result<T, Unopened>> {
+    for number in numbers(lsn) {
+        if let Some(opened) = leaf(cx, number, lsn)?.and_then(|leaf| open(&leaf).ok()) {
+            return Ok(Ok(opened));
+        }
+    }
+    Ok(Err(Unopened))
+}
+
+/// The shelf of a position, and the one that stands in for it while its row is damaged and does not open: its messages
+/// are unreadable, but new ones are not refused for that.
+fn numbers(lsn: i64) -> [i64; 2] {
+    let number = shelf_of(lsn);
+    [number, number.saturating_neg().saturating_sub(1)]
+}
+
+fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
+    let slot = slot_of(cx, number)?;
     if let Some(leaf) = slot.leaf(lsn) {
         return Ok(leaf);
     }
-    let Some(shelf) = shelf(cx, lsn)? else { return Ok(None) };
-    let Ok(tree) = shelf.opened(cx) else { return Ok(None) };
+    let Some(tree) = shelf(cx, number)?.and_then(|shelf| shelf.open(cx)) else { return Ok(None) };
     let leaf = tree.leaf(lsn);
     slot.put(tree);
     Ok(leaf)
 }
 
 /// Cuts the leaf of the message at `lsn` out of its shelf, for the event at `because`, and asks for the scrub. Cutting
-/// again, or where there is no shelf, changes nothing.
+/// again, or where there is no shelf that opens, changes nothing.
 pub(super) fn cut(cx: &mut Write<'_>, lsn: i64, because: i64) -> Result<()> {
-    let Some(shelf) = shelf(cx, lsn)? else { return Ok(()) };
-    let mut tree = shelf.open(cx)?;
-    if !tree.cut(lsn) {
-        return Ok(());
+    for number in numbers(lsn) {
+        let Some(shelf) = shelf(cx, number)? else { continue };
+        let Some(mut tree) = shelf.open(cx) else { continue };
+        if !tree.cut(lsn) {
+            continue;
+        }
+        let (workspace, version) = (shelf.workspace, shelf.version.saturating_add(1));
+        let sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
+        cx.execute(1, REPLACE, &[&workspace, &number, &shelf.version, &version, &sealed])?;
+        slot_of(cx, number)?.put(tree);
+        scrub::ask_for_shelf(cx, number, because)?;
     }
-    let (workspace, version) = (shelf.workspace, shelf.version.saturating_add(1));
-    let sealed = cx.sealer().seal_tree(workspace, shelf.number, version, &tree)?;
-    cx.execute(1, REPLACE, &[&workspace, &shelf.number, &shelf.version, &version, &sealed])?;
-    slot_of(cx, lsn)?.put(tree);
-    scrub::ask_for_shelf(cx, shelf.number, because)
+    Ok(())
 }
 
 const REPLACE: &str =
@@ -70,8 +97,8 @@ struct Shelf {
     sealed: Vec<u8>,
 }
 
-fn shelf(cx: &Read<'_>, lsn: i64) -> Result<Option<Shelf>> {
-    let (workspace, number) = (cx.caller().workspace_id, shelf_of(lsn));
+fn shelf(cx: &Read<'_>, number: i64) -> Result<Option<Shelf>> {
+    let workspace = cx.caller().workspace_id;
     let found: Option<(i64, Vec<u8>)> = cx.one(BY_NUMBER, &[&workspace, &number])?;
     Ok(found.map(|(version, sealed)| Shelf { workspace, number, version, sealed }))
 }
@@ -79,20 +106,20 @@ fn shelf(cx: &Read<'_>, lsn: i64) -> Result<Option<Shelf>> {
 const BY_NUMBER: &str = "select version, sealed from shelves where workspace_id = $1 and shelf = $2";
 
 impl Shelf {
-    fn opened(&self, cx: &Read<'_>) -> Result<KeyTree, Unopened> {
-        cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed)
-    }
-
-    /// The tree, for a change that cannot do without it.
-    fn open(&self, cx: &Read<'_>) -> Result<KeyTree> {
-        self.opened(cx).map_err(|unopened| {
-            Error::internal(format!("shelf {} of workspace {}: {unopened}", self.number, self.workspace))
-        })
+    /// The tree; none if the row is damaged, which the trace tells.
+    fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
+        let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);
+        opened
+            .inspect_err(|unopened| {
+                let Self { workspace, number, .. } = self;
+                tracing::error!(%workspace, shelf = number, %unopened, "a shelf of message keys does not open");
+            })
+            .ok()
     }
 }
 
-fn make(cx: &mut Write<'_>, lsn: i64) -> Result<KeyTree> {
-    let (workspace, number) = (cx.caller().workspace_id, shelf_of(lsn));
+fn make(cx: &mut Write<'_>, number: i64) -> Result<KeyTree> {
+    let workspace = cx.caller().workspace_id;
     let tree = KeyTree::grow(cx.entropy())?;
     let sealed = cx.sealer().seal_tree(workspace, number, FIRST_VERSION, &tree)?;
     cx.execute(1, MAKE, &[&workspace, &number, &FIRST_VERSION, &sealed])?;
@@ -105,9 +132,9 @@ const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) v
 
 /// The connection's slot for the shelf's tree. It ends with the connection's other cached entries, and so with a
 /// transaction that is rolled back: a tree that was never committed wraps nothing.
-fn slot_of(cx: &Read<'_>, lsn: i64) -> Result<Arc<Slot>> {
+fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
     let load = || Ok(CachedSlot(cx.sealer().trees().new_slot()));
-    cx.remembered(&slot_key(cx.caller().workspace_id, shelf_of(lsn)), load).map(|CachedSlot(slot)| slot)
+    cx.remembered(&slot_key(cx.caller().workspace_id, number), load).map(|CachedSlot(slot)| slot)
 }
 
 #[derive(Clone)]
@@ -127,4 +154,115 @@ fn slot_key(workspace: WorkspaceId, shelf: i64) -> [u8; 32] {
 
 fn leaf_is_cut() -> Error {
     Error::internal("the leaf of a message that is being posted was cut out of its shelf")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::entropy::Entropy;
+    use crate::store::{Conn, migrate, sqlite_for_tests};
+    use crate::time::Time;
+
+    const PAGE: usize = 4096;
+    const SHELVES: u16 = 300;
+    const ROUNDS: usize = 8;
+    const CHANGES: usize = 1000;
+    /// Nodes of the largest tree.
+    const NODES: usize = 400;
+    const MARK: [u8; 2] = [0xF5, 0x5E];
+
+    /// What a shelf's row is as large as with so many nodes, and says throughout which shelf and version it is of.
+    fn marked(shelf: u16, version: u32, nodes: usize) -> Vec<u8> {
+        let mark = [&MARK[..], &shelf.to_be_bytes(), &version.to_be_bytes()].concat();
+        let mut bytes = mark.repeat((36 + 34 * nodes) / mark.len());
+        bytes.resize(36 + 34 * nodes, 0);
+        bytes
+    }
+
+    /// The shelves and versions of which anything is in the file.
+    fn found(file: &[u8]) -> BTreeSet<(u16, u32)> {
+        let marks = file.chunks(PAGE).flat_map(|page| {
+            let starts = page.iter().enumerate().filter(|(_, byte)| **byte == MARK[0]);
+            starts.filter_map(|(at, _)| page.get(at..at + 8)).filter(|mark| mark[..2] == MARK)
+        });
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+        marks.map(|mark| (u16::from_be_bytes([mark[2], mark[3]]), number(&mark[4..]))).collect()
+    }
+
+    /// The statements that make and replace rows.
+    struct Table {
+        make: &'static str,
+        replace: &'static str,
+    }
+
+    /// Grows rows one after the other at random, as withdrawals do. Returns how many replaced ones were left in the
+    /// file of a log that was cut.
+    fn left_behind(table: &Table) -> usize {
+        let (folder, conn) = sqlite_for_tests();
+        migrate::migrate(&conn, Time::from_micros(1)).unwrap();
+        conn.batch(
+            "create table plain (workspace_id blob not null, shelf bigint not null, version bigint not null,
+                sealed blob not null, primary key (workspace_id, shelf))",
+        )
+        .unwrap();
+        let entropy = Entropy::seeded(17);
+        let mut rows: Vec<(u32, usize)> = Vec::new();
+        let mut left = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            conn.begin_write().unwrap();
+            (0..CHANGES).for_each(|_| change(&conn, table, &mut rows, entropy.bytes().unwrap()));
+            conn.commit(&Default::default()).unwrap();
+            assert!(conn.cut_log().unwrap());
+            let found = found(&std::fs::read(folder.path().join("t.db")).unwrap());
+            let current = |shelf: u16| rows.get(usize::from(shelf)).map(|(version, _)| *version);
+            assert!(
+                (0..SHELVES)
+                    .all(|shelf| current(shelf).is_none_or(|version| found.contains(&(shelf, version))))
+            );
+            left.extend(found.into_iter().filter(|(shelf, version)| current(*shelf) != Some(*version)));
+        }
+        left.len()
+    }
+
+    /// Makes a row or replaces one.
+    fn change(conn: &Conn, table: &Table, rows: &mut Vec<(u32, usize)>, [which, more, seldom, _]: [u8; 4]) {
+        let workspace = WorkspaceId::from(Uuid::from_u128(7));
+        if rows.len() < usize::from(SHELVES) && (rows.is_empty() || seldom < 16) {
+            let number = u16::try_from(rows.len()).unwrap();
+            rows.push((1, 1));
+            let params: [&dyn crate::store::ToParam; 4] =
+                [&workspace, &i64::from(number), &1, &marked(number, 1, 1)];
+            conn.execute(table.make, &params).unwrap();
+            return;
+        }
+        // Some grow more than others.
+        let number = usize::from(which) * usize::from(more) % rows.len();
+        let (version, nodes) = &mut rows[number];
+        let before = i64::from(*version);
+        (*version, *nodes) = (*version + 1, (*nodes + usize::from(more) % 12).min(NODES));
+        let sealed = marked(u16::try_from(number).unwrap(), *version, *nodes);
+        let params: [&dyn crate::store::ToParam; 5] =
+            [&workspace, &i64::try_from(number).unwrap(), &before, &i64::from(*version), &sealed];
+        assert_eq!(conn.execute(table.replace, &params).unwrap(), 1);
+    }
+
+    #[test]
+    fn what_was_replaced_is_nowhere_in_a_sqlite_file() {
+        let plain = Table {
+            make: "insert into plain (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)",
+            replace: "update plain set version = $4, sealed = $5
+                      where workspace_id = $1 and shelf = $2 and version = $3",
+        };
+        let (plain, apart) = (left_behind(&plain), left_behind(&Table { make: MAKE, replace: REPLACE }));
+        eprintln!(
+            "of {} rows that were replaced a plain table left {plain}, this one {apart}",
+            ROUNDS * CHANGES
+        );
+        assert_ne!(plain, 0, "the search does not find what SQLite leaves behind");
+        assert_eq!(apart, 0);
+    }
 }

@@ -19,7 +19,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
 use crate::op::{Ambient, Caller, Effect, Feature, Write, prepared};
-use crate::text::Text;
+use crate::text::Prose;
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -64,7 +64,7 @@ struct CancelThread {
     /// The thread.
     thread_id: ThreadId,
     /// Why, for those who worked on it or wait for it.
-    reason: Text<1, CANCEL_REASON_MAX>,
+    reason: Prose<1, CANCEL_REASON_MAX>,
 }
 
 fn seal_reason(input: &CancelThread, ambient: &Ambient, now: Time) -> Result<SealedPost> {
@@ -89,7 +89,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     }
     let place = places::visible_place(cx, thread.id)?;
     transitions::enter(cx, &thread, ThreadState::Closed, "cancel", Some(cx.now()))?;
-    let cancelled_by = cx.caller().is_member().then(|| cx.caller().member_id);
+    let cancelled_by = cx.caller().member;
     let cancelled = cx.emit(thread.place(), &ThreadCancelled { reason: &input.reason, cancelled_by })?;
     claims::end_claim(cx, &thread, ClaimEnd::Cancelled)?;
     dependencies::unblock_dependents(cx, &thread, false)?;
@@ -100,7 +100,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
 
 /// The rule of cancelling, on top of the row's capability.
 fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
-    let created = caller.is_member() && thread.created_by == Some(caller.member_id);
+    let created = caller.is_member() && thread.created_by == caller.member;
     created || caller.capabilities.has(ThreadTransition)
 }
 
@@ -111,11 +111,13 @@ mod tests {
     use crate::coordination::threads::untouched;
 
     fn caller(member: Option<MemberId>, capabilities: &[Capability]) -> Caller {
-        let mut caller = Caller::instance(untouched().workspace_id);
-        caller.token_id = member.map(|_| uuid::Uuid::from_u128(8).into());
-        caller.member_id = member.unwrap_or(caller.member_id);
-        caller.capabilities = capabilities.iter().copied().collect();
-        caller
+        let workspace = untouched().workspace_id;
+        let Some(member) = member else {
+            let mut service = Caller::instance(workspace);
+            service.capabilities = capabilities.iter().copied().collect();
+            return service;
+        };
+        Caller::bearer_for_tests(workspace, member, capabilities)
     }
 
     #[test]

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::ready;
-use super::threads::{Thread, ThreadState, as_hidden_thread, visible_thread};
+use super::threads::{Thread, ThreadState, visible_thread};
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::conversation::places;
+use crate::conversation::places::{self, visible};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
@@ -90,8 +90,8 @@ impl Event for ThreadReady {
 }
 
 /// Makes a thread wait for another one: it cannot be claimed until that one is closed or cancelled. Both may stand
-/// in different channels of the workspace. A claim that is held goes on. Answers the waiting thread; 409
-/// `dependency-cycle` when the other one waits for it already, 409 `wrong-state` when it is finished, when it waits
+/// in different channels of the workspace, but one of a private channel is waited for only there: 409
+/// `not-visible-to-all`. A claim that is held goes on. Answers the waiting thread; 409 `dependency-cycle` when the other one waits for it already, 409 `wrong-state` when it is finished, when it waits
 /// for 100 threads already, when 1000 wait for the other one, or when both stand among more than 5000 threads that
 /// wait for each other.
 #[derive(Deserialize, JsonSchema)]
@@ -112,6 +112,7 @@ fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Res
     if present {
         return Ok(thread);
     }
+    places::check_visible_to_all(&places::visible_channel(cx, awaited.channel_id)?, thread.channel_id)?;
     thread.check_unfinished()?;
     if usize::try_from(count).is_ok_and(|count| count >= DEPENDENCIES_MAX) {
         return Err(Error::wrong_state(format!("a thread waits for at most {DEPENDENCIES_MAX} others")));
@@ -296,17 +297,17 @@ struct ListThreadDependencies {
 
 fn list_thread_dependencies(cx: &Read<'_>, input: &ListThreadDependencies) -> Result<Page<Dependency>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let items = cx.query(LIST, &[&thread.id, &cx.caller().member_id, &cx.caller().is_member()])?;
-    Ok(Page { items, next_cursor: None })
+    let items = cx.query(LIST, &cx.caller().sight.params().and(&[&thread.id]))?;
+    Ok(Page::whole(items))
 }
 
-const LIST: &str = "
-    select t.id, t.channel_id, t.title, t.state, d.lsn
-    from thread_dependencies d join threads t on t.id = d.depends_on_id join channels c on c.id = t.channel_id
-    where d.thread_id = $1
-        and (not c.private or not $3 or exists (
-            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $2))
-    order by d.lsn, t.id";
+const LIST: &str = concat!(
+    "select t.id, t.channel_id, t.title, t.state, d.lsn
+     from thread_dependencies d join threads t on t.id = d.depends_on_id join channels c on c.id = t.channel_id
+     where d.thread_id = $5 and ",
+    visible!(c),
+    " order by d.lsn, t.id"
+);
 
 /// The threads that a new thread is to wait for.
 pub(super) struct Awaited {
@@ -316,20 +317,31 @@ pub(super) struct Awaited {
     pub unfinished: i64,
 }
 
-/// The threads `ids`, all of which the caller must see.
-pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Awaited> {
+/// The threads `ids`, all of which the caller must see, and with it all who will see a thread in `channel`.
+pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<Awaited> {
     let ids: Vec<ThreadId> = ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let found = standing(cx, &ids)?;
     if found.len() != ids.len() {
-        return Err(Error::not_found("thread").with("field", "depends_on"));
+        return Err(not_found_in_list());
     }
+    let visible = |(at, _, _): &(ChannelId, ThreadState, i64)| places::visible_channel(cx, *at);
+    let stand_in = found.iter().map(visible).collect::<Result<Vec<_>>>().map_err(as_hidden_in_list)?;
+    stand_in.iter().try_for_each(|place| places::check_visible_to_all(place, channel))?;
     let mut unfinished: i64 = 0;
-    for (channel, state, dependents) in found {
-        places::visible_channel(cx, channel).map_err(as_hidden_thread)?;
+    for (_, state, dependents) in found {
         check_room_for_dependent(dependents)?;
         unfinished = unfinished.saturating_add(i64::from(!state.is_finished()));
     }
     Ok(Awaited { ids, unfinished })
+}
+
+fn not_found_in_list() -> Error {
+    Error::not_found("thread").with("field", "depends_on")
+}
+
+/// A thread that the caller may not see is refused like one that is not there.
+fn as_hidden_in_list(error: Error) -> Error {
+    if error.code() == Code::NotFound { not_found_in_list() } else { error }
 }
 
 /// The channel, the state and the number of dependents of each thread that is in the caller's workspace.

@@ -18,6 +18,7 @@ use super::threads::{ThreadCreated, ThreadPriorityChanged};
 use super::transitions::ThreadStateChanged;
 use crate::Result;
 use crate::conversation::channels::{ChannelArchived, ChannelMemberAdded, ChannelUnarchived, ChannelUpdated};
+use crate::conversation::places::{self, audience};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::{self, MemberSkillsChanged};
@@ -144,9 +145,9 @@ macro_rules! add_ready {
     ($which:literal) => {
         concat!(
             "insert into ready (channel_id, skill_set, urgency, lsn, thread_id, pool)
-             select t.channel_id, t.skill_set, -t.priority, t.lsn, t.id,
-                 case when c.private then c.id else t.workspace_id end
-             from threads t join channels c on c.id = t.channel_id
+             select t.channel_id, t.skill_set, -t.priority, t.lsn, t.id, ",
+            audience!(c),
+            " from threads t join channels c on c.id = t.channel_id
              where ",
             $which,
             " and t.state = 'open' and not t.settled and t.blocked = 0 and t.assignee_id is null
@@ -159,9 +160,11 @@ const ADD_THREAD: &str = add_ready!("t.id = $1");
 
 const ADD_CHANNEL: &str = add_ready!("t.channel_id = $1");
 
-const POOLS: &str = "
-    select r.pool, case when c.private then c.id else c.workspace_id end
-    from channels c join ready r on r.channel_id = c.id where c.id = $1 limit 1";
+const POOLS: &str = concat!(
+    "select r.pool, ",
+    audience!(c),
+    " from channels c join ready r on r.channel_id = c.id where c.id = $1 limit 1"
+);
 
 const MOVE_POOL: &str = "update ready set pool = $2 where channel_id = $1";
 
@@ -205,14 +208,10 @@ enum Found {
 
 /// The pools in which the caller may be given something: the workspace's and those of its private channels.
 fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
-    let caller = cx.caller();
-    let private: Vec<(Uuid,)> = cx.query(PRIVATE_CHANNELS, &[&caller.member_id])?;
-    Ok(std::iter::once(caller.workspace_id.uuid()).chain(private.into_iter().map(|(id,)| id)).collect())
+    let private = places::private_channels_of(cx, cx.caller().member_id()?)?;
+    let workspace = cx.caller().workspace_id.uuid();
+    Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
 }
-
-const PRIVATE_CHANNELS: &str = "
-    select c.id from channel_members m join channels c on c.id = m.channel_id
-    where m.member_id = $1 and c.private and c.archived_at is null";
 
 /// The sets that one member covers, ascending. Cached for the member until some member's skills change, and extended
 /// as sets are added.
@@ -230,7 +229,8 @@ impl Cached for Eligible {
 }
 
 fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
-    let key: (MemberId, WorkspaceId) = (cx.caller().member_id, cx.caller().workspace_id);
+    let member = cx.caller().member_id()?;
+    let key: (MemberId, WorkspaceId) = (member, cx.caller().workspace_id);
     if let Some(known) = cx.cached::<Eligible>(&key)
         && known.newest >= sets.newest()
     {
@@ -239,7 +239,7 @@ fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
     let extended = cx.extended(&key, |eligible: &mut Eligible| {
         let own = match eligible.own.take() {
             Some(own) => own,
-            None => Arc::new(members::skills_of(cx, cx.caller().member_id)?.into_iter().collect()),
+            None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
         };
         Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
         eligible.newest = sets.newest();

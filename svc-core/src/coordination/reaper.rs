@@ -3,6 +3,7 @@
 //! done in a transaction of its own, which looks again.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -15,15 +16,17 @@ use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Chore, Feature, Read, Round, Settings, Step, Who, Write};
+use crate::sync::lock;
 
 pub(crate) fn feature() -> Feature {
     let every = |settings: &Settings| settings.reap_tick;
+    let tick = Tick::default();
     Feature::new().events(vec![EventKind::of::<ClaimUnacknowledged>()]).chore(Chore {
         name: "reaper",
         every,
         lease: LEASE,
         who: Who::OneLeader,
-        run: Box::new(step),
+        run: Box::new(move |round| tick.step(round)),
     })
 }
 
@@ -50,13 +53,36 @@ const OF_ONE_WORKSPACE: i64 = 100;
 /// The lease on reaping: two ticks, after which another process goes on when the one that reaped has died.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// Reaps some of what is due. A workspace that cannot be reaped keeps no other from it.
-fn step(round: &Round<'_>) -> Result<Step> {
-    let due = round.read(due)?;
-    if due.is_empty() {
-        return Ok(Step::Done);
+/// A tick of the reaper: some steps, which take up no more than [`REAP_MAX`] threads together.
+#[derive(Default)]
+struct Tick {
+    taken: Mutex<i64>,
+}
+
+impl Tick {
+    /// Does one step. What is still due after the last of a tick is left to the next.
+    fn step(&self, round: &Round<'_>) -> Result<Step> {
+        let taken = std::mem::take(&mut *lock(&self.taken));
+        let (more, taken) = reap_some(round, REAP_MAX.saturating_sub(taken)).map(|reaped| match reaped {
+            Some(count) => (true, taken.saturating_add(count)),
+            None => (false, 0),
+        })?;
+        if !more || taken >= REAP_MAX {
+            return Ok(Step::Done);
+        }
+        *lock(&self.taken) = taken;
+        Ok(Step::More)
     }
-    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+}
+
+/// Reaps some of what is due, `most` threads at the most, and answers how many it took up; none if there is nothing
+/// to do, or not here. A workspace that cannot be reaped keeps no other from it.
+fn reap_some(round: &Round<'_>, most: i64) -> Result<Option<i64>> {
+    let due = round.read(move |cx| due(cx, most))?;
+    if due.is_empty() {
+        return Ok(None);
+    }
+    let Some(lead) = round.lead()? else { return Ok(None) };
     let (mut reaped, mut failed) = (0, None);
     for part in due.chunk_by(|(a, _), (b, _)| a == b) {
         let Some((workspace, _)) = part.first().copied() else { continue };
@@ -70,19 +96,19 @@ fn step(round: &Round<'_>) -> Result<Step> {
         }
     }
     match failed {
-        _ if reaped > 0 => Ok(Step::More),
+        _ if reaped > 0 => Ok(i64::try_from(due.len()).ok()),
         Some(error) => Err(error),
-        None => Ok(Step::Done),
+        None => Ok(None),
     }
 }
 
 /// Threads of any workspace with something to reap now, those of one workspace together. Every workspace has its
 /// turn: of each only the first so many, those whose lease lapsed first before others.
-fn due(cx: &Read<'_>) -> Result<Vec<(WorkspaceId, ThreadId)>> {
+fn due(cx: &Read<'_>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
     let now = cx.now();
     let mut found: BTreeSet<(WorkspaceId, ThreadId)> =
-        cx.query(LAPSED, &[&now, &OF_ONE_WORKSPACE, &REAP_MAX])?.into_iter().collect();
-    let room = REAP_MAX.saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
+        cx.query(LAPSED, &[&now, &OF_ONE_WORKSPACE, &most])?.into_iter().collect();
+    let room = most.saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
     if room > 0 {
         found.extend(cx.query::<(WorkspaceId, ThreadId)>(UNACKNOWLEDGED, &[&now, &OF_ONE_WORKSPACE, &room])?);
     }

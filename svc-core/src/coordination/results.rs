@@ -15,6 +15,7 @@ use super::threads::visible_thread;
 use super::workers;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::conversation::places::visible;
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
@@ -131,7 +132,7 @@ impl ToParam for ResultKind {
 struct ThreadResult {
     /// The thread.
     thread_id: ThreadId,
-    /// The result, as it was set.
+    /// The result, as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`.
     result: Map<String, Value>,
     /// What the result is, if the worker said so: `<namespace>.<name>/<n>`.
     result_kind: Option<String>,
@@ -198,6 +199,8 @@ struct SetThreadResult {
 
 /// A result as it is stored.
 struct StoredForm {
+    /// As everybody will read it.
+    result: Map<String, Value>,
     text: String,
     hash: String,
     bytes: u64,
@@ -213,7 +216,8 @@ fn stored_form(input: &SetThreadResult, _: &Ambient, _: Time) -> Result<StoredFo
         )));
     }
     let bytes = u64::try_from(text.len()).map_err(Error::internal)?;
-    Ok(StoredForm { hash: hash_text(&sha256(text.as_bytes())), bytes, text })
+    let result = serde_json::from_str(&text).map_err(Error::internal)?;
+    Ok(StoredForm { result, hash: hash_text(&sha256(text.as_bytes())), bytes, text })
 }
 
 fn set_thread_result(
@@ -223,7 +227,7 @@ fn set_thread_result(
 ) -> Result<ThreadResult> {
     let thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, input.claim_lease_id)?;
-    let (worker, now) = (cx.caller().member_id, cx.now());
+    let (worker, now) = (cx.caller().member_id()?, cx.now());
     let event = ThreadResultSet {
         thread_id: thread.id,
         result_kind: input.result_kind.as_deref(),
@@ -242,7 +246,7 @@ fn set_thread_result(
     end_claim(cx, &thread, ClaimEnd::Result)?;
     Ok(ThreadResult {
         thread_id: thread.id,
-        result: input.result.clone(),
+        result: stored.result.clone(),
         result_kind: input.result_kind.as_deref().map(str::to_owned),
         produced_by: worker,
         produced_at: now,
@@ -296,21 +300,21 @@ struct ListThreadResults {
 fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<ThreadResult>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let reader = cx.caller().member_id;
-    let horizon = cx.horizon(HORIZON, &input.workspace_id, after)?;
-    let params: [&dyn ToParam; 6] =
-        [&input.workspace_id, &after, &input.result_kind, &reader, &rows, &horizon.up_to()];
-    Ok(Page::within(horizon, cx.query(LIST, &params)?, input.limit, |result: &ThreadResult| result.lsn))
+    let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let params = sight.and(&[&input.workspace_id, &after, &input.result_kind, &rows, &last]);
+    Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |result: &ThreadResult| result.lsn))
 }
 
-const LIST: &str = "
-    select r.thread_id, r.result, r.result_kind, r.produced_by, r.produced_at, r.lsn
-    from results r join threads t on t.id = r.thread_id join channels c on c.id = t.channel_id
-    where r.workspace_id = $1 and r.lsn > $2 and r.lsn <= $6 and (cast($3 as text) is null or r.result_kind = $3)
-        and not exists (select 1 from results later where later.thread_id = r.thread_id and later.lsn > r.lsn)
-        and (not c.private or exists (
-            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
-    order by r.lsn limit $5";
+const LIST: &str = concat!(
+    "select r.thread_id, r.result, r.result_kind, r.produced_by, r.produced_at, r.lsn
+     from results r join threads t on t.id = r.thread_id join channels c on c.id = t.channel_id
+     where r.workspace_id = $5 and r.lsn > $6 and r.lsn <= $9 and (cast($7 as text) is null or r.result_kind = $7)
+         and not exists (select 1 from results later where later.thread_id = r.thread_id and later.lsn > r.lsn)
+         and ",
+    visible!(c),
+    " order by r.lsn limit $8"
+);
 
 const HORIZON: &str =
     "select lsn from results where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";

@@ -9,15 +9,15 @@ use super::threads::{self, Thread, ThreadState, thread_select, visible_thread};
 use super::transitions;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::messages::{self, ContextMessage, MessageTombstoned};
-use crate::conversation::places;
+use crate::conversation::messages::{self, ContextMessage, MessageTombstoned, OpenedEvent};
+use crate::conversation::places::{self, visible};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::{CONTEXT_MESSAGES, NOTICES_MAX};
 use crate::log::event::{Event as _, Recorded};
 use crate::log::replay::StoredEvent;
 use crate::op::{Feature, Read, Write, read};
-use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Horizon, Limit, Page, Rows, rows_to_read};
 use crate::store::{FromRow, Row, ToParam};
 use crate::time::Time;
 
@@ -163,7 +163,7 @@ fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     let channel = places::visible_channel(cx, input.channel_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let horizon = match input.state {
-        Some(_) => cx.horizon(HORIZON_IN_CHANNEL, &channel.id, after)?,
+        Some(_) => cx.horizon(HORIZON_IN_CHANNEL, &[&channel.id], after)?,
         None => Horizon(None),
     };
     let params: [&dyn ToParam; 5] = [&channel.id, &after, &input.state, &rows, &horizon.up_to()];
@@ -178,7 +178,7 @@ const IN_CHANNEL: &str = thread_select!(
 const HORIZON_IN_CHANNEL: &str =
     "select lsn from threads where channel_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-fn page(horizon: Horizon, threads: Vec<Thread>, limit: Option<Limit>) -> Page<Thread> {
+fn page(horizon: Horizon, threads: Rows<Thread>, limit: Option<Limit>) -> Page<Thread> {
     Page::within(horizon, threads, limit, |thread| thread.lsn)
 }
 
@@ -223,20 +223,20 @@ struct ListWorkspaceThreads {
 
 fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result<Page<Thread>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
-    let (workspace, reader, is_member) = (input.workspace_id, cx.caller().member_id, cx.caller().is_member());
+    let (workspace, sight) = (input.workspace_id, cx.caller().sight.params());
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let (horizon, threads) = match input.assignee_id {
         None => {
-            let horizon = cx.horizon(HORIZON_IN_WORKSPACE, &workspace, after)?;
-            let params: [&dyn ToParam; 7] =
-                [&workspace, &after, &input.state, &reader, &is_member, &rows, &horizon.up_to()];
+            let horizon = cx.horizon(HORIZON_IN_WORKSPACE, &[&workspace], after)?;
+            let last = horizon.up_to();
+            let params = sight.and(&[&workspace, &after, &input.state, &rows, &last]);
             (horizon, threads::select(cx, IN_WORKSPACE, &params)?)
         }
         Some(holder) => {
-            let now = cx.now();
-            let params: [&dyn ToParam; 8] =
-                [&workspace, &after, &input.state, &reader, &is_member, &rows, &holder, &now];
-            (Horizon(None), threads::select(cx, HELD_BY, &params)?)
+            let horizon = cx.horizon(HORIZON_OF_HOLDER, &[&workspace, &holder], after)?;
+            let (now, last) = (cx.now(), horizon.up_to());
+            let params = sight.and(&[&workspace, &after, &input.state, &rows, &holder, &now, &last]);
+            (horizon, threads::select(cx, HELD_BY, &params)?)
         }
     };
     Ok(page(horizon, threads, input.limit))
@@ -244,25 +244,26 @@ fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result
 
 const IN_WORKSPACE: &str = thread_select!(
     "join channels c on c.id = t.channel_id
-     where t.workspace_id = $1 and t.lsn > $2 and t.lsn <= $7 and (cast($3 as text) is null or t.state = $3)
-        and (not c.private or not $5 or exists (
-            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
-     order by t.lsn limit $6"
+     where t.workspace_id = $5 and t.lsn > $6 and t.lsn <= $9 and (cast($7 as text) is null or t.state = $7)
+        and ",
+    visible!(c),
+    " order by t.lsn limit $8"
 );
 
 const HORIZON_IN_WORKSPACE: &str =
     "select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// The same for one holder, who has few claims: they are found first, and then put in order. The sign in `+t.lsn`
-/// keeps SQLite from walking all threads in order instead.
+/// The same for one holder, by the index of claimed threads.
 const HELD_BY: &str = thread_select!(
     "join channels c on c.id = t.channel_id
-     where t.workspace_id = $1 and t.assignee_id = $7 and t.assignment_expires_at > $8 and +t.lsn > $2
-        and (cast($3 as text) is null or t.state = $3)
-        and (not c.private or not $5 or exists (
-            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
-     order by +t.lsn limit $6"
+     where t.workspace_id = $5 and t.assignee_id = $9 and t.assignment_expires_at > $10
+        and t.lsn > $6 and t.lsn <= $11 and (cast($7 as text) is null or t.state = $7) and ",
+    visible!(c),
+    " order by t.lsn limit $8"
 );
+
+const HORIZON_OF_HOLDER: &str = "
+    select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3 order by lsn limit 1 offset $4";
 
 /// Where a thread stands and how it could go on.
 #[derive(Serialize, JsonSchema)]
@@ -280,7 +281,7 @@ struct ThreadContext {
     thread: Thread,
     /// Where it stands and how it could go on.
     fsm: Fsm,
-    /// The last 50 messages, oldest first.
+    /// The last 50 messages, oldest first; fewer where the last ones come to 1 MiB.
     messages: Vec<ContextMessage>,
     /// The workspace's terms; only when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -314,7 +315,8 @@ fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadC
 }
 
 /// Lists what happened in a thread, oldest first: stored events with the hashes that chain them, as in the
-/// workspace's log. Words of messages stand in them as they were stored, which is sealed; read the messages for them.
+/// workspace's log. The payload of an event has a message's words as they were hashed, which is sealed; `message` beside
+/// it has them open, blank once the message is withdrawn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadEvents {
@@ -326,11 +328,11 @@ struct ListThreadEvents {
     limit: Option<Limit>,
 }
 
-fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<StoredEvent>> {
+fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {
     let thread = visible_thread(cx, input.thread_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let events = cx.query(EVENTS, &[&thread.id, &after, &rows])?;
-    Ok(Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
+    let events = cx.rows(EVENTS, &[&thread.id, &after, &rows])?;
+    messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
 const EVENTS: &str = "

@@ -18,6 +18,7 @@ use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, SKILLS_MAX, THREAD_DEPTH_MAX, TITLE_MAX};
 use crate::log::event::{Event, EventKind, Place};
 use crate::op::{Feature, Read, Write, idempotent, write};
+use crate::page::Rows;
 use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
 use crate::text::{Change, Count, Items, Text};
 use crate::time::Time;
@@ -139,10 +140,10 @@ impl Stored {
     }
 }
 
-/// The threads that a [`thread_select`] finds.
-pub(super) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Thread>> {
-    let found: Vec<Stored> = cx.query(sql, params)?;
-    Ok(found.into_iter().map(|stored| stored.at(cx.now())).collect())
+/// The threads of a page that a [`thread_select`] finds.
+pub(super) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Rows<Thread>> {
+    let found: Rows<Stored> = cx.rows(sql, params)?;
+    Ok(found.map(|stored| stored.at(cx.now())))
 }
 
 /// The only thread that a [`thread_select`] finds, if there is one.
@@ -157,13 +158,13 @@ pub(super) fn select_one(
 
 /// A statement that selects whole threads, as `t`, followed by the rest of the statement.
 macro_rules! thread_select {
-    ($rest:literal) => {
+    ($($rest:tt)*) => {
         concat!(
             "select t.id, t.workspace_id, t.channel_id, t.parent_id, t.title, t.state, t.priority, s.skills,
                     t.blocked, t.settled, t.owner_id, t.assignee_id, t.claim_lease_id, t.assignment_expires_at,
                     t.acknowledged_at, t.cancelled_at, t.created_by, t.created_at, t.lsn, t.depth, t.skill_set
              from threads t join skill_sets s on s.workspace_id = t.workspace_id and s.id = t.skill_set ",
-            $rest
+            $($rest)*
         )
     };
 }
@@ -310,7 +311,7 @@ pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
 const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 
 /// A thread in a channel that the caller may not see is not there at all.
-pub(super) fn as_hidden_thread(error: Error) -> Error {
+fn as_hidden_thread(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
 }
 
@@ -337,7 +338,8 @@ impl Event for ThreadCreated<'_> {
 
 /// Opens a thread, which is a task, in a channel. It is given to whoever claims next and has the required skills,
 /// once every thread in `depends_on` is finished; of several, the one with the highest priority and then the
-/// oldest first. Answers the thread; 409 `wrong-state` when the channel is archived, when 1000 threads wait for one in
+/// oldest first. Threads of another, private channel cannot be waited for: 409 `not-visible-to-all`. Answers the
+/// thread; 409 `wrong-state` when the channel is archived, when 1000 threads wait for one in
 /// `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -369,7 +371,8 @@ fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
 }
 
 /// Opens a thread below another one, in the same channel. A parent waits for its children: it cannot close while one
-/// is open or in review, but a child may close before its parent. Answers the thread; 409 `wrong-state` when the
+/// is open or in review, but a child may close before its parent. Threads of another, private channel cannot be
+/// waited for: 409 `not-visible-to-all`. Answers the thread; 409 `wrong-state` when the
 /// parent is closed or archived, when the channel is archived, when threads would nest too deep, when 1000 threads
 /// wait for one in `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different
 /// ones.
@@ -424,10 +427,10 @@ fn open(
     parent: Option<&Thread>,
     task: &Task<'_>,
 ) -> Result<Thread> {
-    let awaited = dependencies::visible_all(cx, task.depends_on)?;
+    let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
     let set = SkillSet::of(task.required_skills);
     let skill_set = skills::intern(cx, &set)?;
-    let creator = cx.caller().is_member().then(|| cx.caller().member_id);
+    let creator = cx.caller().member;
     let id: ThreadId = cx.new_id()?;
     let mut thread = Thread {
         id,

@@ -13,9 +13,7 @@ use crate::op::Write;
 pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: MemberId) -> Result<()> {
     let caller = cx.caller();
     let mut workers = BTreeSet::from([holder]);
-    if caller.is_member() {
-        workers.extend([caller.member_id, caller.actor_id]);
-    }
+    workers.extend(caller.member.into_iter().chain(caller.actor));
     workers.into_iter().try_for_each(|worker| cx.execute_any(ADD, &[&thread, &worker, &lsn]))
 }
 

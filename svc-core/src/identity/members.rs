@@ -2,7 +2,7 @@
 //! and are its own affair; governance skills say what its judgement counts for and are conferred by others, so
 //! nothing in here touches them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,14 +95,34 @@ pub(crate) struct Member {
 }
 
 impl FromRow for Member {
-    /// Takes the columns of [`BY_ID`]; skills are loaded apart.
+    /// Takes the columns of [`member_select`].
     fn from_row(row: &mut Row) -> Result<Self> {
         let (id, workspace_id, handle, kind) = (row.take()?, row.take()?, row.take()?, row.take()?);
         let (display_name, created_at) = (row.take()?, row.take()?);
         let (frozen, active, lsn) = (row.take()?, row.take()?, row.take()?);
-        let skills = Vec::new();
+        let skills = row.take::<Option<String>>()?.map_or_else(Vec::new, |names| skill_names(&names));
         Ok(Self { id, workspace_id, handle, kind, display_name, skills, created_at, frozen, active, lsn })
     }
+}
+
+/// A statement that selects whole members, as `m`, with their skills, followed by the rest of the statement.
+macro_rules! member_select {
+    ($rest:literal) => {
+        concat!(
+            "select m.id, m.workspace_id, m.handle, m.kind, m.display_name, m.created_at, m.frozen_at is not null,
+                    m.deactivated_at is null, m.lsn,
+                    (select string_agg(s.skill, ',') from member_skills s where s.member_id = m.id)
+             from members m ",
+            $rest
+        )
+    };
+}
+
+/// The names in a list as [`member_select`] makes it: no skill's name has a comma.
+fn skill_names(list: &str) -> Vec<String> {
+    let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
+    names.sort_unstable();
+    names
 }
 
 /// A member joined the workspace.
@@ -225,10 +245,7 @@ pub(crate) struct NewMember<'a> {
     pub surface: Option<Surface>,
 }
 
-const BY_HANDLE: &str = "
-    select id, workspace_id, handle, kind, display_name, created_at, frozen_at is not null,
-           deactivated_at is null, lsn
-    from members where workspace_id = $1 and handle = $2";
+const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
 
 /// The member called `handle`, if there is one.
 pub(crate) fn member_called(
@@ -236,9 +253,7 @@ pub(crate) fn member_called(
     workspace_id: WorkspaceId,
     handle: &str,
 ) -> Result<Option<Member>> {
-    let Some(mut member) = cx.one::<Member>(BY_HANDLE, &[&workspace_id, &handle])? else { return Ok(None) };
-    member.skills = skills_of(cx, member.id)?;
-    Ok(Some(member))
+    cx.one(BY_HANDLE, &[&workspace_id, &handle])
 }
 
 /// Refuses a handle that another member of the workspace has.
@@ -323,45 +338,21 @@ struct ListMembers {
     limit: Option<Limit>,
 }
 
-const OF_WORKSPACE: &str = "
-    select id, workspace_id, handle, kind, display_name, created_at, frozen_at is not null,
-           deactivated_at is null, lsn
-    from members
-    where workspace_id = $1 and lsn > $2
-      and (cast($3 as text) is null or handle = $3)
-      and (cast($4 as text) is null or kind = $4)
-    order by lsn limit $5";
-
-const SKILLS_BETWEEN: &str = "
-    select s.member_id, s.skill
-    from members m join member_skills s on s.member_id = m.id
-    where m.workspace_id = $1 and m.lsn between $2 and $3";
+const OF_WORKSPACE: &str = member_select!(
+    "where m.workspace_id = $1 and m.lsn > $2
+       and (cast($3 as text) is null or m.handle = $3)
+       and (cast($4 as text) is null or m.kind = $4)
+     order by m.lsn limit $5"
+);
 
 fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     own_workspace(cx, input.workspace_id)?;
     let after = Cursor::after(input.cursor);
-    let rows = cx.query(
+    let rows = cx.rows(
         OF_WORKSPACE,
         &[&input.workspace_id, &after, &input.handle, &input.kind, &rows_to_read(input.limit)],
     )?;
-    let mut page = Page::of(rows, input.limit, |member: &Member| member.lsn);
-    add_skills(cx, input.workspace_id, &mut page.items)?;
-    Ok(page)
-}
-
-/// Adds the skills of all `members`, which are in the order of their LSNs, with one statement.
-fn add_skills(cx: &Read<'_>, workspace_id: WorkspaceId, members: &mut [Member]) -> Result<()> {
-    let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(()) };
-    let held: Vec<(MemberId, String)> = cx.query(SKILLS_BETWEEN, &[&workspace_id, &first.lsn, &last.lsn])?;
-    let mut skills: HashMap<MemberId, Vec<String>> = HashMap::new();
-    for (member_id, skill) in held {
-        skills.entry(member_id).or_default().push(skill);
-    }
-    for member in members {
-        member.skills = skills.remove(&member.id).unwrap_or_default();
-        member.skills.sort_unstable();
-    }
-    Ok(())
+    Ok(Page::of(rows, input.limit, |member: &Member| member.lsn))
 }
 
 /// Reads a member of your workspace, with its skills.
@@ -376,17 +367,12 @@ fn get_member(cx: &Read<'_>, input: &GetMember) -> Result<Member> {
     load_member(cx, input.member_id)
 }
 
-const BY_ID: &str = "
-    select id, workspace_id, handle, kind, display_name, created_at, frozen_at is not null,
-           deactivated_at is null, lsn
-    from members where id = $1 and workspace_id = $2";
+const BY_ID: &str = member_select!("where m.id = $1 and m.workspace_id = $2");
 
 /// A member of the caller's workspace.
 pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> {
-    let found = cx.one::<Member>(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
-    let mut member = found.ok_or_else(|| Error::not_found("member"))?;
-    member.skills = skills_of(cx, member_id)?;
-    Ok(member)
+    let found: Option<Member> = cx.one(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
+    found.ok_or_else(|| Error::not_found("member"))
 }
 
 const SKILLS_OF: &str = "select skill, governance from member_skills where member_id = $1";
@@ -416,10 +402,10 @@ const REMOVE_SKILL: &str =
     "delete from member_skills where member_id = $1 and skill = $2 and governance = false";
 
 fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
-    if cx.caller().grant_id.is_some() {
+    if cx.caller().grant.is_some() {
         return Err(Error::forbidden("only the member itself sets its skills, not a delegate"));
     }
-    let mut me = load_member(cx, cx.caller().member_id)?;
+    let mut me = load_member(cx, cx.caller().member_id()?)?;
     let wanted: BTreeSet<String> = input.skills.iter().map(|skill| skill.to_string()).collect();
     refuse_governance(&wanted)?;
     let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&me.id])?;
@@ -490,7 +476,7 @@ const SKILL_COUNTS: &str = "
 fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {
     own_workspace(cx, input.workspace_id)?;
     let items = cx.query(SKILL_COUNTS, &[&input.workspace_id, &SKILLS_LISTED])?;
-    Ok(Page { items, next_cursor: None })
+    Ok(Page::whole(items))
 }
 
 #[cfg(test)]

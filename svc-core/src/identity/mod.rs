@@ -3,10 +3,12 @@
 //!
 //! - `workspaces`: what a workspace is, and the check that a request stays in its own
 //! - `members`: people and agents, and their skills
+//! - `authority`: who may give, take over and take back how much
 //! - `tokens`: minting, narrowing, rotating and revoking
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `setup`: how a workspace comes to be: on a new instance, by its operator, or in bootstrap mode
 
+mod authority;
 pub(crate) mod members;
 pub(crate) mod setup;
 pub(crate) mod tokens;

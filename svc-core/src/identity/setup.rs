@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::authority;
 use super::members::{
     Member, MemberKind, MemberWithToken, NewMember, enrol, enrol_with_token, member_called,
 };
-use super::tokens::{self, Mint, MintedToken, check_active, check_held, issue};
+use super::tokens::{self, Mint, MintedToken, check_active, issue};
 use super::workspaces::{Workspace, any_exists, create};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::{Capabilities, CapabilitySet};
@@ -167,7 +168,7 @@ pub(crate) fn mint_as_instance(
     let member =
         member_called(cx, wanted.workspace_id, &wanted.handle)?.ok_or_else(|| Error::not_found("member"))?;
     let capabilities = tokens::wanted(wanted.capabilities, None, member.kind)?;
-    check_held(cx.caller().capabilities, capabilities)?;
+    authority::check_holds(cx.caller().capabilities, capabilities)?;
     check_active(&member)?;
     if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
         return Err(Error::malformed("the token would have ended already"));

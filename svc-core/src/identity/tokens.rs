@@ -1,6 +1,7 @@
 //! Tokens: how authority is handed out, narrowed, renewed and taken back. A secret is 256 random bits; it is shown once
-//! and kept only as its hash. Nobody mints more than they hold. A derived token never outlives the one it was
-//! derived from: revoking a token revokes all that were derived from it.
+//! and kept only as its hash. Who may give how much of it stands in [`super::authority`]. A derived token never outlives
+//! the one it was derived from: revoking a token revokes all that were derived from it. What a token is for, its label,
+//! is for those who may list it: events and audit rows, which more people read, do not name it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,15 +11,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 
+use super::authority;
 use super::members::{Member, MemberKind, load_member, named_surface};
 use super::workspaces::own_workspace;
-use crate::capability::Capability::{AuditReadGlobal, OperatorGlobal, TokenAdmin};
-use crate::capability::{Capabilities, Capability, CapabilitySet};
+use crate::capability::Capability::TokenAdmin;
+use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Place};
-use crate::op::{Caller, Feature, Read, Surface, Write, destructive, read, secret_hash, write};
+use crate::op::{Feature, Read, Surface, Write, destructive, read, secret_hash, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row, ToParam};
 use crate::text::{Count, Text};
@@ -103,8 +105,6 @@ struct TokenMinted {
     token_id: TokenId,
     /// The member that it acts as.
     member_id: MemberId,
-    /// What it is for.
-    label: Option<String>,
     /// What it can do.
     capabilities: Capabilities,
     /// When it ends; null if it does not end by itself.
@@ -191,11 +191,15 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// Mints a token for a member of your workspace. Name what it can do by `capabilities` or by `capability_set`, or
-/// by neither: then an agent gets `svc.agent.worker` and a person `svc.human.admin`. You cannot give what you do
-/// not hold: that is refused with 403. The token does not end by itself unless you say when. Answers the token
-/// with its `secret`, which is shown this once.
+/// by neither: then an agent gets `svc.agent.worker` and a person `svc.human.admin`. You can give what you hold
+/// yourself and what is in `svc.agent.worker`; more is refused with 403. The token does not end by itself unless you
+/// say when. Answers the token with its `secret`, which is shown this once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("allOf" = [
+    {"not": {"required": ["capabilities", "capability_set"]}},
+    {"not": {"required": ["expires_at", "expires_in_secs"]}},
+]))]
 struct MintToken {
     /// The workspace; it must be yours.
     workspace_id: WorkspaceId,
@@ -204,6 +208,7 @@ struct MintToken {
     /// What it is for, so that it can be told apart later.
     label: Option<Text<1, NAME_MAX>>,
     /// Exactly what it can do. Not together with `capability_set`.
+    #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
     /// The named set that it is minted from. Not together with `capabilities`.
     capability_set: Option<CapabilitySet>,
@@ -218,7 +223,7 @@ fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
     let member = load_member(cx, input.member_id)?;
     let wanted = wanted(input.capabilities, input.capability_set, member.kind)?;
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
-    check_held(cx.caller().capabilities, wanted)?;
+    authority::check_gives(cx.caller().capabilities, wanted)?;
     check_active(&member)?;
     let mint = Mint { label: input.label.as_deref(), expires_at, ..Mint::new(&member, wanted) };
     issue(cx, &mint)
@@ -252,16 +257,6 @@ fn expiry(now: Time, at: Option<Time>, in_secs: Option<Count<1, LIFE_MAX_SECS>>)
         (Some(at), None) => Ok(Some(at)),
         (None, in_secs) => Ok(in_secs.map(|secs| now.plus(Duration::from_secs(secs.get().unsigned_abs())))),
     }
-}
-
-/// Refuses to hand out what the giver does not hold.
-pub(crate) fn check_held(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    let lacking: Vec<Capability> = wanted.iter().filter(|capability| !held.has(*capability)).collect();
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<&str> = lacking.iter().map(|capability| capability.name()).collect();
-    Err(Error::forbidden(format!("you cannot give what you do not hold: {}", names.join(", "))))
 }
 
 /// Refuses to mint for a member that may not use the service.
@@ -317,7 +312,6 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
     let event = TokenMinted {
         token_id: id,
         member_id: mint.member_id,
-        label: mint.label.map(str::to_owned),
         capabilities: mint.capabilities,
         expires_at: mint.expires_at,
         parent_id: mint.parent_id,
@@ -345,7 +339,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         id,
         secret: secret.expose_secret().to_owned(),
         member_id: mint.member_id,
-        label: event.label,
+        label: mint.label.map(str::to_owned),
         capabilities: mint.capabilities,
         created_at,
         expires_at: mint.expires_at,
@@ -381,8 +375,7 @@ const OF_MEMBER: &str = "
 fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
     own_workspace(cx, input.workspace_id)?;
     let member = load_member(cx, input.member_id)?;
-    let rows =
-        cx.query(OF_MEMBER, &[&member.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let rows = cx.rows(OF_MEMBER, &[&member.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     Ok(Page::of(rows, input.limit, |token: &Token| token.lsn))
 }
 
@@ -392,11 +385,16 @@ const BY_ID: &str = "
 
 /// A token of the caller's workspace.
 fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {
-    cx.one(BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(|| Error::not_found("token"))
+    cx.one(BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(no_such_token)
 }
 
-/// Revokes a token of your workspace, and with it every token that was derived from it. They stop working at
-/// once. Revoking a token that was revoked before changes nothing.
+fn no_such_token() -> Error {
+    Error::not_found("token")
+}
+
+/// Revokes a token of your workspace, whatever it can do, and with it every token that was derived from it. They stop
+/// working at once. Revoking a token that was revoked before changes nothing. A token with `operator:global` or
+/// `audit:read-global` is revoked only with one that has the same, or with itself (403).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeToken {
@@ -430,6 +428,7 @@ const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
 
 fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
     let token = load_token(cx, input.token_id)?;
+    authority::check_revokes(cx.caller(), token.id, token.capabilities)?;
     let now = cx.now();
     let ending: Vec<(TokenId, MemberId)> = cx.query(LIVE_WITH_DERIVED, &[&token.id, &now])?;
     for (token_id, member_id) in &ending {
@@ -448,8 +447,8 @@ fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
 
 /// Gives a token a new secret; the old one stops working at once. Everything else stays: member, capabilities,
 /// end, and the tokens derived from it. You may rotate the token you call with; another of your workspace only
-/// with `token:admin`, and never one that operates the instance unless yours does too. A delegated token cannot
-/// be rotated (409). Answers the token with its new `secret`, which is shown this once.
+/// with `token:admin`, if you could mint one like it (403), and without it no other token is found (404). A delegated
+/// token cannot be rotated (409). Answers the token with its new `secret`, which is shown this once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RotateToken {
@@ -460,9 +459,7 @@ struct RotateToken {
 const SET_SECRET: &str = "update tokens set secret_hash = $2 where id = $1";
 
 fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> {
-    let token_id = input.token_id.or(cx.caller().token_id);
-    let token = load_token(cx, token_id.ok_or_else(|| Error::malformed("name the token: `token_id`"))?)?;
-    check_may_rotate(cx.caller(), &token)?;
+    let token = load_rotated(cx, input.token_id)?;
     check_can_rotate(&token, cx.now())?;
     let secret = new_secret(cx)?;
     let event = TokenRotated { token_id: token.id, member_id: token.member_id };
@@ -481,17 +478,16 @@ fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> 
     })
 }
 
-/// Rotating another's token hands its authority to whoever rotates it. Within a workspace that is an
-/// administrator's to take; authority over the instance is not.
-fn check_may_rotate(caller: &Caller, token: &Token) -> Result<()> {
-    if caller.token_id == Some(token.id) {
-        return Ok(());
+/// The token to rotate, if the caller may.
+fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
+    let caller = cx.caller();
+    let token_id = named.or(caller.token_id).ok_or_else(|| Error::malformed("name the token: `token_id`"))?;
+    if !authority::finds(caller, token_id) {
+        return Err(no_such_token());
     }
-    if !caller.capabilities.has(TokenAdmin) {
-        return Err(Error::forbidden("you may rotate the token you call with; any other needs token:admin"));
-    }
-    let over_instance: Capabilities = [OperatorGlobal, AuditReadGlobal].into_iter().collect();
-    check_held(caller.capabilities, token.capabilities.intersection(over_instance))
+    let token = load_token(cx, token_id)?;
+    authority::check_takes_over(caller, token.id, token.capabilities)?;
+    Ok(token)
 }
 
 /// Refuses a token that has ended, or that is borrowed.
@@ -511,8 +507,10 @@ fn check_can_rotate(token: &Token, now: Time) -> Result<()> {
 /// comes from: let them end sooner. Answers the token with its `secret`, which is shown this once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 struct AttenuateToken {
     /// What it can do: some of what you can, without `token:admin`.
+    #[schemars(length(min = 1))]
     capabilities: Capabilities,
     /// What it is for, so that it can be told apart later.
     label: Option<Text<1, NAME_MAX>>,
@@ -524,20 +522,21 @@ struct AttenuateToken {
 
 fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedToken> {
     let (caller, now) = (cx.caller().clone(), cx.now());
+    let member_id = caller.member_id()?;
     let Some(parent_id) = caller.token_id else {
         return Err(Error::forbidden("only a token can be narrowed, and the request came without one"));
     };
     let capabilities = not_empty(input.capabilities)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
-    check_narrower(caller.capabilities, capabilities)?;
+    authority::check_derives(caller.capabilities, capabilities)?;
     let expires_at = no_later(caller.expires_at, asked)?;
     check_room_for_derived(cx, parent_id)?;
     let mint = Mint {
         workspace_id: caller.workspace_id,
-        member_id: caller.member_id,
-        actor_id: caller.actor_id,
+        member_id,
+        actor_id: caller.actor.unwrap_or(member_id),
         parent_id: Some(parent_id),
-        grant_id: caller.grant_id,
+        grant_id: caller.grant,
         label: input.label.as_deref(),
         capabilities,
         expires_at,
@@ -584,14 +583,6 @@ fn check_room_for_derived(cx: &Read<'_>, parent_id: TokenId) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to derive what the parent cannot do, or what administers tokens.
-fn check_narrower(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    if wanted.has(TokenAdmin) {
-        return Err(Error::forbidden("a derived token cannot carry token:admin"));
-    }
-    check_held(held, wanted)
-}
-
 /// The end of a derived token: as asked, but not after its parent's.
 fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
     match (parent, asked) {
@@ -605,6 +596,7 @@ fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capability::Capability;
     use crate::error::Code;
 
     fn set(capabilities: &[Capability]) -> Capabilities {
@@ -650,21 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_what_they_do_not_hold() {
-        let admin = CapabilitySet::HumanAdmin.capabilities();
-        assert!(check_held(admin, CapabilitySet::AgentWorker.capabilities()).is_ok());
-        let refusal = check_held(admin, Capabilities::all()).unwrap_err();
-        assert_eq!(refusal.code(), Code::Forbidden);
-        assert!(refusal.detail().contains("operator:global, audit:read-global"), "{}", refusal.detail());
-    }
-
-    #[test]
-    fn a_derived_token_is_narrower_and_ends_no_later() {
-        let all = Capabilities::all();
-        assert!(check_narrower(all, all.without(TokenAdmin)).is_ok());
-        assert_eq!(code(check_narrower(all, set(&[TokenAdmin]))), Code::Forbidden);
-        let worker = CapabilitySet::AgentWorker.capabilities();
-        assert_eq!(code(check_narrower(worker, set(&[Capability::SecretRead]))), Code::Forbidden);
+    fn a_derived_token_ends_no_later() {
         assert_eq!(no_later(None, None).unwrap(), None);
         assert_eq!(no_later(Some(at(5)), None).unwrap(), Some(at(5)));
         assert_eq!(no_later(None, Some(at(7))).unwrap(), Some(at(7)));
@@ -680,21 +658,6 @@ mod tests {
         assert_eq!(expiry(at(5), Some(at(6)), None).unwrap(), Some(at(6)));
         assert_eq!(code(expiry(at(5), Some(at(5)), None)), Code::Malformed);
         assert_eq!(code(expiry(at(5), Some(at(6)), secs)), Code::Malformed);
-    }
-
-    #[test]
-    fn rotation_is_for_the_holder_or_an_administrator() {
-        let worker = CapabilitySet::AgentWorker.capabilities();
-        let mut caller = Caller::instance(WorkspaceId::INSTANCE);
-        caller.token_id = Some(uuid::Uuid::from_u128(1).into());
-        caller.capabilities = worker;
-        assert!(check_may_rotate(&caller, &token(1, Capabilities::all())).is_ok());
-        assert_eq!(code(check_may_rotate(&caller, &token(2, worker))), Code::Forbidden);
-        caller.capabilities = CapabilitySet::HumanAdmin.capabilities();
-        assert!(check_may_rotate(&caller, &token(2, worker)).is_ok());
-        assert_eq!(code(check_may_rotate(&caller, &token(2, Capabilities::all()))), Code::Forbidden);
-        caller.capabilities = Capabilities::all();
-        assert!(check_may_rotate(&caller, &token(2, Capabilities::all())).is_ok());
     }
 
     #[test]

@@ -60,14 +60,14 @@ struct Me {
 
 fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
     let caller = cx.caller();
-    let member = load_member(cx, caller.member_id)?;
+    let member = load_member(cx, caller.member_id()?)?;
     Ok(Me {
-        actor_id: caller.actor_id,
-        member_id: caller.member_id,
+        actor_id: caller.actor.unwrap_or(member.id),
+        member_id: member.id,
         handle: member.handle,
         kind: member.kind,
         workspace_id: caller.workspace_id,
-        delegation_grant_id: caller.grant_id,
+        delegation_grant_id: caller.grant,
         token_id: caller.token_id,
         capabilities: caller.capabilities,
         capability_sets: sets_held(caller.capabilities),
@@ -104,7 +104,7 @@ fn list_capability_sets(_: &Read<'_>, _: &ListCapabilitySets) -> Result<Page<Nam
         description: set.description(),
         capabilities: set.capabilities(),
     };
-    Ok(Page { items: CapabilitySet::ALL.iter().map(named).collect(), next_cursor: None })
+    Ok(Page::whole(CapabilitySet::ALL.iter().map(named).collect()))
 }
 
 #[cfg(test)]

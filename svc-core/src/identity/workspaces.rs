@@ -98,9 +98,9 @@ const ALL: &str = "
 
 fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspace>> {
     if !cx.caller().capabilities.has(OperatorGlobal) {
-        return Ok(Page { items: vec![load(cx, cx.caller().workspace_id)?], next_cursor: None });
+        return Ok(Page::whole(vec![load(cx, cx.caller().workspace_id)?]));
     }
-    let rows = cx.query(ALL, &[&Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let rows = cx.rows(ALL, &[&Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     Ok(Page::of(rows, input.limit, |workspace: &Workspace| workspace.lsn))
 }
 

@@ -1,17 +1,18 @@
 //! The audit trail as a workspace reads it: exactly the rows that are stamped with it. Rows are written by
-//! dispatch and, where a change has a name of its own, by the function that makes it; nothing in here writes.
+//! the pipeline and, where a change has a name of its own, by the function that makes it; nothing in here writes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::places::visible_at;
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row, ToParam};
+use crate::store::{FromRow, Row};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -31,7 +32,8 @@ pub(crate) fn feature() -> Feature {
 /// Lists the audit rows of a workspace, newest first: who changed what, and what was asked for or refused with
 /// delegated tokens. A change without a name of its own has the action `mutation`, with the surface, operation,
 /// path and status in `metadata`. One page looks at 2000 rows at the most, so with a filter it may be short or empty
-/// although there is more: read on while `next_cursor` is not null.
+/// although there is more: read on while `next_cursor` is not null. Of a change in a private channel that you are not
+/// in you learn when and by whom, and no more: its `metadata` is `{"withheld": true}`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListAudit {
@@ -62,7 +64,7 @@ struct AuditRow {
     grant_id: Option<GrantId>,
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// What belongs to the action.
+    /// What belongs to the action; `{"withheld": true}` where that is not for you to see.
     #[schemars(with = "serde_json::Map<String, Json>")]
     metadata: Json,
 }
@@ -71,24 +73,31 @@ impl FromRow for AuditRow {
     fn from_row(row: &mut Row) -> Result<Self> {
         let (seq, at, action) = (row.take()?, row.take()?, row.take()?);
         let (actor_id, subject_id, grant_id) = (row.take()?, row.take()?, row.take()?);
-        let (workspace_id, metadata) = (row.take()?, row.take()?);
+        let workspace_id = row.take()?;
+        let metadata = row.take::<Option<Json>>()?.unwrap_or_else(|| json!({"withheld": true}));
         Ok(Self { seq, at, action, actor_id, subject_id, grant_id, workspace_id, metadata })
     }
 }
 
 const LAST: &str = "select audit_seq from heads where workspace_id = $1";
 
-const OF_WORKSPACE: &str = "
-    select seq, at, action, actor_id, subject_id, grant_id, workspace_id, metadata
-    from audit
-    where workspace_id = $1 and seq < $2 and seq >= $5 and (cast($3 as text) is null or action = $3)
-    order by seq desc limit $4";
+/// Without the metadata of what happened in a channel that the caller does not see: paths and ids stand in it.
+const OF_WORKSPACE: &str = concat!(
+    "select a.seq, a.at, a.action, a.actor_id, a.subject_id, a.grant_id, a.workspace_id,
+            case when ",
+    visible_at!("a.channel_id", c),
+    " then a.metadata end
+     from audit a left join channels c on c.id = a.channel_id
+     where a.workspace_id = $5 and a.seq < $6 and a.seq >= $9 and (cast($7 as text) is null or a.action = $7)
+     order by a.seq desc limit $8"
+);
 
 fn list_audit(cx: &Read<'_>, input: &ListAudit) -> Result<Page<AuditRow>> {
     own_workspace(cx, input.workspace_id)?;
     let last = cx.one::<(i64,)>(LAST, &[&input.workspace_id])?.map_or(0, |(seq,)| seq);
     let before = Cursor::before(input.cursor).min(last.saturating_add(1));
     let (horizon, rows) = (Horizon::below(before), rows_to_read(input.limit));
-    let params: [&dyn ToParam; 5] = [&input.workspace_id, &before, &input.action, &rows, &horizon.down_to()];
-    Ok(Page::within(horizon, cx.query(OF_WORKSPACE, &params)?, input.limit, |row: &AuditRow| row.seq))
+    let (sight, first) = (cx.caller().sight.params(), horizon.down_to());
+    let params = sight.and(&[&input.workspace_id, &before, &input.action, &rows, &first]);
+    Ok(Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, |row: &AuditRow| row.seq))
 }

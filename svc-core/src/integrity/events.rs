@@ -1,6 +1,6 @@
 //! The event log as its readers may see it. Events in a private channel are withheld from whoever is not in it;
-//! everything else in the workspace is open to its members. Payloads are answered as they were hashed: the words
-//! of messages stay sealed in them.
+//! everything else in the workspace is open to its members. Payloads are answered as they were hashed; the words
+//! of messages, sealed in them, stand open beside them.
 
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::capability::Capability::{EventSubscribe, WorkspaceRead};
+use crate::conversation::messages::{OpenedEvent, open_words};
+use crate::conversation::places::{visible_at, visible_place};
 use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::MemberCreated;
@@ -44,6 +46,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Verify the event log")
                 .get("/workspaces/{workspace_id}/events/verify")
                 .needs(&[WorkspaceRead])
+                .refuses(&[Code::EventLogBroken])
                 .example(|w| json!({"workspace_id": w.workspace_id})),
             wait("wait_for_event", wait_for_event)
                 .title("Wait for an event")
@@ -59,14 +62,16 @@ pub(crate) fn feature() -> Feature {
 
 /// Reads the event log of a workspace, oldest first. Begin with `after_id` (0, if left out, is the beginning) and
 /// go on with the `after_id` of the answer. Events in private channels that you are not in are left out, as are
-/// those that do not match the filters; one page looks at 2000 events at the most, so it may be short or empty
-/// although there is more. You have caught up when `next_cursor` is null.
+/// those that do not match the filters; one page looks at 2000 events at the most and ends at 1 MiB, so it may be short
+/// or empty although there is more. You have caught up when `next_cursor` is null. The payload of an event has a
+/// message's words as they were hashed, which is sealed; `message` beside it has them open, blank once the message is
+/// withdrawn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListEvents {
     /// The workspace; it must be yours.
     workspace_id: WorkspaceId,
-    /// Only events after this one. Not together with `cursor`.
+    /// Only events after this one. With `cursor`, which goes on from its own place, it has no say.
     after_id: Option<Count<0, { i64::MAX }>>,
     /// Read on from here: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
@@ -82,13 +87,11 @@ struct ListEvents {
     limit: Option<Limit>,
 }
 
-/// A part of the log.
-#[derive(Debug, Serialize, JsonSchema)]
+/// A part of the log, oldest first.
+#[derive(Serialize, JsonSchema)]
 struct EventPage {
-    /// The events, oldest first.
-    items: Vec<StoredEvent>,
-    /// Pass as `cursor` to read on; null when there is nothing more to read yet.
-    next_cursor: Option<Cursor>,
+    #[serde(flatten)]
+    events: Page<OpenedEvent>,
     /// How far the log was looked at. Pass as `after_id` to go on, now or later: it also passes what was left out.
     after_id: i64,
     /// The id of the last event in the log, 0 if there is none.
@@ -97,16 +100,13 @@ struct EventPage {
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
     own_workspace(cx, input.workspace_id)?;
-    if input.after_id.is_some() && input.cursor.is_some() {
-        return Err(Error::malformed("name either after_id or cursor, not both"));
-    }
     let filter = Filter {
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
         kind: input.kind.as_deref(),
     };
-    let after = input.after_id.map_or_else(|| Cursor::after(input.cursor), Count::get);
+    let after = input.cursor.map_or_else(|| input.after_id.map_or(0, Count::get), |cursor| cursor.0);
     page(cx, input.workspace_id, after, &filter, input.limit)
 }
 
@@ -126,33 +126,40 @@ macro_rules! page_sql {
     select e.lsn, e.kind, e.prev_hash, e.content_hash, e.payload
     from events e
     left join channels c on c.id = e.channel_id
-    left join channel_members p on p.channel_id = e.channel_id and p.member_id = $2
     where ",
             $workspace,
-            " and e.lsn > $3 and e.lsn <= $4
-      and (e.channel_id is null or c.private = false or p.member_id is not null)
-      and (cast($5 as uuid) is null or e.channel_id = $5)
+            " and e.lsn > $6 and e.lsn <= $7 and ",
+            visible_at!("e.channel_id", c),
+            "
+      and (cast($8 as uuid) is null or e.channel_id = $8)
       and ",
             $thread,
             "
-      and (cast($7 as uuid) is null or e.member_id = $7)
-      and (cast($8 as text) is null or e.kind = $8)
-    order by e.lsn limit $9"
+      and (cast($10 as uuid) is null or e.member_id = $10)
+      and (cast($11 as text) is null or e.kind = $11)
+    order by e.lsn limit $12"
         )
     };
 }
 
 /// Along the workspace's log.
-const PAGE: &str = page_sql!("e.workspace_id = $1", "(cast($6 as uuid) is null or e.thread_id = $6)");
+const PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null or e.thread_id = $9)");
 
 /// Along one thread's events: the workspace is asked for in a form that no index serves, because SQLite would
 /// else walk the whole log.
-const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $1) is true", "e.thread_id = $6");
+const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.thread_id = $9");
 
 const HEAD: &str = "select lsn from heads where workspace_id = $1";
 
 const HORIZON_OF_THREAD: &str =
     "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+    match visible_place(cx, thread) {
+        Err(error) if error.code() == Code::NotFound => Ok(false),
+        found => found.map(|_| true),
+    }
+}
 
 /// The events after `after` that the caller may see and wants. The head is read first: whatever it covers has
 /// been committed, so an answer without events has looked at all of that.
@@ -165,25 +172,30 @@ fn page(
 ) -> Result<EventPage> {
     let room_lsn = cx.one::<(i64,)>(HEAD, &[&workspace_id])?.map_or(0, |(lsn,)| lsn);
     let (sql, horizon) = match filter.thread_id {
-        Some(thread) => (PAGE_OF_THREAD, cx.horizon(HORIZON_OF_THREAD, &thread, after)?),
+        // How many events a hidden thread has shows in how far a page looks, so there is no such thread at all.
+        Some(thread) if !sees_thread(cx, thread)? => {
+            let after_id = after.max(room_lsn);
+            return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
+        }
+        Some(thread) => (PAGE_OF_THREAD, cx.horizon(HORIZON_OF_THREAD, &[&thread], after)?),
         None => (PAGE, Horizon::above(after, room_lsn)),
     };
-    let last = room_lsn.min(horizon.up_to());
-    let params: [&dyn ToParam; 9] = [
+    let (sight, last, rows) =
+        (cx.caller().sight.params(), room_lsn.min(horizon.up_to()), rows_to_read(limit));
+    let params = sight.and(&[
         &workspace_id,
-        &cx.caller().member_id,
         &after,
         &last,
         &filter.channel_id,
         &filter.thread_id,
         &filter.member_id,
         &filter.kind,
-        &rows_to_read(limit),
-    ];
-    let Page { items, next_cursor } =
-        Page::within(horizon, cx.query(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
-    let after_id = next_cursor.map_or(after.max(room_lsn), |cursor| cursor.0);
-    Ok(EventPage { items, next_cursor, after_id, room_lsn })
+        &rows,
+    ]);
+    let stored = Page::within(horizon, cx.rows(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
+    let events = open_words(cx, stored)?;
+    let after_id = events.next_cursor().map_or(after.max(room_lsn), |cursor| cursor.0);
+    Ok(EventPage { events, after_id, room_lsn })
 }
 
 /// Waits for events and answers them as `list_events` does: at once if there are matching ones after `after_id`,
@@ -233,12 +245,12 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Waited<Even
         kind: input.kind.as_deref(),
     };
     let page = page(cx, input.workspace_id, input.after_id.get(), &filter, input.limit)?;
-    if !page.items.is_empty() {
+    if !page.events.items().is_empty() {
         return Ok(Waited::Ready(page));
     }
     // What was looked at once is not looked at again.
     input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
-    Ok(if page.next_cursor.is_some() { Waited::More(page) } else { Waited::NotYet })
+    Ok(if page.events.next_cursor().is_some() { Waited::More(page) } else { Waited::NotYet })
 }
 
 /// Verifies the hash chain of a workspace's whole log, from the stored bytes: every column, every hash, every
@@ -252,6 +264,7 @@ struct VerifyEventChain {
     /// The workspace; it must be yours.
     workspace_id: WorkspaceId,
     /// A head that the log must contain, as `LSN:HASH`, such as an earlier answer gave.
+    #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
     expect_head: Option<Text<3, HEAD_MAX>>,
 }
 
@@ -334,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_threads_events_are_read_by_thread() {
-        assert!(PAGE.contains("e.workspace_id = $1 and"));
-        assert!(PAGE_OF_THREAD.contains("and e.thread_id = $6"));
+        assert!(PAGE.contains("e.workspace_id = $5 and"));
+        assert!(PAGE_OF_THREAD.contains("and e.thread_id = $9"));
     }
 }

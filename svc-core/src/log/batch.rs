@@ -13,7 +13,7 @@ use super::event::{Attribution, Event, Invalidates, Place, Recorded};
 use super::memo::{Epochs, Memo, Notes};
 use crate::Result;
 use crate::error::Error;
-use crate::id::WorkspaceId;
+use crate::id::{ChannelId, WorkspaceId};
 use crate::limits::HELD_WAIT;
 use crate::store::executor::{Held, Ledger};
 use crate::store::{BulkInsert, Conn, Engine, Param, Row};
@@ -66,12 +66,22 @@ impl Head {
     }
 }
 
+/// What an audit row says.
+pub(crate) struct AuditEntry {
+    pub at: Time,
+    pub action: &'static str,
+    pub attribution: Attribution,
+    pub metadata: Value,
+}
+
 struct AuditRow {
     workspace: WorkspaceId,
     seq: i64,
     at: Time,
     action: &'static str,
     attribution: Attribution,
+    /// The channel of the change: who cannot see it does not learn what the change was.
+    channel_id: Option<ChannelId>,
     metadata: String,
 }
 
@@ -97,6 +107,8 @@ pub(crate) struct Batch {
     audit: Vec<AuditRow>,
     /// Where the running job's events and audit rows begin.
     job: Mark,
+    /// The channel of the first thing that the running job has loaded.
+    loaded: Option<(WorkspaceId, ChannelId)>,
     bus: Arc<Bus>,
 }
 
@@ -110,11 +122,12 @@ const INSERT_EVENTS: BulkInsert = BulkInsert {
 };
 
 const INSERT_AUDIT: BulkInsert = BulkInsert {
-    sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, metadata)
-             values ($1, $2, $3, $4, $5, $6, $7, $8)",
-    postgres: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, metadata)
+    sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    postgres:
+        "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
                select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::uuid[], $6::uuid[],
-                   $7::uuid[], $8::text[])",
+                   $7::uuid[], $8::uuid[], $9::text[])",
 };
 
 const INSERT_HEADS: BulkInsert = BulkInsert {
@@ -150,6 +163,7 @@ impl Batch {
             events: Vec::new(),
             audit: Vec::new(),
             job: Mark::default(),
+            loaded: None,
             bus,
         }
     }
@@ -232,21 +246,14 @@ impl Batch {
         Ok(recorded)
     }
 
-    pub fn audit(
-        &mut self,
-        conn: &Conn,
-        workspace: WorkspaceId,
-        now: Time,
-        action: &'static str,
-        attribution: &Attribution,
-        metadata: Value,
-    ) -> Result<()> {
-        let metadata = canonical::to_string(&metadata)?;
+    pub fn audit(&mut self, conn: &Conn, workspace: WorkspaceId, entry: &AuditEntry) -> Result<()> {
+        let metadata = canonical::to_string(&entry.metadata)?;
         let mut head = self.touch(conn, workspace)?;
         head.audit_seq += 1;
         self.heads.insert(workspace, head);
-        let (seq, attribution) = (head.audit_seq, *attribution);
-        self.audit.push(AuditRow { workspace, seq, at: now, action, attribution, metadata });
+        let &AuditEntry { at, action, attribution, .. } = entry;
+        let (seq, channel_id) = (head.audit_seq, self.channel_of_job(workspace));
+        self.audit.push(AuditRow { workspace, seq, at, action, attribution, channel_id, metadata });
         Ok(())
     }
 
@@ -262,6 +269,20 @@ impl Batch {
     /// The running job's events from position `from` on.
     pub fn emitted(&self, from: usize) -> Vec<Recorded> {
         self.events.iter().skip(self.job.events + from).cloned().collect()
+    }
+
+    /// The running job has loaded something in this channel. What it loads first is what it is about.
+    pub fn loaded_in(&mut self, workspace: WorkspaceId, channel: ChannelId) {
+        self.loaded.get_or_insert((workspace, channel));
+    }
+
+    /// The channel of `workspace` that the running job is about: that of the first thing it has loaded or, as for a
+    /// channel that it makes, that of its first event.
+    fn channel_of_job(&self, workspace: WorkspaceId) -> Option<ChannelId> {
+        let emitted = self.events.iter().skip(self.job.events);
+        let places = emitted.filter_map(|event| Some((event.workspace_id, event.place.channel_id?)));
+        let mut places = self.loaded.into_iter().chain(places);
+        places.find(|(at, _)| *at == workspace).map(|(_, channel)| channel)
     }
 
     /// Whether the running job has written an audit row.
@@ -324,6 +345,7 @@ fn audit_columns(row: &AuditRow) -> Vec<Param<'_>> {
         id(row.attribution.actor_id.map(Into::into)),
         id(row.attribution.subject_id.map(Into::into)),
         id(row.attribution.grant_id.map(Into::into)),
+        id(row.channel_id.map(Into::into)),
         Param::Text(&row.metadata),
     ]
 }
@@ -419,6 +441,7 @@ impl Ledger for Batch {
 
     fn begin_job(&mut self) {
         self.undo.clear();
+        self.loaded = None;
         self.memo.begin_job();
         self.job = Mark { events: self.events.len(), audit: self.audit.len() };
     }
@@ -474,20 +497,10 @@ impl Ledger for Batch {
 
 #[cfg(test)]
 mod tests {
-    use schemars::JsonSchema;
-    use serde::Serialize;
-
     use super::*;
+    use crate::log::probe::Probe;
     use crate::store::migrate::migrate;
     use crate::store::sqlite_for_tests;
-
-    #[derive(Serialize, JsonSchema)]
-    struct Probe {
-        number: i64,
-    }
-    impl Event for Probe {
-        const KIND: &'static str = "Probe";
-    }
 
     const HOME: WorkspaceId = WorkspaceId::INSTANCE;
 

@@ -4,13 +4,13 @@
 //! commit is looked for at fixed times, however much this one does. Deadlines are left to the timers.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use crate::Result;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use crate::limits::{BUS_RECONCILE, SQLITE_POLL};
+use crate::limits::{BUS_RECONCILE, BUS_WORK_MAX, SQLITE_POLL};
 use crate::log::event::Place;
 use crate::store::{Conn, Engine, Row};
 use crate::sync::Monitor;
@@ -67,9 +67,12 @@ impl Wakes {
 
     /// The same for the member who waits.
     #[must_use]
-    pub(crate) fn of(self, member: MemberId) -> Self {
-        let member_id = if self.own { Some(member) } else { self.member_id };
-        Self { member_id, or: self.or.into_iter().map(|other| other.of(member)).collect(), ..self }
+    pub(crate) fn of(self, member: Option<MemberId>) -> Self {
+        let or = self.or.into_iter().map(|other| other.of(member)).collect();
+        match (self.own, member) {
+            (true, Some(member)) => Self { member_id: Some(member), own: false, or, ..self },
+            _ => Self { or, ..self },
+        }
     }
 
     fn matches(&self, kind: &str, place: &Place) -> bool {
@@ -77,7 +80,9 @@ impl Wakes {
     }
 
     fn matches_alone(&self, kind: &str, place: &Place) -> bool {
-        (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
+        // Nothing is about whoever is no member.
+        !self.own
+            && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
             && (self.channel_id.is_none() || self.channel_id == place.channel_id)
             && (self.thread_id.is_none() || self.thread_id == place.thread_id)
             && (self.member_id.is_none() || self.member_id == place.member_id)
@@ -174,6 +179,8 @@ pub(crate) struct Bus {
     listening: AtomicUsize,
     /// Whether notifications of other servers are interrupted.
     deaf: AtomicBool,
+    /// Since when the thread is at work, in microseconds of the monotonic clock and one more; 0 while it waits for some.
+    at_work_since: AtomicU64,
 }
 
 impl Bus {
@@ -182,6 +189,7 @@ impl Bus {
             state: Monitor::new(clock, State::default()),
             listening: AtomicUsize::new(0),
             deaf: AtomicBool::new(false),
+            at_work_since: AtomicU64::new(0),
         }
     }
 
@@ -257,6 +265,13 @@ impl Bus {
         self.deaf.load(Ordering::SeqCst)
     }
 
+    /// Whether the thread has been at one piece of work for too long: nobody is woken meanwhile.
+    pub fn hangs(&self) -> bool {
+        let since = self.at_work_since.load(Ordering::SeqCst);
+        let now = self.state.clock().monotonic().micros();
+        since > 0 && u128::from(now.saturating_sub(since)) > BUS_WORK_MAX.as_micros()
+    }
+
     /// Reads new events and wakes listeners, until closed.
     pub fn serve(&self, conn: &Conn) {
         let poll = match conn.engine() {
@@ -264,6 +279,8 @@ impl Bus {
             Engine::Postgres => BUS_RECONCILE,
         };
         while let Some(work) = self.next_work(poll) {
+            let now = self.state.clock().monotonic().micros();
+            self.at_work_since.store(now.saturating_add(1), Ordering::SeqCst);
             let done = match &work {
                 Work::LookElsewhere(watched) => self.look_elsewhere(conn, watched),
                 Work::Deliver(behind) => {
@@ -275,6 +292,7 @@ impl Bus {
                 let mut state = self.state.lock();
                 state.retry_at = self.state.clock().deadline(BUS_RECONCILE);
             }
+            self.at_work_since.store(0, Ordering::SeqCst);
         }
     }
 
@@ -502,6 +520,33 @@ mod tests {
         stage.append(HERE, 2, "Any");
         stage.clock.advance(SQLITE_POLL);
         assert_eq!(heard.recv().unwrap(), 2);
+    }
+
+    #[test]
+    fn a_thread_that_is_at_one_piece_of_work_for_too_long_hangs() {
+        let stage = Stage::new();
+        let (entered, entering) = channel();
+        let (release, released) = channel::<()>();
+        let released = std::sync::Mutex::new(released);
+        let wake: Wake = Arc::new(move |_: &[Passed]| {
+            let _ = entered.send(());
+            let _ = released.lock().unwrap().recv();
+        });
+        stage.bus.listen(HERE, 1, 0, Wakes::on(["Any"]), wake);
+        stage.clock.advance(BUS_WORK_MAX * 2);
+        assert!(!stage.bus.hangs(), "it waits for work");
+        stage.append(HERE, 1, "Any");
+        stage.bus.reached(HERE, 1);
+        entering.recv().unwrap();
+        assert!(!stage.bus.hangs());
+        stage.clock.advance(BUS_WORK_MAX + Duration::from_secs(1));
+        assert!(stage.bus.hangs());
+        drop(release);
+        let heard = stage.listen(HERE, 2, 1, "Any");
+        stage.append(HERE, 2, "Any");
+        stage.bus.reached(HERE, 2);
+        assert_eq!(heard.recv().unwrap(), 2);
+        assert!(!stage.bus.hangs());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! an exponent are rare here and go through the reference crate, which is also the oracle of the tests.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 use crate::Result;
@@ -20,6 +21,11 @@ pub fn to_string(value: &impl Serialize) -> Result<String> {
     let mut out = String::with_capacity(256);
     write_value(&mut out, &value)?;
     Ok(out)
+}
+
+/// A value as it is read once its canonical text was stored: `-0` is `0`, `1.0` is `1`.
+pub fn form<T: Serialize + DeserializeOwned>(value: &T) -> Result<T> {
+    serde_json::from_str(&to_string(value)?).map_err(Error::internal)
 }
 
 fn write_value(out: &mut String, value: &Value) -> Result<()> {
@@ -127,6 +133,19 @@ mod tests {
         fn agrees_with_the_reference(value in any_json()) {
             prop_assert_eq!(to_string(&value).unwrap(), serde_json_canonicalizer::to_string(&value).unwrap());
         }
+
+        #[test]
+        fn a_number_is_read_as_the_double_that_was_written(number in any::<f64>()) {
+            let read: f64 = serde_json::from_str(&format!("{number:e}")).unwrap();
+            prop_assert_eq!(read.to_bits(), number.to_bits());
+        }
+    }
+
+    #[test]
+    fn a_stored_value_reads_as_it_was_answered() {
+        let value: Value = serde_json::from_str(r#"{"a":-0,"b":[1.0,1e2,-0.5],"c":-0.0}"#).unwrap();
+        assert_eq!(form(&value).unwrap().to_string(), r#"{"a":0,"b":[1,100,-0.5],"c":0}"#);
+        assert_eq!(to_string(&form(&value).unwrap()).unwrap(), to_string(&value).unwrap());
     }
 
     #[test]

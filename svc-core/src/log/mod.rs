@@ -9,6 +9,8 @@ pub(crate) mod event;
 pub mod key_tree;
 pub(crate) mod keys;
 pub(crate) mod memo;
+#[cfg(test)]
+mod probe;
 pub(crate) mod replay;
 pub mod seal;
 pub(crate) mod tree_cache;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::chain::hash_text;
 use super::event::type_name;
 use crate::Result;
+use crate::error::Error;
 use crate::store::{FromRow, Row};
 
 /// One event of a workspace's log.
@@ -30,6 +31,9 @@ pub(crate) struct StoredEvent {
     /// the fields of the kind.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub payload: Value,
+    /// Bytes of the payload's text.
+    #[serde(skip)]
+    pub payload_bytes: usize,
 }
 
 impl FromRow for StoredEvent {
@@ -37,6 +41,7 @@ impl FromRow for StoredEvent {
     fn from_row(row: &mut Row) -> Result<Self> {
         let (lsn, kind): (i64, String) = (row.take()?, row.take()?);
         let (prev_hash, content_hash): ([u8; 32], [u8; 32]) = (row.take()?, row.take()?);
+        let payload: String = row.take()?;
         Ok(Self {
             id: lsn,
             lsn,
@@ -44,7 +49,8 @@ impl FromRow for StoredEvent {
             content_hash: hash_text(&content_hash),
             type_name: type_name(&kind),
             kind,
-            payload: row.take()?,
+            payload_bytes: payload.len(),
+            payload: serde_json::from_str(&payload).map_err(Error::internal)?,
         })
     }
 }

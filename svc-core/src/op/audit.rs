@@ -4,7 +4,6 @@
 use serde_json::{Map, Value, json};
 
 use super::access::Surface;
-use super::request::Request;
 use super::row::Operation;
 
 /// What an audit row says about the request, kept while the job waits.
@@ -18,13 +17,19 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub fn of(row: &Operation, request: &Request) -> Self {
+    /// A request for `row`, or for no operation in particular. `ids` are those that it names where its path does not.
+    pub fn of(
+        row: Option<&Operation>,
+        surface: Surface,
+        path: &str,
+        ids: Option<Map<String, Value>>,
+    ) -> Self {
         Self {
-            surface: request.surface,
-            operation: row.name,
-            path: request.path.clone(),
-            status: row.success.status(),
-            ids: (request.surface == Surface::Mcp).then(|| request.ids()),
+            surface,
+            operation: row.map_or("", |row| row.name),
+            path: path.to_owned(),
+            status: row.map_or(200, |row| row.success.status()),
+            ids,
         }
     }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::access::Surface;
 use super::context::{Read, Settings, Write};
-use super::dispatch::Dispatch;
+use super::run::Dispatch;
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
@@ -132,7 +132,7 @@ impl<'a> Round<'a> {
         &self,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.dispatch.look_as_instance(run)
+        self.dispatch.read_as_instance(run)
     }
 
     /// The right to do what is to be done, unless another process has it. Asked once it is known that there is

@@ -13,12 +13,12 @@ use super::hooks::Condition;
 use super::table::Table;
 use crate::entropy::Entropy;
 use crate::error::Error;
-use crate::id::{Id, WorkspaceId};
-use crate::log::batch::Batch;
+use crate::id::{ChannelId, Id, WorkspaceId};
+use crate::log::batch::{AuditEntry, Batch};
 use crate::log::event::{Event, Place, Recorded};
 use crate::log::memo::{Cached, Memo, MemoKey, Notes};
 use crate::log::seal::Sealer;
-use crate::page::Horizon;
+use crate::page::{Horizon, Rows};
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, ToParam, Visitor};
 use crate::time::Time;
@@ -121,15 +121,23 @@ impl<'a> Read<'a> {
         self.conn.query(sql, params)?.iter_mut().map(T::from_row).collect()
     }
 
+    /// The first rows of a statement that lists something, as many as a page can take.
+    pub fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Rows<T>> {
+        Rows::read(self.conn, sql, params)
+    }
+
     /// Shows every row of a statement where it lies, until the visitor breaks off.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         self.conn.visit(sql, params, each)
     }
 
     /// How far a page may look in a list whose positions have holes. `sql` selects the position of the row after which
-    /// $3 others come, of the list $1 from $2 on.
-    pub fn horizon(&self, sql: &'static str, list: &dyn ToParam, after: i64) -> Result<Horizon> {
-        let row = self.one::<(i64,)>(sql, &[list, &after, &limits::PAGE_SCAN_MAX.saturating_sub(1)])?;
+    /// so many others come, from a position on: its last two parameters are these numbers, and `list` those before.
+    pub fn horizon(&self, sql: &'static str, list: &[&dyn ToParam], after: i64) -> Result<Horizon> {
+        let others = limits::PAGE_SCAN_MAX.saturating_sub(1);
+        let params: Vec<&dyn ToParam> =
+            list.iter().copied().chain([&after as &dyn ToParam, &others]).collect();
+        let row = self.one::<(i64,)>(sql, &params)?;
         Ok(Horizon(row.map(|(position,)| position)))
     }
 
@@ -175,6 +183,14 @@ impl<'a> Read<'a> {
         Ok(entry)
     }
 
+    /// Something in this channel was loaded. The first that a change loads is what it is about, and says where its audit
+    /// row belongs.
+    pub(crate) fn loaded_in(&self, channel: ChannelId) {
+        if let Memory::Writer(batch) = &self.memory {
+            batch.borrow_mut().loaded_in(self.caller.workspace_id, channel);
+        }
+    }
+
     /// What must hold before a thread may make the move called `action`.
     pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
         self.ambient.table.conditions().filter(move |condition| condition.action == action)
@@ -206,7 +222,8 @@ impl<'a> Write<'a> {
         ambient: &'a Ambient,
         batch: &'a RefCell<Batch>,
     ) -> Self {
-        Self { read: Read { conn, caller, now, ambient, memory: Memory::Writer(batch) }, batch }
+        let memory = Memory::Writer(batch);
+        Self { read: Read { conn, caller, now, ambient, memory }, batch }
     }
 
     /// A change that must touch exactly `rows` rows. It may be sent later, together with others of the batch,
@@ -268,8 +285,9 @@ impl<'a> Write<'a> {
 
     /// Writes a named audit row of another workspace, or of the instance.
     pub fn audit_in(&mut self, workspace: WorkspaceId, action: &'static str, metadata: Value) -> Result<()> {
-        let attribution = self.caller.attribution();
-        self.batch.borrow_mut().audit(self.conn, workspace, self.now, action, &attribution, metadata)
+        let (at, attribution) = (self.now, self.caller.attribution());
+        let entry = AuditEntry { at, action, attribution, metadata };
+        self.batch.borrow_mut().audit(self.conn, workspace, &entry)
     }
 
     /// Does something in this transaction as the caller, but in `workspace`.

@@ -9,16 +9,17 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::request::Request;
+use super::request::Input;
 use crate::error::{Error, Result};
+use crate::json::{self, Strict};
 use crate::limits::JSON_MAX_DEPTH;
-use crate::text::nearest;
+use crate::text::{echo, nearest};
 
 /// Decodes a request into a row's input.
-pub(crate) fn decode<T: DeserializeOwned>(request: &Request) -> Result<T> {
-    T::deserialize(Fields::of(request)?).map_err(|Refusal(detail)| Error::malformed(detail))
+pub(crate) fn decode<T: DeserializeOwned>(input: &Input) -> Result<T> {
+    T::deserialize(Source(input)).map_err(|Refusal(detail)| Error::malformed(detail))
 }
 
 /// Why an input was refused, as the caller reads it.
@@ -51,97 +52,14 @@ type Texts<'r> = Vec<&'r str>;
 /// A field's name and value.
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
-/// All fields of a request: text first, then the body's.
-struct Fields<'r> {
-    entries: std::vec::IntoIter<Entry<'r>>,
-    value: Option<Entry<'r>>,
-}
+/// An input whose fields are still to be read: which of them there may be is known once the wanted type is.
+struct Source<'r>(&'r Input);
 
-impl<'r> Fields<'r> {
-    fn of(request: &'r Request) -> Result<Self> {
-        let mut entries: Vec<Entry<'r>> = Vec::with_capacity(request.text.len());
-        for (name, text) in &request.text {
-            match entries.iter_mut().find(|(known, _)| known == name) {
-                Some((_, Node::Text(texts))) => texts.push(text),
-                _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
-            }
-        }
-        let given = entries.len();
-        for (name, value) in body_object(&request.body)? {
-            if entries.iter().take(given).any(|(known, _)| *known == name) {
-                return Err(Error::malformed(format!(
-                    "the field `{name}` stands in the address and in the body"
-                )));
-            }
-            entries.push((Cow::Owned(name), Node::Json(value)));
-        }
-        Ok(Self { entries: entries.into_iter(), value: None })
-    }
-
-    fn refuse_unknown(&self, fields: &'static [&'static str]) -> Result<(), Refusal> {
-        let stranger = self.entries.as_slice().iter().find(|(name, _)| !fields.contains(&name.as_ref()));
-        let Some((name, _)) = stranger else { return Ok(()) };
-        Err(Refusal(match nearest(name, fields) {
-            Some(near) => format!("unknown field `{name}`, did you mean `{near}`?"),
-            None if fields.is_empty() => format!("unknown field `{name}`: the operation takes no input"),
-            None => format!("unknown field `{name}`, expected {}", fields.join(", ")),
-        }))
-    }
-}
-
-/// The body's members. Refuses what is not one object without repeated names, and nesting beyond the limit.
-fn body_object(body: &[u8]) -> Result<Map<String, Value>> {
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Map::new());
-    }
-    let unreadable =
-        |error: serde_json::Error| Error::malformed(format!("the body is not readable JSON: {error}"));
-    let members: Members = serde_json::from_slice(body).map_err(unreadable)?;
-    if members.0.values().any(|value| depth(value) > JSON_MAX_DEPTH) {
-        return Err(Error::malformed(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
-    }
-    Ok(members.0)
-}
-
-/// A JSON object; `serde_json`'s own map would silently keep the last of two members with one name.
-struct Members(Map<String, Value>);
-
-impl<'de> serde::Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Members;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("one JSON object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members, A::Error> {
-                let mut members = Map::new();
-                while let Some((name, value)) = access.next_entry::<String, Value>()? {
-                    if members.contains_key(&name) {
-                        return Err(serde::de::Error::custom(format!("the field `{name}` stands twice")));
-                    }
-                    members.insert(name, value);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Object)
-    }
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
-}
-
-impl<'de> Deserializer<'de> for Fields<'_> {
+impl<'de> Deserializer<'de> for Source<'_> {
     type Error = Refusal;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        visitor.visit_map(self)
+        visitor.visit_map(Fields::of(self.0, &[])?)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -150,13 +68,120 @@ impl<'de> Deserializer<'de> for Fields<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Refusal> {
-        self.refuse_unknown(fields)?;
-        visitor.visit_map(self)
+        visitor.visit_map(Fields::of(self.0, fields)?)
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
         unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// All fields of a request: text first, then the body's. No more than the wanted type has.
+struct Fields<'r> {
+    entries: std::vec::IntoIter<Entry<'r>>,
+    value: Option<Entry<'r>>,
+}
+
+impl<'r> Fields<'r> {
+    /// Reads them, up to the first that is not `known`.
+    fn of(input: &'r Input, known: &'static [&'static str]) -> Result<Self, Refusal> {
+        let mut entries: Vec<Entry<'r>> = Vec::with_capacity(known.len());
+        for (name, text) in &input.text {
+            check_known(name, known)?;
+            match entries.iter_mut().find(|(given, _)| given == name) {
+                Some((_, Node::Text(texts))) => texts.push(text),
+                _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
+            }
+        }
+        read_body(&input.body, known, &mut entries)?;
+        Ok(Self { entries: entries.into_iter(), value: None })
+    }
+}
+
+fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), Refusal> {
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let sent = echo(name);
+    Err(Refusal(match nearest(name, known) {
+        Some(near) => format!("unknown field `{sent}`, did you mean `{near}`?"),
+        None if known.is_empty() => format!("unknown field `{sent}`: the operation takes no input"),
+        None => format!("unknown field `{sent}`, expected {}", known.join(", ")),
+    }))
+}
+
+/// Adds the body's members. Refuses what is not one object without repeated names, and nesting beyond the limit.
+fn read_body(
+    body: &[u8],
+    known: &'static [&'static str],
+    entries: &mut Vec<Entry<'_>>,
+) -> Result<(), Refusal> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(());
+    }
+    let given = entries.len();
+    let mut refusal = None;
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let members = Members { known, entries, refusal: &mut refusal };
+    let read = json.deserialize_map(members).and_then(|()| json.end());
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    read.map_err(|error| Refusal(format!("the body is not readable JSON: {error}")))?;
+    let is_too_deep = |node: &Node| matches!(node, Node::Json(value) if depth(value) > JSON_MAX_DEPTH);
+    if entries.iter().skip(given).any(|(_, node)| is_too_deep(node)) {
+        return Err(Refusal(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
+    }
+    Ok(())
+}
+
+/// Reads the members of a JSON object, up to the first that is refused.
+struct Members<'a, 'r> {
+    known: &'static [&'static str],
+    entries: &'a mut Vec<Entry<'r>>,
+    /// Why one was refused.
+    refusal: &'a mut Option<Refusal>,
+}
+
+impl Members<'_, '_> {
+    fn check(&self, name: &str) -> Result<(), Refusal> {
+        check_known(name, self.known)?;
+        match self.entries.iter().find(|(given, _)| given == name) {
+            None => Ok(()),
+            Some((_, Node::Json(_))) => Err(Refusal(json::twice(name))),
+            Some((_, Node::Text(_))) => {
+                Err(Refusal(format!("the field `{name}` stands in the address and in the body")))
+            }
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("one JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        while let Some(name) = access.next_key::<String>()? {
+            if let Err(refusal) = self.check(&name) {
+                *self.refusal = Some(refusal);
+                return Err(serde::de::Error::custom("a field is refused"));
+            }
+            let Strict(value) = access.next_value()?;
+            self.entries.push((Cow::Owned(name), Node::Json(value)));
+        }
+        Ok(())
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -197,7 +222,7 @@ impl<'r> TextValue<'r> {
 
     fn parse<T: std::str::FromStr>(self, wanted: &str) -> Result<T, Refusal> {
         let text = self.single()?;
-        text.parse().map_err(|_| Refusal(format!("expected {wanted}, found \"{text}\"")))
+        text.parse().map_err(|_| Refusal(format!("expected {wanted}, found \"{}\"", echo(text))))
     }
 }
 
@@ -293,7 +318,7 @@ mod tests {
 
     fn probe(text: &[(&str, &str)], body: &str) -> Result<Probe> {
         let text = text.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        decode(&Request { text, body: body.to_owned().into(), ..Request::default() })
+        decode(&Input { text, body: body.to_owned().into() })
     }
 
     #[test]
@@ -312,7 +337,7 @@ mod tests {
     #[test]
     fn refusals_name_the_field_and_help() {
         type Case = (&'static [(&'static str, &'static str)], &'static str, &'static str);
-        let cases: [Case; 9] = [
+        let cases: [Case; 11] = [
             (&[("limit", "11")], "", "`limit`: expected 1 to 10"),
             (&[("limit", "x")], "", "`limit`: expected a whole number"),
             (&[("flag", "yes")], "", "true or false"),
@@ -321,11 +346,23 @@ mod tests {
             (&[("limit", "1"), ("limit", "2")], "", "given more than once"),
             (&[("limit", "1")], r#"{"limit":2}"#, "in the address and in the body"),
             (&[], r#"{"limit":1,"limit":2}"#, "stands twice"),
+            (&[], r#"{"note":{"a":[{"b":1,"b":2}]}}"#, "`b` stands twice"),
+            (&[], r#"{"limt":1,"limit":2"#, "did you mean `limit`"),
             (&[], "[1]", "one JSON object"),
         ];
         for (text, body, wanted) in cases {
             let error = probe(text, body).unwrap_err();
             assert!(error.detail().contains(wanted), "{}: wanted {wanted}", error.detail());
+        }
+        let long = "n".repeat(100_000);
+        for (text, body) in [
+            (vec![(&*long, "1")], String::new()),
+            (vec![("limit", &*long)], String::new()),
+            (vec![], format!(r#"{{"{long}":1}}"#)),
+            (vec![], format!(r#"{{"flag":"{long}"}}"#)),
+        ] {
+            let refused = probe(&text, &body).unwrap_err();
+            assert!(refused.detail().len() < 600, "{}", refused.detail());
         }
         let deep = format!(r#"{{"note":{}{}}}"#, "[".repeat(80), "]".repeat(80));
         assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));

@@ -11,7 +11,7 @@ use super::mcp::{self, Told};
 use super::row::{Operation, Success};
 use super::table::Table;
 use crate::capability::{Capability, CapabilitySet};
-use crate::error::{Code, Error, PROBLEM_BASE};
+use crate::error::{Code, PROBLEM_BASE};
 use crate::text::roff;
 
 /// The manual page svc-operations(7), in roff.
@@ -38,7 +38,7 @@ pub fn operations_page(table: &Table) -> String {
 pub fn errors_page() -> String {
     let mut page = ERRORS_HEAD.replace("PROBLEM_BASE", PROBLEM_BASE);
     for code in Code::ALL {
-        let told = match mcp::told(&Error::new(*code, "")) {
+        let told = match mcp::told(*code) {
             Told::Error(number) => format!("\n.br\nJSON\\-RPC error {}.", roff(&number.to_string())),
             Told::Result => String::new(),
         };
@@ -169,8 +169,13 @@ followed by a code of the list below. Codes are stable; programs should go by th
 to do, and may change.
 .PP
 Over HTTP the problem is the body, of media type application/problem+json. Over MCP it is the data of a JSON\-RPC error
-where the list names one, and otherwise the structured content of a tool result with
-.IR isError .
+where the list names one. Otherwise the refusal is a tool result with
+.IR isError ,
+whose text says what was refused, why and what to do; the problem is
+.I svc/problem
+of its
+.IR _meta ,
+and there is no structured content.
 .PP
 Each entry has the code, the HTTP status and the title.
 .SH CODES

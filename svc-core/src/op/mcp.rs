@@ -7,6 +7,7 @@ use super::row::{Effect, Operation};
 use super::table::Table;
 use crate::capability::Capabilities;
 use crate::error::{Code, Error};
+use crate::page::CURSOR_PATTERN;
 
 /// The tools that a token with `held` can call, by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Operation> {
@@ -16,11 +17,13 @@ pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Operati
 /// A tool as `tools/list` shows it.
 pub fn tool(row: &Operation) -> Value {
     let mut input = row.input_schema();
+    without_rules(&mut input);
     let description = input.as_object_mut().and_then(|schema| {
         schema.remove("title");
         schema.remove("description")
     });
     let mut output = row.output_schema();
+    without_rules(&mut output);
     if let Some(schema) = output.as_object_mut() {
         schema.remove("title");
     }
@@ -40,28 +43,87 @@ pub fn tool(row: &Operation) -> Value {
     })
 }
 
+/// Takes out what costs a model more than it tells, and what not every client's dialect of schemas has: which fields
+/// exclude each other, which characters a text has not, and how a cursor looks. Descriptions and refusals say what of
+/// that is to be known.
+fn without_rules(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|name, rule| match name.as_str() {
+                "not" | "allOf" => false,
+                "pattern" => {
+                    !rule.as_str().is_some_and(|rule| rule == CURSOR_PATTERN || rule.starts_with("^[^"))
+                }
+                _ => true,
+            });
+            members.values_mut().for_each(without_rules);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_rules),
+        _ => {}
+    }
+}
+
 /// How a failure is told.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Told {
-    /// As a JSON-RPC error with this code; its data is the problem.
+    /// As a JSON-RPC error with this code, because no operation answered; its data is the problem.
     Error(i32),
-    /// As a tool result with `isError`; its structured content is the problem.
+    /// As a tool result with `isError`, whose text a model reads, so that it can do better. The problem stands in its
+    /// metadata and not in its structured content, which is of the tool's output schema or not there.
     Result,
 }
 
-/// The JSON-RPC code of a refused credential.
-pub const REFUSED_CREDENTIAL: i32 = -32_001;
-/// The JSON-RPC code of an object that is not there.
-pub const NOT_FOUND: i32 = -32_004;
-/// The JSON-RPC code of unreadable arguments.
-pub const INVALID_PARAMS: i32 = -32_602;
+/// The member of a refusal's metadata that is the problem.
+pub const PROBLEM: &str = "svc/problem";
 
-/// Decides how `error` is told.
-pub fn told(error: &Error) -> Told {
-    match error.code() {
-        Code::Malformed => Told::Error(INVALID_PARAMS),
-        Code::NotFound => Told::Error(NOT_FOUND),
-        Code::Unauthenticated | Code::MissingCapability => Told::Error(REFUSED_CREDENTIAL),
+/// Decides how a failure is told. Codes of our own are those of HTTP: they lie outside of what JSON-RPC and MCP keep
+/// for themselves, and clients take some numbers in there for their own timeouts.
+pub fn told(code: Code) -> Told {
+    match code {
+        Code::Unauthenticated | Code::RateLimited => Told::Error(code.status().into()),
         _ => Told::Result,
+    }
+}
+
+/// What a model reads of a refusal: what was refused, why, and what to do.
+pub fn refusal_text(tool: &str, error: &Error) -> String {
+    let (code, problem) = (error.code(), error.problem());
+    let mut text = format!("{tool} was refused: {} ({}). {}", code.title(), code.name(), error.detail());
+    if !text.ends_with('.') {
+        text.push('.');
+    }
+    text = format!("{text}\n{}", code.manual());
+    if !problem.extra.is_empty() {
+        text = format!("{text}\n{}", Value::Object(problem.extra));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_why_and_what_to_do() {
+        let error = Error::new(Code::CloseRefused, "a child is open").with("reasons", ["child"]);
+        let text = refusal_text("transition_thread", &error);
+        for said in ["transition_thread was refused", "close-refused", "a child is open.", "[\"child\"]"] {
+            assert!(text.contains(said), "{text}");
+        }
+        assert!(text.contains(Code::CloseRefused.manual()), "{text}");
+    }
+
+    #[test]
+    fn our_own_codes_are_in_nobodys_range() {
+        for code in Code::ALL {
+            if let Told::Error(number) = told(*code) {
+                assert!(!(-32_768..=-32_000).contains(&number), "{code:?}");
+            }
+        }
+        for code in
+            [Code::Malformed, Code::NotFound, Code::MissingCapability, Code::Forbidden, Code::StaleClaim]
+        {
+            assert_eq!(told(code), Told::Result, "{code:?}");
+        }
     }
 }

@@ -6,33 +6,32 @@ mod audit;
 mod chore;
 mod context;
 pub mod contract;
-mod dispatch;
 mod example;
 mod hooks;
 mod input;
-mod long;
 pub mod manual;
 pub mod mcp;
 pub mod openapi;
 mod request;
 mod row;
+mod run;
 mod table;
 mod wait;
 
 pub(crate) use access::secret_hash;
-pub use access::{Caller, Surface};
+pub use access::{Caller, Sight, SightParams, Surface, Via};
 pub(crate) use chore::Leases;
 pub use chore::{Chore, Lead, Round, Run, Step, Who};
 pub use context::{Ambient, Read, Settings, Write};
-pub(crate) use dispatch::Haste;
-pub use dispatch::{Dispatch, Reply, Ticket};
 pub use example::Fixture;
 pub use hooks::{Call, Condition, Guard, Project, Unmet};
-pub use request::Request;
+pub use request::{Head, Input, Request};
 pub use row::{
     Effect, Method, Operation, Success, Supply, Waited, Waits, Wants, destructive, idempotent, long_read,
     prepared, read, wait, wanting, write,
 };
+pub use run::{Admission, Dispatch, Reply, Ticket};
+pub(crate) use run::{Credentials, RunOn};
 pub use table::{Feature, Table};
 pub(crate) use wait::Rounds;
 pub use wait::WaitCounts;

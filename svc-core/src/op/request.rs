@@ -1,37 +1,47 @@
-//! A request as a shell hands it over: text fields from path and query, a JSON body, and what the audit row and
-//! the rate limit need to know about the way it came. Shells frame bytes; everything else is decided in here.
+//! A request as a shell hands it over: its head, from which it is let in, and its input, which is read after that.
+//! Shells frame bytes; everything else is decided in here.
 
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
-use super::access::Surface;
+use super::access::{Surface, secret_hash};
 
-/// One call of an operation.
-#[derive(Debug, Default)]
-pub struct Request {
+/// What is known of a request before its body is read.
+#[derive(Clone, Debug, Default)]
+pub struct Head {
     /// The bearer token, if one was sent.
     pub credential: Option<SecretString>,
-    /// Path variables and query fields, by name, percent-decoded. A name may repeat for a list.
-    pub text: Vec<(String, String)>,
-    /// The JSON body over REST, the arguments over MCP; empty when there is none.
-    pub body: Bytes,
     /// The way it came in.
     pub surface: Surface,
     /// The path as it was asked for, for the audit row.
     pub path: String,
-    /// The address it came from: what the rate limit knows a caller by before it is authenticated.
+    /// The address it came from: what the rate limit knows a caller by who shows no live credential.
     pub peer: Option<IpAddr>,
-    /// Whether it belongs to a connection that was counted when it began, so that no rate limit counts it again.
-    pub follow_up: bool,
 }
 
-impl Request {
-    /// A request over `surface` with `credential` and a JSON body.
-    pub fn json(surface: Surface, credential: Option<SecretString>, body: impl Into<Bytes>) -> Self {
-        Self { credential, body: body.into(), surface, ..Self::default() }
+impl Head {
+    /// The hash by which the credential is known; none if none was sent.
+    pub(super) fn secret_hash(&self) -> Option<[u8; 32]> {
+        self.credential.as_ref().filter(|secret| !secret.expose_secret().is_empty()).map(secret_hash)
+    }
+}
+
+/// What is asked: text fields from path and query, and a JSON body.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// Path variables and query fields, by name, percent-decoded. A name may repeat for a list.
+    pub text: Vec<(String, String)>,
+    /// The JSON body over REST, the arguments over MCP; empty when there is none.
+    pub body: Bytes,
+}
+
+impl Input {
+    /// A JSON body alone.
+    pub fn json(body: impl Into<Bytes>) -> Self {
+        Self { text: Vec::new(), body: body.into() }
     }
 
     /// The fields that name something by its id, wherever they stand; nothing else of the request.
@@ -42,5 +52,21 @@ impl Request {
             .chain(text)
             .filter(|(name, value)| name.ends_with("_id") && value.is_string())
             .collect()
+    }
+}
+
+/// One call of an operation, all of which is there.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Who asks, and from where.
+    pub head: Head,
+    /// What is asked.
+    pub input: Input,
+}
+
+impl Request {
+    /// A request over `surface` with `credential` and a JSON body.
+    pub fn json(surface: Surface, credential: Option<SecretString>, body: impl Into<Bytes>) -> Self {
+        Self { head: Head { credential, surface, ..Head::default() }, input: Input::json(body) }
     }
 }

@@ -9,12 +9,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::access::Sight;
 use super::context::{Ambient, Read, Write};
 use super::example::Fixture;
 use super::input;
-use super::request::Request;
+use super::request::Input;
 use crate::capability::{Capability, Needs};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::bus::Wakes;
 use crate::log::event::Place;
@@ -113,10 +114,12 @@ impl<T: Serialize> Encode for T {
     }
 }
 
-pub(crate) type ReadJob = Box<dyn FnMut(&Read<'_>) -> Result<Answer> + Send>;
+/// A bound function that reads, and returns a `T`.
+pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
+pub(crate) type ReadJob = ReadingJob<Answer>;
+pub(crate) type WaitJob = ReadingJob<Waited<Answer>>;
+pub(crate) type LongJob = ReadingJob<Option<Answer>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
-pub(crate) type WaitJob = Box<dyn FnMut(&Read<'_>) -> Result<Waited<Answer>> + Send>;
-pub(crate) type LongJob = Box<dyn FnMut(&Read<'_>) -> Result<Option<Answer>> + Send>;
 
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {
@@ -150,7 +153,7 @@ impl Wants {
     }
 }
 
-type Bind = Box<dyn Fn(&Request, &Ambient, Time) -> Result<Job> + Send + Sync>;
+type Bind = Box<dyn Fn(&Input, &Ambient, Time) -> Result<Job> + Send + Sync>;
 
 /// What a wait's function answers.
 #[derive(Debug)]
@@ -192,6 +195,8 @@ pub struct Operation {
     pub(crate) success: Success,
     pub(crate) rest_only: bool,
     pub(crate) quick: bool,
+    sight_of_instance: Sight,
+    pub(crate) refuses: &'static [Code],
     pub(crate) example: Option<fn(&Fixture) -> Value>,
     pub(crate) bind: Bind,
     input_schema: fn() -> Value,
@@ -204,8 +209,8 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, Effect::Read, move |request, _, _| {
-        let input: I = input::decode(request)?;
+    Operation::new::<I, O>(name, Effect::Read, move |raw, _, _| {
+        let input: I = input::decode(raw)?;
         Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
     })
 }
@@ -223,8 +228,8 @@ where
     S: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, Effect::Read, move |request, _, _| {
-        let input: I = input::decode(request)?;
+    Operation::new::<I, O>(name, Effect::Read, move |raw, _, _| {
+        let input: I = input::decode(raw)?;
         let mut state = begin(&input)?;
         Ok(Job::Long(Box::new(move |cx| {
             let read = page(cx, &input, &mut state)?;
@@ -279,8 +284,8 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, effect, move |request, _, _| {
-        let input: I = input::decode(request)?;
+    Operation::new::<I, O>(name, effect, move |raw, _, _| {
+        let input: I = input::decode(raw)?;
         let wants = wants(&input);
         Ok(Job::Write { job: Box::new(move |cx| Ok(Box::new(run(cx, &input)?))), wants })
     })
@@ -299,8 +304,8 @@ where
     P: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, effect, move |request, ambient, now| {
-        let input: I = input::decode(request)?;
+    Operation::new::<I, O>(name, effect, move |raw, ambient, now| {
+        let input: I = input::decode(raw)?;
         let made = prepare(&input, ambient, now)?;
         let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
         Ok(Job::Write { job, wants: Wants::default() })
@@ -314,8 +319,8 @@ where
     I: Waits + DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    let mut row = Operation::new::<I, O>(name, Effect::Wait, move |request, _, _| {
-        let mut input: I = input::decode(request)?;
+    let mut row = Operation::new::<I, O>(name, Effect::Wait, move |raw, _, _| {
+        let mut input: I = input::decode(raw)?;
         let (wakes, patience, supply) = (input.wakes(), input.patience(), input.supply());
         let job: WaitJob = Box::new(move |cx| {
             Ok(match run(cx, &mut input)? {
@@ -360,7 +365,7 @@ impl Operation {
     fn new<I: JsonSchema, O: JsonSchema>(
         name: &'static str,
         effect: Effect,
-        bind: impl Fn(&Request, &Ambient, Time) -> Result<Job> + Send + Sync + 'static,
+        bind: impl Fn(&Input, &Ambient, Time) -> Result<Job> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name,
@@ -374,6 +379,8 @@ impl Operation {
             success: Success::Ok,
             rest_only: false,
             quick: false,
+            sight_of_instance: Sight::Nothing,
+            refuses: &[],
             example: None,
             bind: Box::new(bind),
             input_schema: || schema_of::<I>(true),
@@ -455,6 +462,19 @@ impl Operation {
         Self { quick: true, ..self }
     }
 
+    /// Shows the service itself, and an administrator of the machine, every channel of the workspace. Unless a row says
+    /// so they see none, whatever they may do.
+    #[must_use]
+    pub fn whole_for_instance(self) -> Self {
+        Self { sight_of_instance: Sight::Whole, ..self }
+    }
+
+    /// May be refused for these reasons too, which other operations of its effect have not.
+    #[must_use]
+    pub fn refuses(self, codes: &'static [Code]) -> Self {
+        Self { refuses: codes, ..self }
+    }
+
     /// An input that succeeds in the prepared world.
     #[must_use]
     pub fn example(self, example: fn(&Fixture) -> Value) -> Self {
@@ -515,9 +535,19 @@ impl Operation {
         self.success
     }
 
+    /// What the service itself sees when it calls it.
+    pub(crate) fn sight_of_instance(&self) -> Sight {
+        self.sight_of_instance
+    }
+
     /// Whether it is offered over REST alone.
     pub fn is_rest_only(&self) -> bool {
         self.rest_only
+    }
+
+    /// The reasons for which it alone may be refused.
+    pub fn own_refusals(&self) -> &'static [Code] {
+        self.refuses
     }
 
     /// The example's input in the world `fixture`, if the row has one.

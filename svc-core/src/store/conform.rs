@@ -12,13 +12,14 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::conn::{BulkInsert, Conn, Engine, Failure};
-use super::executor::{Executor, Held, Ledger, Notes, Open, Readers, Task, WriteTask};
+use super::executor::{Executor, Open, Readers, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url, server_for_tests};
 use super::sqlite::{Role, SqliteConn};
 use super::value::Param;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
+use crate::limits::ROW_BYTES;
 use crate::time::Clock;
 
 /// An engine with an empty table of its own.
@@ -193,6 +194,25 @@ const RULES: &[Rule] = &[
         conn.rollback().unwrap();
         assert!(subject.stored().is_empty());
     }),
+    ("a read that is bounded by bytes ends with the row that comes to them", |subject| {
+        let conn = subject.conn();
+        (0..20).for_each(|n| assert_eq!(insert(&conn, n).unwrap(), 1));
+        const TEXTS: &str = "select n, cast($1 as text), cast($2 as text) from t where n >= $3 order by n";
+        let read = |bytes: usize, text: &str, from: i64| -> Vec<i64> {
+            let mut rows = conn.query_within(bytes, TEXTS, &[&text, &None::<&str>, &from]).unwrap();
+            rows.iter_mut().map(|row| row.take().unwrap()).collect()
+        };
+        let (text, each) = ("x".repeat(1000), ROW_BYTES + 1000);
+        for (bytes, rows) in
+            [(1, 1), (each, 1), (each + 1, 2), (5 * each, 5), (20 * each, 20), (usize::MAX, 20)]
+        {
+            assert_eq!(read(bytes, &text, 0), (0..rows).collect::<Vec<i64>>(), "{}: {bytes}", subject.name);
+        }
+        // Bytes, not characters; a null has none.
+        assert_eq!(read(ROW_BYTES + 4, "\u{1F4DC}", 0).len(), 1, "{}", subject.name);
+        assert_eq!(read(ROW_BYTES + 5, "\u{1F4DC}", 0).len(), 2, "{}", subject.name);
+        assert!(read(1, &text, 20).is_empty());
+    }),
     ("many rows are inserted or none", |subject| {
         const MANY: BulkInsert =
             BulkInsert { sqlite: INSERT, postgres: "insert into t select * from unnest($1::bigint[])" };
@@ -303,46 +323,6 @@ fn every_engine_keeps_the_contract() {
     }
 }
 
-/// Adds up what its tasks insert.
-#[derive(Default)]
-struct Total {
-    batch: i64,
-    before_job: i64,
-}
-
-impl Notes for () {
-    fn begin(&mut self) {}
-}
-
-impl Ledger for Total {
-    type Notes = ();
-
-    fn begin(
-        &mut self,
-        _: &Conn,
-        _: &BTreeSet<WorkspaceId>,
-        _: bool,
-        _: Held,
-    ) -> Result<BTreeSet<WorkspaceId>> {
-        self.batch = 0;
-        Ok(BTreeSet::new())
-    }
-    fn begin_job(&mut self) {
-        self.before_job = self.batch;
-    }
-    fn undo_job(&mut self) {
-        self.batch = self.before_job;
-    }
-    fn flush(&mut self, conn: &Conn) -> Result<()> {
-        conn.defer(Some(1), "update tally set total = total + $1", &[&self.batch])
-    }
-    fn reached(&self) -> BTreeMap<Uuid, i64> {
-        BTreeMap::new()
-    }
-    fn committed(&mut self) {}
-    fn rolled_back(&mut self) {}
-}
-
 /// Inserts its number; some refuse after that.
 struct Insert {
     n: i64,
@@ -361,17 +341,17 @@ impl Task for Insert {
     }
 }
 
-impl WriteTask<Total> for Insert {
+impl WriteTask<Tally> for Insert {
     fn home(&self) -> WorkspaceId {
         WorkspaceId::INSTANCE
     }
     fn workspaces(&self) -> Vec<WorkspaceId> {
         Vec::new()
     }
-    fn run(&mut self, conn: &Conn, total: &RefCell<Total>) -> Result<()> {
+    fn run(&mut self, conn: &Conn, tally: &RefCell<Tally>) -> Result<()> {
         insert(conn, self.n)?;
         numbers_of(conn, self.n)?;
-        total.borrow_mut().batch += self.n;
+        tally.borrow_mut().add(self.n);
         if self.n % 10 == 3 { Err(Error::wrong_state("refused after writing")) } else { Ok(()) }
     }
 }
@@ -388,7 +368,7 @@ const TASKS: i64 = 200;
 /// nobody knows, and how many that nothing was changed.
 fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     let executor = Executor::start(
-        vec![Total::default()],
+        vec![Tally::default()],
         Readers { threads: 1, inline: 1 },
         &Clock::System,
         &subject.open,

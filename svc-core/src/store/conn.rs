@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::disk::Disk;
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
 use super::sqlite::SqliteConn;
@@ -100,6 +101,23 @@ impl Conn {
             Self::Postgres(conn) => conn.query(sql, &params),
             #[cfg(test)]
             Self::Hostile(conn) => conn.query(sql, &params),
+        }
+    }
+
+    /// The first rows of a statement: at least one if there is one, and no more after that with which they
+    /// [weigh](Row::weight) `bytes` together. The others are neither fetched nor copied.
+    pub(crate) fn query_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+    ) -> Result<Vec<Row>> {
+        let params = bound(params);
+        match self {
+            Self::Sqlite(conn) => conn.query_within(bytes, sql, &params),
+            Self::Postgres(conn) => conn.query_within(bytes, sql, &params),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.query_within(bytes, sql, &params),
         }
     }
 
@@ -232,13 +250,13 @@ impl Conn {
         }
     }
 
-    /// Whether the disk has failed a write, and no write has succeeded since. Postgres looks after its own.
-    pub(crate) fn is_troubled(&self) -> bool {
+    /// What the disk has left undone. Postgres looks after its own.
+    pub(crate) fn disk(&self) -> Disk {
         match self {
-            Self::Sqlite(conn) => conn.is_troubled(),
-            Self::Postgres(_) => false,
+            Self::Sqlite(conn) => conn.disk(),
+            Self::Postgres(_) => Disk::default(),
             #[cfg(test)]
-            Self::Hostile(_) => false,
+            Self::Hostile(_) => Disk::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use super::refusal;
 use crate::error::{Code, Error, Result};
+use crate::sync::lock;
 
 /// What every SQLite file begins with.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -40,6 +41,17 @@ pub(super) fn check_set_up(path: &Path) -> Result<()> {
         }
         Some(_) => {}
     }
+    if looks_set_up(path)? {
+        return Ok(());
+    }
+    Err(Error::new(Code::NotFound, format!("the database {shown} is without a schema: {}", restore(path))))
+}
+
+fn looks_set_up(path: &Path) -> Result<bool> {
+    // Any other handle than SQLite's own would take the locks of this process along when it is closed.
+    if OpenHere::has(path) {
+        return has_schema(&At::Place(path.to_owned()));
+    }
     if !begins_as_database(path)? {
         return Err(refusal::not_a_database(path));
     }
@@ -47,22 +59,20 @@ pub(super) fn check_set_up(path: &Path) -> Result<()> {
     // Asked before and after: the first write begins the log, and whoever closes the database last moves it into the
     // file and removes it.
     let had_log = log_bytes(path) > 0;
-    let has_schema = match has_schema(&still) {
+    match has_schema(&still) {
         // A set-up that was not moved into the file yet stands in the log alone.
-        Ok(false) if had_log => has_schema_with_log(path)?,
+        Ok(false) if had_log => has_schema_with_log(path),
         // While the log is moved into the file, or after that was broken off, the file's first page counts pages that
         // only the log has. The schema itself is whole unless it was changed.
         Err(error) if refusal::is_damaged(&error) => {
             let has_log = had_log || log_bytes(path) > 0;
-            has_log && matches!(find_schema(&still, Size::MayFallShort), Ok(true))
-                || has_schema_with_log(path)?
+            if has_log && matches!(find_schema(&still, Size::MayFallShort), Ok(true)) {
+                return Ok(true);
+            }
+            has_schema_with_log(path)
         }
-        found => found?,
-    };
-    if has_schema {
-        return Ok(());
+        found => found,
     }
-    Err(Error::new(Code::NotFound, format!("the database {shown} is without a schema: {}", restore(path))))
 }
 
 /// Refuses to begin a database beside the log of one that is gone.
@@ -82,14 +92,53 @@ pub(super) fn log_bytes(path: &Path) -> u64 {
     std::fs::metadata(log_of(path)).map_or(0, |file| file.len())
 }
 
+/// Says that this process has a file open through SQLite, until it is dropped.
+pub(super) struct OpenHere(FileId);
+
+/// Device and number of a file.
+type FileId = (u64, u64);
+
+static OPEN_HERE: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
+
+impl OpenHere {
+    /// Says so; nothing if there is no such file.
+    pub fn note(path: &Path) -> Option<Self> {
+        let id = id_of(path)?;
+        let mut open = lock(&OPEN_HERE);
+        let count = open.entry(id).or_default();
+        *count = count.saturating_add(1);
+        Some(Self(id))
+    }
+
+    fn has(path: &Path) -> bool {
+        id_of(path).is_some_and(|id| lock(&OPEN_HERE).contains_key(&id))
+    }
+}
+
+impl Drop for OpenHere {
+    fn drop(&mut self) {
+        let mut open = lock(&OPEN_HERE);
+        if let Entry::Occupied(mut counted) = open.entry(self.0) {
+            *counted.get_mut() = counted.get().saturating_sub(1);
+            if *counted.get() == 0 {
+                counted.remove();
+            }
+        }
+    }
+}
+
+fn id_of(path: &Path) -> Option<FileId> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
 /// Has what was written to the file put on the disk; its log is not part of it. Closing any handle of a file ends every
 /// lock that the process has on it, SQLite's too, and others would take themselves for the last who have it open and
 /// remove its log: so the handle stays open until the process ends.
 pub(super) fn sync(path: &Path) -> Result<()> {
-    static OPEN: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
-    let metadata = std::fs::metadata(path).map_err(Error::internal)?;
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let file = match open.entry((metadata.dev(), metadata.ino())) {
+    static OPEN: Mutex<BTreeMap<FileId, File>> = Mutex::new(BTreeMap::new());
+    let id = id_of(path).ok_or_else(|| Error::internal("the file of the database is gone"))?;
+    let mut open = lock(&OPEN);
+    let file = match open.entry(id) {
         Entry::Occupied(kept) => kept.into_mut(),
         Entry::Vacant(free) => free.insert(File::open(path).map_err(Error::internal)?),
     };
@@ -120,6 +169,14 @@ impl At {
         }
         tracing::info!(file = %path.display(), "the log cannot be read where it lies: a private copy is read");
         Copy::of(path).map(Self::Copy)
+    }
+
+    /// The file, if others may have it open too.
+    pub(super) fn shared(&self) -> Option<&Path> {
+        match self {
+            Self::Place(path) => Some(path),
+            Self::Still(_) | Self::Copy(_) => None,
+        }
     }
 
     /// The address for SQLite, and how to open it.

@@ -120,6 +120,15 @@ impl HostileConn {
         self.statement(|conn| conn.query(sql, params))
     }
 
+    pub(crate) fn query_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>> {
+        self.statement(|conn| conn.query_within(bytes, sql, params))
+    }
+
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
         self.statement(|conn| conn.visit(sql, params, each))
     }

@@ -34,6 +34,9 @@ migrations! {
     5 "0005_hooks",
     6 "0006_event_rows",
     7 "0007_instance_head",
+    8 "0008_audit_channel",
+    9 "0009_shelves_apart",
+    10 "0010_claims_in_order",
 }
 
 /// Serialises migrations on Postgres, for each database by itself.
@@ -307,6 +310,23 @@ mod tests {
     }
 
     #[test]
+    fn shelves_survive_being_set_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
+        let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 9);
+        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        conn.batch("insert into shelves values (x'01', 7, 3, x'aabb'), (x'02', 8, 1, x'cc')").unwrap();
+        after.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let mut rows = conn
+            .query("select shelf, version, sealed, length(ahead) from shelves order by shelf", &[])
+            .unwrap();
+        let rows: Vec<(i64, i64, Vec<u8>, i64)> =
+            rows.iter_mut().map(|row| FromRow::from_row(row).unwrap()).collect();
+        assert_eq!(rows, [(7, 3, vec![0xaa, 0xbb], 4096), (8, 1, vec![0xcc], 4096)]);
+        assert_eq!(conn.query("select lsn from scrubs where key_table = 'shelves'", &[]).unwrap().len(), 1);
+    }
+
+    #[test]
     fn workers_and_hashes_are_made_from_what_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
@@ -374,8 +394,10 @@ mod tests {
 
     #[test]
     fn both_engines_end_with_the_same_tables_and_columns() {
-        let sqlite = shape(|migration| migration.sqlite);
+        let mut sqlite = shape(|migration| migration.sqlite);
         assert!(sqlite["heads"].contains(&"epoch".to_owned()), "{sqlite:?}");
+        // What keeps secret bytes out of pages that SQLite moves; Postgres has no such pages.
+        sqlite.get_mut("shelves").unwrap().retain(|column| column != "ahead");
         assert_eq!(sqlite, shape(|migration| migration.postgres));
     }
 }

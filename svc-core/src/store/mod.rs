@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod conform;
 mod conn;
+mod disk;
 pub(crate) mod executor;
 mod file;
 #[cfg(test)]

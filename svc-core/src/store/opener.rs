@@ -13,6 +13,7 @@ use super::sqlite::{Role, SqliteConn};
 use crate::data_dir::DataDir;
 use crate::error::{Error, Result};
 use crate::log::bus::Bus;
+use crate::time::Clock;
 
 /// Where the rows are.
 #[derive(Clone, Debug)]
@@ -43,7 +44,7 @@ pub enum OpenMode {
 /// Knows where the database is.
 #[derive(Clone)]
 pub(crate) enum Opener {
-    Sqlite(PathBuf),
+    Sqlite(PathBuf, Clock),
     /// A SQLite file for those who only read, and may not be able to do more.
     Read(At),
     Postgres(Box<tokio_postgres::Config>),
@@ -54,9 +55,18 @@ impl Opener {
         match database {
             Database::Sqlite(path) => {
                 refuse_network_file_system(path)?;
-                Ok(Self::Sqlite(path.clone()))
+                Ok(Self::Sqlite(path.clone(), Clock::System))
             }
             Database::Postgres(url) => Ok(Self::Postgres(Box::new(parse_url(url)?))),
+        }
+    }
+
+    /// The same, whose readers' statements end by `clock`.
+    #[must_use]
+    pub fn timed_by(self, clock: Clock) -> Self {
+        match self {
+            Self::Sqlite(path, _) => Self::Sqlite(path, clock),
+            other => other,
         }
     }
 
@@ -79,11 +89,11 @@ impl Opener {
     /// it, and one that may be made is made.
     pub fn first(&self, mode: OpenMode) -> Result<Conn> {
         match (self, mode) {
-            (Self::Sqlite(path), OpenMode::Existing) => {
+            (Self::Sqlite(path, _), OpenMode::Existing) => {
                 file::check_set_up(path)?;
                 self.reader()
             }
-            (Self::Sqlite(path), OpenMode::Create) => {
+            (Self::Sqlite(path, _), OpenMode::Create) => {
                 file::check_can_begin(path)?;
                 self.open(Role::Creator)
             }
@@ -116,7 +126,7 @@ impl Opener {
 
     fn open(&self, role: Role) -> Result<Conn> {
         match self {
-            Self::Sqlite(path) => SqliteConn::open(path, role).map(Conn::Sqlite),
+            Self::Sqlite(path, clock) => SqliteConn::open(path, role)?.timed_by(clock).map(Conn::Sqlite),
             Self::Read(at) => SqliteConn::audit(at).map(Conn::Sqlite),
             Self::Postgres(config) if role == Role::Auditor => {
                 PgConn::open(&read_only(config)).map(Conn::Postgres)
@@ -127,20 +137,20 @@ impl Opener {
 
     /// The size of SQLite's log; 0 on Postgres, which looks after its own.
     pub fn log_bytes(&self) -> u64 {
-        let Self::Sqlite(path) = self else { return 0 };
+        let Self::Sqlite(path, _) = self else { return 0 };
         file::log_bytes(path)
     }
 
     /// Has what was written to SQLite's file put on the disk; the log is not part of it.
     pub fn sync_file(&self) -> Result<()> {
-        let Self::Sqlite(path) = self else { return Ok(()) };
+        let Self::Sqlite(path, _) = self else { return Ok(()) };
         file::sync(path)
     }
 
     /// Hears from other servers how far logs reach; nothing to hear on SQLite.
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
-            Self::Sqlite(_) | Self::Read(_) => Ok(None),
+            Self::Sqlite(..) | Self::Read(_) => Ok(None),
             Self::Postgres(config) => listen(config, bus).map(Some),
         }
     }
@@ -190,14 +200,14 @@ mod tests {
     /// What keeps another process from taking itself for the last one, and the log away.
     #[test]
     #[cfg(target_os = "linux")]
-    fn syncing_the_file_leaves_the_locks_of_its_connections() {
+    fn looking_at_the_file_and_syncing_it_leaves_the_locks_of_its_connections() {
         use std::os::unix::fs::MetadataExt as _;
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         let opener = Opener::new(&Database::Sqlite(path.clone())).unwrap();
         let conn = opener.first(OpenMode::Create).unwrap();
-        conn.batch("create table t (n)").unwrap();
+        conn.batch("create table schema_migrations (n)").unwrap();
         let inode = format!(":{} ", std::fs::metadata(&path).unwrap().ino());
         let locks = || {
             let all = std::fs::read_to_string("/proc/locks").unwrap();
@@ -207,5 +217,10 @@ mod tests {
         assert!(before > 0);
         opener.sync_file().unwrap();
         assert_eq!(locks(), before);
+        drop(opener.first(OpenMode::Existing).unwrap());
+        assert_eq!(locks(), before);
+        drop(conn);
+        assert_eq!(locks(), 0);
+        drop(opener.first(OpenMode::Existing).unwrap());
     }
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::value::{FromValue, Param, Value};
 use crate::Result;
 use crate::error::Error;
+use crate::limits::ROW_BYTES;
 
 /// One row, consumed column by column.
 #[derive(Debug)]
@@ -25,6 +26,18 @@ impl Row {
         let value =
             self.columns.next().ok_or_else(|| Error::internal("the row has fewer columns than are read"))?;
         T::from_value(value)
+    }
+
+    /// What the row counts for where what is read is bounded by bytes: its texts and bytes, and [`ROW_BYTES`].
+    pub(crate) fn weight(&self) -> usize {
+        let bytes_of = |value: &Value| match value {
+            Value::Null | Value::Int(_) | Value::Bool(_) => 0,
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Hash(bytes) => bytes.len(),
+            Value::Uuid(id) => id.as_bytes().len(),
+        };
+        self.columns.as_slice().iter().map(bytes_of).fold(ROW_BYTES, usize::saturating_add)
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::conn::{Failure, StatementCounts};
-use super::file::At;
+use super::disk::{Disk, Trouble};
+use super::file::{At, OpenHere};
 use super::row::{Columns, Row, Visitor};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{Param, Value};
@@ -22,6 +23,9 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus};
 
+/// The size of a page, decided when the file is made. The table of shelves goes by it, so that no node is in a page with
+/// other rows.
+const PAGE_BYTES: i64 = 4096;
 /// More than the service has statements, so that none is compiled twice.
 const STATEMENTS_CACHED: usize = 1024;
 /// How long a waiting writer sleeps before it asks for the lock again.
@@ -29,7 +33,9 @@ const BUSY_STEP: Duration = Duration::from_millis(1);
 /// Steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
 const LIMIT_STEPS: i32 = 20_000;
 /// How long cutting the log waits for readers before it is left for later.
-const TRUNCATE_PATIENCE: Duration = Duration::from_millis(50);
+const TRUNCATE_PATIENCE: Duration = Duration::from_millis(20);
+/// The same on a full disk, where writers have nothing better to do.
+const FULL_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What a connection may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +53,12 @@ pub(crate) enum Role {
 /// A connection to a SQLite file.
 pub struct SqliteConn {
     conn: Connection,
+    _open_here: Option<OpenHere>,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
     transaction: Transaction,
     /// In a job that has written nothing yet: the first write sets the savepoint.
     job: Cell<JobState>,
-    trouble: Cell<Trouble>,
+    disk: Disk,
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
     limit: Option<StatementLimit>,
@@ -74,16 +81,6 @@ fn add_sha256(conn: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// What the disk has left undone, until a commit succeeds again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
-    None,
-    /// A commit failed by I/O: its frames may be whole, and a crash would bring them back.
-    Unsettled,
-    /// The disk is full: what the log holds is to be moved into the file before more is written.
-    Full,
-}
-
 impl SqliteConn {
     pub(crate) fn open(path: &Path, role: Role) -> Result<Self> {
         let access = match role {
@@ -91,21 +88,26 @@ impl SqliteConn {
             Role::Writer | Role::Reader => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Role::Auditor => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
-        Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role)
+        Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role, Some(path))
     }
 
     /// For verification, of a file wherever it lies.
     pub(crate) fn audit(at: &At) -> Result<Self> {
         let (address, flags) = at.address();
-        Self::connect(&address, flags, Role::Auditor)
+        Self::connect(&address, flags, Role::Auditor, at.shared())
     }
 
-    fn connect(address: &Path, flags: OpenFlags, role: Role) -> Result<Self> {
+    /// Connects; `shared` is the file if others may have it open too.
+    fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
+        let open_here = shared.and_then(OpenHere::note);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
         conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         conn.busy_handler(Some(wait_for_lock)).map_err(failed)?;
         add_sha256(&conn).map_err(failed)?;
+        if role == Role::Creator {
+            conn.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
+        }
         if matches!(role, Role::Creator | Role::Writer) {
             conn.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         }
@@ -121,27 +123,52 @@ impl SqliteConn {
             }
         })
         .map_err(failed)?;
-        let limit = (role == Role::Reader).then(|| StatementLimit::on(&mut conn)).transpose()?;
+        let limit =
+            (role == Role::Reader).then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
         Ok(Self {
             limit,
             conn,
+            // A file that was made just now was not there before.
+            _open_here: open_here.or_else(|| shared.and_then(OpenHere::note)),
             rewritten: RefCell::default(),
             transaction: Transaction::new(Failure::Statement)?,
             job: Cell::new(JobState::None),
-            trouble: Cell::new(Trouble::None),
+            disk: Disk::default(),
             data_version: Cell::new(-1),
             counts: Cell::default(),
         })
     }
 
+    /// The same connection, whose statements are limited by `clock`.
+    pub(crate) fn timed_by(mut self, clock: &Clock) -> Result<Self> {
+        if self.limit.is_some() {
+            self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone())?);
+        }
+        Ok(self)
+    }
+
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.query_within(usize::MAX, sql, params)
+    }
+
+    /// Steps through a statement's rows until those that it has come to weigh `bytes`.
+    pub(crate) fn query_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>> {
         let read = self.run(sql, params, |statement| {
             let columns = statement.column_count();
-            let mut rows = Vec::new();
+            let (mut rows, mut left) = (Vec::new(), bytes);
             let mut found = statement.raw_query();
-            while let Some(row) = found.next()? {
+            while left > 0
+                && let Some(row) = found.next()?
+            {
                 let values = (0..columns).map(|place| row.column(place).map(Value::of_column));
-                rows.push(values.collect::<Result<_>>().map(Row::new));
+                let row = values.collect::<Result<_>>().map(Row::new);
+                left = left.saturating_sub(row.as_ref().map_or(0, Row::weight));
+                rows.push(row);
             }
             Ok(rows)
         })?;
@@ -223,7 +250,7 @@ impl SqliteConn {
     /// The error, once it is noted what it says of the disk.
     fn noted(&self, error: rusqlite::Error, told: impl FnOnce(rusqlite::Error) -> Error) -> Error {
         if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
-            self.trouble.set(Trouble::Full);
+            self.disk.set(Trouble::Full);
         }
         told(error)
     }
@@ -253,11 +280,11 @@ impl SqliteConn {
         match self.conn.execute_batch("commit") {
             Ok(()) => {
                 self.transaction.end();
-                self.trouble.set(Trouble::None);
+                self.disk.set(Trouble::None);
                 Ok(())
             }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
-                self.trouble.set(Trouble::Unsettled);
+                self.disk.set(Trouble::Unsettled);
                 Err(outcome_unknown(error))
             }
             Err(error) => Err(self.noted(error, failed)),
@@ -272,23 +299,23 @@ impl SqliteConn {
         Ok(())
     }
 
-    /// Whether the disk has failed a write, and no write has succeeded since.
-    pub fn is_troubled(&self) -> bool {
-        self.trouble.get() != Trouble::None
+    /// What the disk has left undone. It can be asked on other threads too.
+    pub(crate) fn disk(&self) -> Disk {
+        self.disk.clone()
     }
 
     /// Writes to the log at once where a commit has failed, so that no recovery finds that. On a full disk moves the
     /// log into the file first: what is free again must not be eaten by more log. Does nothing while all is well.
     pub fn recover(&self) -> Result<()> {
-        if self.trouble.get() == Trouble::Full {
-            self.truncate_log()?;
+        if self.disk.trouble() == Trouble::Full {
+            self.truncate_log_within(FULL_PATIENCE)?;
         }
-        if self.is_troubled() {
+        if self.disk.is_troubled() {
             let version = self.pragma("user_version")?;
             // Any write will do; nobody reads this number.
             let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
             self.conn.execute_batch(&sql).map_err(|error| self.noted(error, failed))?;
-            self.trouble.set(Trouble::None);
+            self.disk.set(Trouble::None);
         }
         Ok(())
     }
@@ -308,7 +335,11 @@ impl SqliteConn {
     /// Tries to move the whole log into the file and cut it to nothing. False while a reader holds it back. Writers
     /// are locked out while this waits for readers, so it does not wait long.
     pub fn truncate_log(&self) -> Result<bool> {
-        PATIENCE.set(TRUNCATE_PATIENCE);
+        self.truncate_log_within(TRUNCATE_PATIENCE)
+    }
+
+    fn truncate_log_within(&self, patience: Duration) -> Result<bool> {
+        PATIENCE.set(patience);
         let blocked = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get::<_, i64>(0));
         PATIENCE.set(SQLITE_BUSY);
         Ok(blocked.map_err(failed)? == 0)
@@ -361,21 +392,22 @@ impl SqliteConn {
 /// Interrupts a statement of a reader that takes too long, as Postgres does by itself: there are few readers, and
 /// whoever holds one for long keeps everybody else from reading.
 struct StatementLimit {
+    clock: Clock,
     /// In microseconds of the monotonic clock.
     until: Arc<AtomicU64>,
 }
 
 impl StatementLimit {
-    fn on(conn: &mut Connection) -> Result<Self> {
+    fn on(conn: &mut Connection, clock: Clock) -> Result<Self> {
         let until = Arc::new(AtomicU64::new(u64::MAX));
-        let limit = Arc::clone(&until);
-        let is_over = move || Clock::System.monotonic().micros() > limit.load(Ordering::Relaxed);
+        let (limit, now) = (Arc::clone(&until), clock.clone());
+        let is_over = move || now.monotonic().micros() > limit.load(Ordering::Relaxed);
         conn.progress_handler(LIMIT_STEPS, Some(is_over)).map_err(failed)?;
-        Ok(Self { until })
+        Ok(Self { clock, until })
     }
 
     fn restart(&self, span: Duration) {
-        self.until.store(Clock::System.deadline(span).micros(), Ordering::Relaxed);
+        self.until.store(self.clock.deadline(span).micros(), Ordering::Relaxed);
     }
 }
 
@@ -460,6 +492,7 @@ fn failed_in(error: rusqlite::Error, sql: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Time;
 
     #[test]
     fn parameters_are_numbered_as_written() {
@@ -472,29 +505,63 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_is_not_wanted_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        let read = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&read);
+        let text = "x".repeat(1000);
+        let long = move |_: &rusqlite::functions::Context<'_>| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok(text.clone())
+        };
+        conn.conn.create_scalar_function("long", 0, FunctionFlags::SQLITE_UTF8, long).unwrap();
+        let endless =
+            "with recursive c (n) as (select 1 union all select n + 1 from c) select n, long() from c";
+        assert_eq!(conn.query_within(100_000, endless, &[]).unwrap().len(), 50);
+        assert_eq!(read.load(Ordering::Relaxed), 50);
+    }
+
+    #[test]
     fn a_statement_that_takes_too_long_is_interrupted_and_the_next_one_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
-        let conn = SqliteConn::open(&path, Role::Reader).unwrap();
+        let clock = Clock::mock(Time::from_micros(0));
+        let conn = SqliteConn::open(&path, Role::Reader).unwrap().timed_by(&clock).unwrap();
+        // Time passes while it runs, and only so.
+        let flags = FunctionFlags::SQLITE_UTF8;
+        let passing = clock.clone();
+        let pass = move |_: &rusqlite::functions::Context<'_>| {
+            passing.advance(Duration::from_millis(1));
+            Ok(1)
+        };
+        conn.conn.create_scalar_function("pass", 0, flags, pass).unwrap();
         let endless =
-            "with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c";
-        conn.execute("begin", &[]).unwrap();
-        let mut statement = conn.conn.prepare(endless).unwrap();
-        conn.limit.as_ref().unwrap().restart(Duration::from_millis(5));
-        let error = failed(statement.query_row([], |_| Ok(())).unwrap_err());
-        assert_eq!(error.code(), Code::Unavailable);
+            "with recursive c (n) as (select 1 union all select n + pass() from c) select count(*) from c";
+        conn.begin("begin").unwrap();
+        let began = clock.monotonic();
+        assert_eq!(conn.query(endless, &[]).unwrap_err().code(), Code::Unavailable);
+        let took = clock.monotonic().since(began);
+        assert!(took >= STATEMENT_TIMEOUT && took < 2 * STATEMENT_TIMEOUT, "{took:?}");
+        clock.advance(STATEMENT_TIMEOUT);
         assert_eq!(conn.query("select count(*) from t", &[]).unwrap().len(), 1);
-        conn.execute("commit", &[]).unwrap();
+        conn.end_read().unwrap();
     }
 
     #[test]
     fn a_writer_is_fully_durable_and_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
-        for (pragma, wanted) in
-            [("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 1), ("mmap_size", 0)]
-        {
+        let wanted = [
+            ("synchronous", 2),
+            ("secure_delete", 1),
+            ("foreign_keys", 1),
+            ("mmap_size", 0),
+            ("auto_vacuum", 0),
+            ("page_size", PAGE_BYTES),
+        ];
+        for (pragma, wanted) in wanted {
             assert_eq!(conn.pragma(pragma).unwrap(), wanted, "{pragma}");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -77,14 +78,123 @@ async fn http_2_is_served_on_the_same_port() {
     for (method, length) in [("GET", None), ("HEAD", Some(0))] {
         let mut request = server.request(method, "/me", "");
         *request.uri_mut() = format!("http://{}/me", server.address).parse().unwrap();
+        request.headers_mut().remove(HOST);
         let answer = Answer::of(sender.send_request(request).await.unwrap()).await;
         assert_eq!((answer.status.as_u16(), answer.header("svc-room-lsn")), (200, "5"));
         assert!(length.is_none_or(|length: usize| length == answer.body.len()));
     }
 }
 
+/// What the server says to these bytes, up to the end of the connection.
+async fn told(server: &Server, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut told = String::new();
+    timeout(Duration::from_secs(20), stream.read_to_string(&mut told)).await.unwrap().unwrap();
+    told
+}
+
 #[tokio::test]
-async fn a_parked_wait_is_not_in_flight_and_a_slow_body_is() {
+async fn what_others_might_read_in_another_way_is_refused() {
+    let server = Server::start(HttpSettings::default()).await;
+    let token = format!("Authorization: Bearer {}\r\n", server.made.token.secret);
+    let dead = "Authorization: Bearer svc_dead\r\n";
+    let post = |more: &str, body: &str| {
+        format!("POST /tokens/attenuate HTTP/1.1\r\nConnection: close\r\n{more}\r\n{body}")
+    };
+    let json = "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n";
+    let chunks = "2\r\n{}\r\n0\r\n\r\n";
+    let cases = [
+        (post(&format!("{token}Content-Length: 2\r\n"), "{}"), "400", "malformed-request"),
+        (post(&format!("Host: localhost\r\n{token}{json}"), "{}"), "400", "malformed-request"),
+        (
+            post(&format!("Host: localhost\r\n{token}Transfer-Encoding: gzip, chunked\r\n"), chunks),
+            "501",
+            "unsupported-transfer-coding",
+        ),
+        (post(&format!("{token}{json}Expect: bogus\r\n"), "{}"), "417", "expectation-failed"),
+        (
+            post(&format!("{token}{}", json.replace("json", "json; charset=utf-16")), "{}"),
+            "415",
+            "unsupported-media-type",
+        ),
+        // Who may not come in learns nothing else.
+        (post(&format!("{dead}{json}Expect: bogus\r\n"), "{}"), "401", "unauthenticated"),
+        (
+            post(&format!("Host: localhost\r\n{dead}Transfer-Encoding: gzip, chunked\r\n"), chunks),
+            "401",
+            "unauthenticated",
+        ),
+        (
+            format!("GET /threads/%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{dead}\r\n"),
+            "401",
+            "unauthenticated",
+        ),
+        // The address says where a request goes to, whatever its Host.
+        (
+            format!("POST http://evil.example/mcp HTTP/1.1\r\nConnection: close\r\n{token}{json}\r\n{{}}"),
+            "403",
+            "forbidden",
+        ),
+    ];
+    for (request, status, code) in cases {
+        let told = told(&server, &request).await;
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{request}\n{told}");
+        assert!(told.contains(&format!("\"/problems/{code}\"")), "{request}\n{told}");
+    }
+    let chosen = post(
+        &format!(
+            "Host: localhost\r\n{token}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n"
+        ),
+        "2\r\n{}\r\n0\r\n\r\n",
+    );
+    assert!(told(&server, &chosen).await.contains("400 Bad Request"), "read, and found to lack its fields");
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_refused_without_a_problem() {
+    let server = Server::start(HttpSettings::default()).await;
+    let field = format!("x: {}\r\n", "v".repeat(7000));
+    let cases = [
+        ("GET /me HTTP/1.1\r\nHost: a\r\n bad\r\n\r\n".to_owned(), "400"),
+        ("GET /me HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n".to_owned(), "400"),
+        (format!("GET /me HTTP/1.1\r\nHost: a\r\n{}\r\n", "a: b\r\n".repeat(101)), "431"),
+        (format!("GET /me HTTP/1.1\r\nHost: a\r\n{}\r\n", field.repeat(10)), "431"),
+    ];
+    for (request, status) in cases {
+        let told = told(&server, &request).await;
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.200}\n{told}");
+        assert!(told.contains("content-length: 0\r\n") && told.ends_with("\r\n\r\n"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_is_repeated_only_in_part() {
+    let server = Server::start(HttpSettings::default()).await;
+    let long = "n".repeat(60_000);
+    let call = |name: &str, arguments: &str| {
+        let params = format!(r#"{{"name":"{name}","arguments":{arguments}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#)
+    };
+    for (method, path, body) in [
+        ("GET", format!("/{long}"), String::new()),
+        ("GET", format!("/threads/{long}"), String::new()),
+        ("GET", format!("/me?{long}=1"), String::new()),
+        ("POST", CHANNELS.to_owned(), format!(r#"{{"{long}":1}}"#)),
+        ("POST", CHANNELS.to_owned(), format!(r#"{{"name":1,"private":"{long}"}}"#)),
+        ("POST", "/mcp".to_owned(), call(&long, "{}")),
+        ("POST", "/mcp".to_owned(), call("create_channel", &format!(r#"{{"{long}":1}}"#))),
+        ("POST", "/mcp".to_owned(), call("get_thread", &format!(r#"{{"thread_id":"{long}"}}"#))),
+        ("POST", "/mcp".to_owned(), format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{long}"}}"#)),
+    ] {
+        let answer = server.ask(method, &path, body).await;
+        assert!(answer.body.len() < 3000, "{method} {path:.40}: {} bytes", answer.body.len());
+        assert!(answer.status.is_client_error() || path == "/mcp", "{path:.40}: {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn an_unfinished_body_holds_nothing() {
     let settings =
         HttpSettings { concurrent_requests: std::num::NonZeroU32::new(1), ..HttpSettings::default() };
     let server = Server::start(settings).await;
@@ -92,23 +202,76 @@ async fn a_parked_wait_is_not_in_flight_and_a_slow_body_is() {
     let mut waiting = Box::pin(server.ask("GET", wait, ""));
     assert!(timeout(Duration::from_millis(200), &mut waiting).await.is_err());
     assert_eq!(server.ask("GET", "/me", "").await.status, 200);
+    let head = |credential: &str| {
+        format!("POST /workspaces/x/channels HTTP/1.1\r\nHost: x\r\n{credential}Content-Length: 9\r\n\r\n{{")
+    };
     let mut slow = TcpStream::connect(server.address).await.unwrap();
-    let head = "POST /workspaces/x/channels HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{";
-    slow.write_all(head.as_bytes()).await.unwrap();
-    let mut refused = server.ask("GET", "/me", "").await;
-    while refused.status == 200 {
-        refused = server.ask("GET", "/me", "").await;
+    let credential = format!("Authorization: Bearer {}\r\n", server.made.token.secret);
+    slow.write_all(head(&credential).as_bytes()).await.unwrap();
+    let mut stranger = TcpStream::connect(server.address).await.unwrap();
+    stranger.write_all(head("").as_bytes()).await.unwrap();
+    let mut told = [0; 12];
+    timeout(Duration::from_secs(10), stranger.read_exact(&mut told)).await.unwrap().unwrap();
+    assert_eq!(&told, b"HTTP/1.1 401", "nobody waits for a stranger's body");
+    for _ in 0..20 {
+        assert_eq!(server.ask("GET", "/me", "").await.status, 200);
     }
-    assert_eq!((refused.problem("overloaded"), refused.header("retry-after")), (503, "1"));
-    assert_eq!(server.ask("GET", "/health", "").await.status, 200);
-    slow.shutdown().await.unwrap();
-    let mut told = Vec::new();
-    slow.read_to_end(&mut told).await.unwrap();
-    while server.ask("GET", "/me", "").await.status != 200 {
-        tokio::task::yield_now().await;
-    }
+    timeout(Duration::from_secs(20), slow.read_exact(&mut told)).await.unwrap().unwrap();
+    assert_eq!(&told, b"HTTP/1.1 400", "it came too slowly");
     server.add_channel("one").await;
     assert_eq!(waiting.await.json()["items"][0]["kind"], "ChannelCreated");
+}
+
+#[tokio::test]
+async fn what_a_client_leaves_unread_is_bounded_and_holds_up_nobody_else() {
+    const ASKED: usize = 9;
+    let server = Server::start(HttpSettings::default()).await;
+    let id = |answer: Answer| answer.json()["id"].as_str().unwrap().to_owned();
+    let channel = id(server.ask("POST", CHANNELS, r#"{"name":"large"}"#).await);
+    let thread = id(server.ask("POST", &format!("/channels/{channel}/threads"), r#"{"title":"long"}"#).await);
+    let messages = format!("/threads/{thread}/messages");
+    for _ in 0..3 {
+        let body = serde_json::json!({"body": "\u{1f600}".repeat(90_000)}).to_string();
+        assert_eq!(server.ask("POST", &messages, body).await.status, 201);
+    }
+    let size = server.ask("GET", &messages, "").await.body.len();
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    // A client that gives its streams next to no window.
+    let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(1)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let mut waiting = futures_util::stream::FuturesUnordered::new();
+    for _ in 0..ASKED {
+        let mut request = server.request("GET", &messages, "");
+        *request.uri_mut() = format!("http://{}{messages}", server.address).parse().unwrap();
+        request.headers_mut().remove(HOST);
+        let mut sender = sender.clone();
+        waiting.push(async move { sender.send_request(request).await.unwrap() });
+    }
+    let mut left = Vec::new();
+    for _ in 0..(8 << 20) / size {
+        let answer = timeout(Duration::from_secs(60), waiting.next()).await.unwrap().unwrap();
+        assert_eq!(answer.status(), 200);
+        left.push(answer);
+    }
+    assert!(timeout(Duration::from_millis(500), waiting.next()).await.is_err(), "there is no room");
+    assert_eq!(server.ask("GET", "/me", "").await.status, 200, "what is small is always answered");
+    let mut other = server.request("GET", &messages, "");
+    let bearer = format!("Bearer {}", server.made.agent_token.secret);
+    other.headers_mut().insert(AUTHORIZATION, bearer.parse().unwrap());
+    assert_eq!(server.send(other).await.body.len(), size, "somebody else reads");
+    let mut large = Box::pin(server.ask("GET", &messages, ""));
+    assert!(timeout(Duration::from_millis(300), &mut large).await.is_err(), "there is no room");
+    drop((left, waiting, sender));
+    connection.abort();
+    assert_eq!(
+        timeout(Duration::from_secs(20), large).await.unwrap().body.len(),
+        size,
+        "there is room again"
+    );
 }
 
 #[tokio::test]

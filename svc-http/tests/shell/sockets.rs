@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
@@ -118,6 +119,11 @@ async fn a_first_frame_that_will_not_do_is_refused_with_a_reason() {
             "unauthenticated",
         ),
         (Message::text("{"), CloseCode::Policy, "malformed-request"),
+        (
+            Message::text(format!(r#"{{"token":"{token}","filter":{filter},"filter":{filter}}}"#)),
+            CloseCode::Policy,
+            "stands twice",
+        ),
         (Message::binary(vec![0]), CloseCode::Policy, "malformed-request"),
         (Message::text(json!({"token": token, "filter": {}}).to_string()), CloseCode::Policy, "workspace_id"),
         (
@@ -168,6 +174,69 @@ async fn a_first_frame_that_will_not_do_is_refused_with_a_reason() {
     let (mut socket, _) = Socket::subscribed(&server, json!({})).await;
     socket.send(json!({"another": "frame"})).await;
     assert_eq!(socket.closed().await.0, CloseCode::Policy);
+}
+
+#[tokio::test]
+async fn before_its_first_frame_a_client_says_nothing_else() {
+    let server = Server::start(HttpSettings::default()).await;
+    for early in [Message::Ping(Default::default()), Message::Pong(Default::default())] {
+        let mut socket = Socket::open(&server).await.unwrap();
+        socket.0.send(early).await.unwrap();
+        assert_eq!(socket.closed().await.0, CloseCode::Policy);
+    }
+}
+
+#[tokio::test]
+async fn pings_are_answered_once_a_second_and_a_flood_ends_the_connection() {
+    let server = Server::start(HttpSettings::default()).await;
+    let (mut socket, _) = Socket::subscribed(&server, json!({})).await;
+    for number in 0..10 {
+        socket.0.send(Message::Ping(vec![number].into())).await.unwrap();
+    }
+    let lsn = server.add_channel("one").await;
+    let mut pongs = Vec::new();
+    let event = loop {
+        match timeout(Duration::from_secs(20), socket.0.next()).await.unwrap().unwrap().unwrap() {
+            Message::Pong(payload) => pongs.push(payload.to_vec()),
+            Message::Text(text) => break serde_json::from_str::<Value>(text.as_str()).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((event["id"].as_i64(), pongs), (Some(lsn), vec![vec![0]]));
+    for _ in 0..60 {
+        socket.0.feed(Message::Ping(Default::default())).await.unwrap();
+    }
+    socket.0.flush().await.unwrap();
+    let (code, reason) = socket.closed().await;
+    assert!(code == CloseCode::Policy && reason.contains("pings"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_handshake_is_looked_at_before_it_is_answered() {
+    let server = Server::start(HttpSettings::default()).await;
+    let shake = async |headers: &[(&'static str, &str)]| {
+        let mut request = format!("ws://{}/ws/subscribe", server.address).into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        match client_async(request, stream).await {
+            Ok((socket, _)) => Ok(Socket(socket)),
+            Err(tungstenite::Error::Http(refused)) => Err(refused.status().as_u16()),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(shake(&[("origin", "https://evil.example")]).await.err(), Some(403));
+    assert_eq!(shake(&[("host", "evil.example")]).await.err(), Some(403));
+    assert_eq!(shake(&[("authorization", "Bearer svc_dead")]).await.err(), Some(401));
+    assert!(shake(&[("origin", "http://localhost:3000")]).await.is_ok());
+    let bearer = format!("Bearer {}", server.made.token.secret);
+    let mut socket = shake(&[("authorization", &bearer), ("host", "svc.example")]).await.ok().unwrap();
+    socket.send(json!({"filter": {"workspace_id": server.workspace()}})).await;
+    assert_eq!(socket.next().await["type"], "subscribe_ack", "the first frame needs no token then");
+    // A client that closes is answered.
+    socket.0.close(None).await.unwrap();
+    assert!(matches!(socket.read().await, Message::Close(_)));
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ const CALLERS: usize = 64;
 const MANY: usize = 1_000_000;
 const FEW: usize = 1_000;
 const SKILL_SETS: usize = 64;
+const DEPENDENTS: usize = svc_core::limits::DEPENDENTS_MAX as usize;
 /// Cycles of one measured round, and rounds of one sample.
 const CYCLES: usize = 100;
 const ROUNDS: usize = 40;
@@ -52,18 +53,22 @@ impl Field {
             stage.call("create_agent", json!({"workspace_id": stage.workspace_id, "handle": "claimer"}));
         let agent_token = agent["token"]["secret"].as_str().expect("a secret").to_owned();
         runtime.block_on(stage.ask(&agent_token, "set_skills", json!({"skills": ["own-0", "own-1"]})));
-        let never = stage.call(
-            "create_thread",
-            json!({
-                "channel_id": stage.channel_id, "title": "never done", "required_skills": ["nobody"],
-            }),
-        );
-        let never: uuid::Uuid = id(&never);
         let foreign = open * 9 / 10;
+        // So many wait for each of them as may wait for one thread.
+        let never: Vec<uuid::Uuid> = (0..=foreign / 2 / DEPENDENTS)
+            .map(|_| {
+                id(&stage.call(
+                    "create_thread",
+                    json!({
+                        "channel_id": stage.channel_id, "title": "never done", "required_skills": ["nobody"],
+                    }),
+                ))
+            })
+            .collect();
         let begun = Instant::now();
         create(runtime, &stage, foreign, move |number| match number % 2 {
             0 => json!({"required_skills": [format!("foreign-{}", (number / 2) % SKILL_SETS)]}),
-            _ => json!({"depends_on": [never]}),
+            _ => json!({"depends_on": [never[number / 2 / DEPENDENTS]]}),
         });
         create(runtime, &stage, open - foreign, claimable);
         eprintln!("{open} open threads after {:.0} s", begun.elapsed().as_secs_f64());

@@ -63,11 +63,26 @@ pub fn outcome(response: &Value, http_status: u16, row: &Operation) -> (u16, Val
     let result = &response["result"];
     let content = &result["structuredContent"];
     if result["isError"] == json!(true) {
-        return problem(content);
+        return problem(refusal(result, row));
     }
     if content.is_null() {
         // Not an answer to a tool call: refused before it came so far.
         return problem(response);
     }
     (row.success().status(), content.clone())
+}
+
+/// The problem of a refusal, which tells whoever reads text alone as much.
+fn refusal<'a>(result: &'a Value, row: &Operation) -> &'a Value {
+    assert!(
+        result.get("structuredContent").is_none(),
+        "{row:?}: a refusal is not of the output schema: {result:#}"
+    );
+    let (problem, text) = (&result["_meta"]["svc/problem"], result["content"][0]["text"].as_str().unwrap());
+    let told = |member: &str| problem[member].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    for said in [row.name().to_owned(), told("type"), told("title")] {
+        assert!(text.contains(&said), "{row:?}: the text does not say {said}: {text}");
+    }
+    assert!(text.contains(problem["detail"].as_str().unwrap()), "{row:?}: {text}");
+    problem
 }

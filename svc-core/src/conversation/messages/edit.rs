@@ -4,18 +4,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::{self, Metadata, Words};
+use super::words::{self, GivenMetadata, Metadata, Words};
 use super::{Message, Saying, Stored, visible_message};
 use crate::Result;
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
 use crate::limits::MESSAGE_MAX;
+use crate::log::canonical;
 use crate::log::event::Event;
 use crate::op::{Caller, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row};
-use crate::text::{Change, Patch, Text};
+use crate::text::{Change, Patch, Prose};
 use crate::time::Time;
 
 /// What a message said before one of its edits.
@@ -62,10 +63,10 @@ pub(super) struct EditMessage {
     message_id: MessageId,
     /// What it says from now on.
     #[serde(default)]
-    body: Change<Text<1, MESSAGE_MAX>>,
-    /// Replaces the metadata as a whole; null empties it.
+    body: Change<Prose<1, MESSAGE_MAX>>,
+    /// Replaces the metadata as a whole; null empties it. A `notice` of the service stays, and cannot be given.
     #[serde(default)]
-    metadata: Patch<Metadata>,
+    metadata: Patch<GivenMetadata>,
 }
 
 pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Message> {
@@ -78,7 +79,7 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
     let (Saying::Words(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
         return Err(Error::wrong_state("the message is unreadable and cannot be edited; post a new one"));
     };
-    let after = edited(before.clone(), input);
+    let after = edited(before.clone(), input)?;
     if after == before {
         return Ok(stored.with(Saying::Words(before)));
     }
@@ -102,22 +103,23 @@ const UPDATE_MESSAGE: &str = "update messages set edits = $2, edited_at = $3, se
 
 /// Only the author edits, whatever anybody else may do.
 fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
-    if caller.is_member() && author == Some(caller.member_id) {
+    if caller.is_member() && author == caller.member {
         return Ok(());
     }
     Err(Error::forbidden("only its author can edit a message"))
 }
 
-fn edited(mut words: Words, wanted: &EditMessage) -> Words {
+/// What the message says then, as it will be read.
+fn edited(mut words: Words, wanted: &EditMessage) -> Result<Words> {
     if let Some(body) = wanted.body.get() {
         words.body = body.to_string();
     }
     match &wanted.metadata {
         Patch::Keep => {}
-        Patch::Clear => words.metadata = Metadata::new(),
-        Patch::Set(metadata) => words.metadata = metadata.clone(),
+        Patch::Clear => words.metadata = GivenMetadata::default().replacing(words.metadata),
+        Patch::Set(metadata) => words.metadata = canonical::form(&metadata.replacing(words.metadata))?,
     }
-    words
+    Ok(words)
 }
 
 /// Lists what a message said before its edits, oldest first; the present text is that of `get_message`. A message
@@ -137,11 +139,9 @@ pub(super) struct ListMessageEdits {
 
 pub(super) fn list_message_edits(cx: &Read<'_>, input: &ListMessageEdits) -> Result<Page<EarlierText>> {
     let message = visible_message(cx, input.message_id)?;
-    let rows: Vec<StoredEdit> =
-        cx.query(LIST_EDITS, &[&message.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
-    let page = Page::of(rows, input.limit, |row| row.lsn);
-    let items = page.items.into_iter().map(|row| row.open(cx, &message)).collect::<Result<_>>()?;
-    Ok(Page { items, next_cursor: page.next_cursor })
+    let rows =
+        cx.rows(LIST_EDITS, &[&message.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    Page::of(rows, input.limit, |row: &StoredEdit| row.lsn).try_map(|row| row.open(cx, &message))
 }
 
 const LIST_EDITS: &str = "
@@ -189,7 +189,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::capability::Capabilities;
+    use crate::capability::Capability;
     use crate::id::WorkspaceId;
 
     fn wanted(mut fields: Value) -> EditMessage {
@@ -201,24 +201,23 @@ mod tests {
     fn an_edit_changes_what_it_names() {
         let metadata = json!({"a": 1}).as_object().unwrap().clone();
         let before = Words { body: "old".to_owned(), metadata: metadata.clone() };
-        assert!(edited(before.clone(), &wanted(json!({}))) == before);
-        let body = edited(before.clone(), &wanted(json!({"body": "new"})));
+        assert!(edited(before.clone(), &wanted(json!({}))).unwrap() == before);
+        let body = edited(before.clone(), &wanted(json!({"body": "new"}))).unwrap();
         assert!(body == Words { body: "new".to_owned(), metadata });
-        let cleared = edited(before.clone(), &wanted(json!({"metadata": null})));
+        let cleared = edited(before.clone(), &wanted(json!({"metadata": null}))).unwrap();
         assert!(cleared == Words { body: "old".to_owned(), metadata: Metadata::new() });
-        let set = edited(before, &wanted(json!({"metadata": {"b": 2}})));
-        assert_eq!(Value::Object(set.metadata), json!({"b": 2}));
+        let set = edited(before, &wanted(json!({"metadata": {"b": -0.0}}))).unwrap();
+        assert_eq!(Value::Object(set.metadata).to_string(), r#"{"b":0}"#, "as it is read later");
     }
 
     #[test]
     fn only_the_author_edits() {
-        let author = MemberId::from(Uuid::from_u128(1));
-        let mut caller = Caller::instance(WorkspaceId::INSTANCE);
-        assert_eq!(caller.capabilities, Capabilities::all());
-        assert_eq!(check_author(&caller, Some(caller.member_id)).unwrap_err().code().status(), 403);
-        caller.token_id = Some(Uuid::from_u128(9).into());
-        assert_eq!(check_author(&caller, Some(author)).unwrap_err().code().status(), 403);
-        caller.member_id = author;
-        assert!(check_author(&caller, Some(author)).is_ok());
+        let [author, other] = [1, 2].map(|id| MemberId::from(Uuid::from_u128(id)));
+        let may = |caller: &Caller, author| check_author(caller, author).is_ok();
+        let bearer = |member| Caller::bearer_for_tests(WorkspaceId::INSTANCE, member, Capability::ALL);
+        let instance = Caller::instance(WorkspaceId::INSTANCE);
+        assert!(!may(&instance, Some(author)) && !may(&instance, None));
+        assert!(!may(&bearer(other), Some(author)) && !may(&bearer(other), None));
+        assert!(may(&bearer(author), Some(author)));
     }
 }

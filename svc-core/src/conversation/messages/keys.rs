@@ -30,9 +30,7 @@ impl Wrapped {
     /// The key. The inner error: it does not open.
     pub fn open(&self, cx: &Read<'_>, bound: &Binding, lsn: i64) -> Result<Result<MessageKey, Unopened>> {
         Ok(match self {
-            Self::ByLeaf(wrapped) => {
-                shelves::leaf(cx, lsn)?.ok_or(Unopened).and_then(|leaf| leaf.unwrap(bound, wrapped))
-            }
+            Self::ByLeaf(wrapped) => shelves::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))?,
             Self::ByKek(wrapped) => cx.sealer().unwrap(bound.message_id, wrapped),
         })
     }

@@ -1,9 +1,10 @@
 //! Messages: what members say in a thread. Words are sealed per message; rows and events hold sealed bytes, and
 //! withdrawing a message destroys its key, after which the words are unreadable wherever the bytes were copied.
-//! Reading is here; posting, editing and withdrawing have a file each. A message that does not open reads as
+//! Reading is here; posting, editing, withdrawing and the words of events have a file each. A message that does not open reads as
 //! unreadable and hides no other. Mentions, reactions, pins and search are other features.
 
 mod edit;
+mod in_events;
 pub(crate) mod keys;
 mod post;
 mod withdraw;
@@ -23,9 +24,10 @@ use crate::log::event::{EventKind, Place};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Effect, Feature, Read, destructive, idempotent, prepared, read};
-use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::{FromRow, Row};
 use crate::time::Time;
+pub(crate) use in_events::{OpenedEvent, open_words};
 use keys::Wrapped;
 pub(crate) use post::{SealedPost, post_sealed, seal_post};
 pub(crate) use withdraw::MessageTombstoned;
@@ -163,18 +165,17 @@ struct ListMessages {
 
 fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     let place = visible_place(cx, input.thread_id)?;
-    let rows: Vec<Stored> =
-        cx.query(LIST, &[&place.thread_id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
-    let page = Page::of(rows, input.limit, |row| row.lsn);
-    let items = page.items.into_iter().map(|row| row.open(cx)).collect::<Result<_>>()?;
-    Ok(Page { items, next_cursor: page.next_cursor })
+    let rows =
+        cx.rows(LIST, &[&place.thread_id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    Page::of(rows, input.limit, |row: &Stored| row.lsn).try_map(|row| row.open(cx))
 }
 
-/// The last `limit` live messages of a thread that the caller may see, oldest first.
+/// The last live messages of a thread that the caller may see, oldest first: `limit` at the most, and no more than a
+/// page has bytes for.
 pub(crate) fn context_messages(cx: &Read<'_>, thread: ThreadId, limit: i64) -> Result<Vec<ContextMessage>> {
     let place = visible_place(cx, thread)?;
-    let rows: Vec<Stored> = cx.query(LAST, &[&place.thread_id, &limit])?;
-    let newest_first = rows.into_iter().map(|row| {
+    let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit])?;
+    let newest_first = rows.into_vec().into_iter().map(|row| {
         let saying = row.saying(cx)?;
         let (unreadable, body) = (saying.unreadable(), saying.words().body);
         Ok(ContextMessage {
@@ -368,10 +369,13 @@ impl FromRow for Stored {
             withdrawn: row.take()?,
             sealed: row.take()?,
             lsn: row.take()?,
-            wrapped: {
-                let (by_leaf, by_kek): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.take()?, row.take()?);
-                by_leaf.map(Wrapped::ByLeaf).or(by_kek.map(Wrapped::ByKek))
-            },
+            wrapped: wrapped_of(row)?,
         })
     }
+}
+
+/// The key in the columns of the key that a leaf wraps and of the one that the key-encryption key wraps.
+fn wrapped_of(row: &mut Row) -> Result<Option<Wrapped>> {
+    let (by_leaf, by_kek): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.take()?, row.take()?);
+    Ok(by_leaf.map(Wrapped::ByLeaf).or(by_kek.map(Wrapped::ByKek)))
 }

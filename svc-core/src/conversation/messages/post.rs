@@ -5,10 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::words::{self, Metadata, Sealed};
+use super::words::{self, GivenMetadata, Metadata, Sealed};
 use super::{keys, uri};
 use crate::Result;
-use crate::conversation::acting_member;
 use crate::conversation::places::{ThreadPlace, visible_place};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId, ThreadId};
@@ -17,7 +16,7 @@ use crate::log::event::{Event, Place};
 use crate::log::key_tree::Binding;
 use crate::log::seal::MessageKey;
 use crate::op::{Ambient, Write};
-use crate::text::Text;
+use crate::text::Prose;
 use crate::time::Time;
 
 /// A message that was posted.
@@ -35,7 +34,7 @@ pub(crate) struct Posted {
     pub lsn: i64,
 }
 
-/// A message was posted. Its words are sealed; members read them with `get_message`.
+/// A message was posted. Its words are sealed; members read them open beside the payload.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePosted {
     /// The message.
@@ -58,11 +57,12 @@ pub(super) struct PostMessage {
     /// The thread.
     thread_id: ThreadId,
     /// What to say. Markdown is welcome.
-    body: Text<1, MESSAGE_MAX>,
+    body: Prose<1, MESSAGE_MAX>,
     /// Any JSON object, at most 256 KiB, for programs. `artifacts` is a list of SHA-256 sums of artifacts,
-    /// `citations` a list of {uri, content_hash}; numbers from 2^53 on are refused: send them as strings.
+    /// `citations` a list of {uri, content_hash}; `notice` is the service's own and refused. Numbers from 2^53 on are
+    /// refused too: send them as strings.
     #[serde(default)]
-    metadata: Option<Metadata>,
+    metadata: Option<GivenMetadata>,
 }
 
 /// A message that is ready to be posted: its id is drawn, its words are sealed under a key of their own.
@@ -86,7 +86,7 @@ fn seal_words(ambient: &Ambient, now: Time, body: &str, metadata: &Metadata) -> 
 }
 
 pub(super) fn seal_input(input: &PostMessage, ambient: &Ambient, now: Time) -> Result<SealedPost> {
-    let nothing = Metadata::new();
+    let nothing = GivenMetadata::default();
     seal_words(ambient, now, &input.body, input.metadata.as_ref().unwrap_or(&nothing))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
 
 /// Posts a sealed message as the caller. Whether the channel takes messages is for the caller of this to ask.
 pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &SealedPost) -> Result<Posted> {
-    let author_id = acting_member(cx.caller());
+    let author_id = cx.caller().member;
     let (id, posted_at) = (post.message_id, cx.now());
     let event = MessagePosted { message_id: id, author_id, sealed: post.words.base64.clone() };
     let event_place = Place { member_id: author_id, ..Place::thread(place.channel_id, place.thread_id) };

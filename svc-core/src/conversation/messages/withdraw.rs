@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::{Message, Saying, keys, visible_message};
 use crate::Result;
 use crate::capability::Capability;
-use crate::conversation::acting_member;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
 use crate::log::event::{Event, Recorded};
@@ -83,7 +82,7 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     let event = MessageTombstoned {
         message_id: stored.id,
         author_id: stored.author_id,
-        withdrawn_by: acting_member(cx.caller()),
+        withdrawn_by: cx.caller().member,
     };
     let withdrawal = cx.emit(stored.place(), &event)?.lsn;
     let now = cx.now();
@@ -101,7 +100,7 @@ const BLANK_EDITS: &str = "update message_edits set sealed = null where message_
 
 /// The author withdraws with `message:post`; `channel:admin` withdraws anybody's.
 fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
-    let own = caller.is_member() && author == Some(caller.member_id);
+    let own = caller.is_member() && author == caller.member;
     if caller.capabilities.has(Capability::ChannelAdmin)
         || (own && caller.capabilities.has(Capability::MessagePost))
     {
@@ -124,11 +123,8 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
     if !stored.withdrawn {
         return Err(Error::wrong_state("only a withdrawn message can be purged; withdraw it first"));
     }
-    let event = MessagePurged {
-        message_id: stored.id,
-        author_id: stored.author_id,
-        purged_by: acting_member(cx.caller()),
-    };
+    let event =
+        MessagePurged { message_id: stored.id, author_id: stored.author_id, purged_by: cx.caller().member };
     cx.emit(stored.place(), &event)?;
     cx.execute_any(DELETE_EDITS, &[&stored.id])?;
     cx.execute(1, DELETE_MESSAGE, &[&stored.id])?;
@@ -158,10 +154,7 @@ mod tests {
             (author, &[], false),
         ];
         for (member, capabilities, may) in cases {
-            let mut caller = Caller::instance(WorkspaceId::INSTANCE);
-            caller.token_id = Some(Uuid::from_u128(9).into());
-            caller.member_id = member;
-            caller.capabilities = capabilities.iter().copied().collect();
+            let caller = Caller::bearer_for_tests(WorkspaceId::INSTANCE, member, capabilities);
             assert_eq!(check_may_withdraw(&caller, Some(author)).is_ok(), may, "{member} {capabilities:?}");
         }
         assert!(check_may_withdraw(&Caller::instance(WorkspaceId::INSTANCE), None).is_ok());

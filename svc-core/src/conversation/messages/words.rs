@@ -1,9 +1,13 @@
 //! What is sealed of a message: its words, as one canonical JSON text of body and metadata. This file knows the
-//! text's form, its limits, and how it is sealed and opened; it touches no database.
+//! text's form, its limits, what of it is the service's own, and how it is sealed and opened; it touches no database.
+
+use std::borrow::Cow;
+use std::ops::Deref;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
 use crate::Result;
@@ -19,6 +23,67 @@ const FIELD: &str = "words";
 
 /// A message's metadata: any JSON object.
 pub(super) type Metadata = Map<String, Value>;
+
+/// The member of metadata by which the service marks a message as a notice of its own. Nobody else sets or removes it.
+const NOTICE: &str = "notice";
+
+/// Metadata as a caller gives it: without what is the service's own.
+#[derive(Clone, Default)]
+pub(super) struct GivenMetadata(Metadata);
+
+impl GivenMetadata {
+    /// What takes the place of `before`: everything that was given, and what is the service's own as it was.
+    pub fn replacing(&self, mut before: Metadata) -> Metadata {
+        let mut metadata = self.0.clone();
+        metadata.extend(before.remove_entry(NOTICE));
+        metadata
+    }
+}
+
+impl Deref for GivenMetadata {
+    type Target = Metadata;
+    fn deref(&self) -> &Metadata {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for GivenMetadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let metadata = Metadata::deserialize(deserializer)?;
+        if metadata.contains_key(NOTICE) {
+            return Err(de::Error::custom("the member `notice` is the service's own; choose another name"));
+        }
+        Ok(Self(metadata))
+    }
+}
+
+impl JsonSchema for GivenMetadata {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Metadata".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "artifacts": {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
+                "citations": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {
+                        "uri": {"type": "string", "pattern": "\\S"},
+                        "content_hash": {"type": "string", "pattern": "^sha256:[0-9A-Fa-f]{64}$"},
+                    },
+                    "required": ["uri", "content_hash"],
+                    "additionalProperties": true,
+                }},
+            },
+            "additionalProperties": true,
+            "not": {"required": [NOTICE]},
+        })
+    }
+}
 
 /// What a message says. Deliberately without Debug: words do not belong in traces. Texts may have members beside these,
 /// which are left alone.
@@ -146,6 +211,19 @@ mod tests {
         assert_eq!(open(&sealer, &key, id, 0, &sealed).ok().unwrap().body, "b");
         let sealed = sealer.seal(&key, id, FIELD, 0, b"no JSON").unwrap();
         assert!(open(&sealer, &key, id, 0, &sealed).is_err());
+    }
+
+    #[test]
+    fn the_notice_of_a_message_is_the_services_own() {
+        let given = |value: Value| serde_json::from_value::<GivenMetadata>(value);
+        assert!(given(json!({"notice": "cancelled"})).is_err() && given(json!({"notice": null})).is_err());
+        let given = given(json!({"a": {"notice": 1}})).ok().unwrap();
+        let before = object(json!({"b": 1, "notice": "cancelled"}));
+        assert_eq!(
+            Value::Object(given.replacing(before)),
+            json!({"a": {"notice": 1}, "notice": "cancelled"})
+        );
+        assert_eq!(Value::Object(given.replacing(object(json!({"b": 1})))), json!({"a": {"notice": 1}}));
     }
 
     #[test]

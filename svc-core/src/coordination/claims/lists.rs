@@ -8,6 +8,7 @@ use super::hold::Claim;
 use super::next::Repo;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::places::visible;
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
 use crate::op::{Operation, Read, read};
@@ -25,7 +26,8 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// Lists the live claims on threads that you may see: who works on what, and until when. In the order in which the
-/// threads were created.
+/// threads were created. One page looks at 2000 claims at the most, so it may be short or empty although there is more:
+/// read on while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListActiveClaims {
@@ -55,22 +57,25 @@ fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Cl
     workspaces::own_workspace(cx, input.workspace_id)?;
     // No thread has a footprint: there is no operation that sets it. So none names this repository.
     if input.repo.is_some() {
-        return Ok(Page { items: Vec::new(), next_cursor: None });
+        return Ok(Page::whole(Vec::new()));
     }
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let listed: Vec<Listed> =
-        cx.query(ACTIVE, &[&input.workspace_id, &cx.now(), &after, &cx.caller().member_id, &rows])?;
-    let page = Page::of(listed, input.limit, |row| row.lsn);
-    Ok(Page { items: page.items.into_iter().map(|row| row.claim).collect(), next_cursor: page.next_cursor })
+    let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let (sight, now, last) = (cx.caller().sight.params(), cx.now(), horizon.up_to());
+    let listed = cx.rows(ACTIVE, &sight.and(&[&input.workspace_id, &now, &after, &rows, &last]))?;
+    Page::within(horizon, listed, input.limit, |row: &Listed| row.lsn).try_map(|row| Ok(row.claim))
 }
 
-/// Claims are found by the index of claimed threads and then put in order; the sign keeps a planner from walking
-/// over all threads of the workspace because they are in that order already.
-const ACTIVE: &str = "
-    select t.id, t.channel_id, t.title, t.assignee_id, t.claim_lease_id, t.assignment_expires_at, t.acknowledged_at,
-        t.lsn
-    from threads t join channels c on c.id = t.channel_id
-    where t.workspace_id = $1 and t.assignee_id is not null and t.assignment_expires_at > $2 and +t.lsn > $3
-        and (not c.private or exists (
-            select 1 from channel_members m where m.channel_id = c.id and m.member_id = $4))
-    order by +t.lsn limit $5";
+/// By the index of claimed threads, which is in the order of the list.
+const ACTIVE: &str = concat!(
+    "select t.id, t.channel_id, t.title, t.assignee_id, t.claim_lease_id, t.assignment_expires_at, t.acknowledged_at,
+         t.lsn
+     from threads t join channels c on c.id = t.channel_id
+     where t.workspace_id = $5 and t.assignee_id is not null and t.assignment_expires_at > $6
+         and t.lsn > $7 and t.lsn <= $9 and ",
+    visible!(c),
+    " order by t.lsn limit $8"
+);
+
+const HORIZON: &str = "
+    select lsn from threads where workspace_id = $1 and assignee_id is not null and lsn > $2 order by lsn limit 1 offset $3";

@@ -73,7 +73,7 @@ fn live(thread: &Thread, now: Time) -> Option<Held> {
 
 /// Refuses a caller who does not hold the live claim on `thread`, or who names a lease that is over.
 pub(super) fn check_holder(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<()> {
-    fence(thread.held, cx.caller().member_id, named, cx.now())
+    fence(thread.held, cx.caller().member_id()?, named, cx.now())
 }
 
 /// The rule of everything that only a holder may do. The lease id is a fence and no credential: it says on which

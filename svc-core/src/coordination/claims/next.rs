@@ -103,7 +103,7 @@ fn claim_next(
     }
     let Some((thread_id, _)) = ready::next(cx, scope)? else { return Ok(Claimed::Nothing {}) };
     let thread = visible_thread(cx, thread_id)?;
-    let holder = cx.caller().member_id;
+    let holder = cx.caller().member_id()?;
     Ok(Claimed::Thread(Box::new(begin(cx, thread, holder, lease)?)))
 }
 
@@ -122,7 +122,7 @@ struct ClaimThread {
 
 fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<ClaimedThread> {
     let mut thread = visible_thread(cx, input.thread_id)?;
-    let caller = cx.caller().member_id;
+    let caller = cx.caller().member_id()?;
     check_claimable(&thread, caller, &members::skills_of(cx, caller)?, cx.now())?;
     if places::visible_channel(cx, thread.channel_id)?.archived {
         return Err(not_claimable(

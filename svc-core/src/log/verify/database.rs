@@ -264,19 +264,11 @@ fn join(walked: Vec<Walked>, workspace_id: WorkspaceId, expected: Option<Expecte
 mod tests {
     use uuid::Uuid;
 
-    use super::super::super::chain::{Link, sha256};
-    use super::super::super::event::{Attribution, Event, Place};
+    use super::super::super::event::Place;
+    use super::super::super::probe::log_of_probes;
     use super::*;
     use crate::store::OpenMode;
     use crate::time::Time;
-
-    #[derive(serde::Serialize, schemars::JsonSchema)]
-    struct Probe {
-        number: i64,
-    }
-    impl Event for Probe {
-        const KIND: &'static str = "Probe";
-    }
 
     const EVENTS: i64 = 20;
     const INSERT: &str = "insert into events (workspace_id, lsn, kind, at, prev_hash, content_hash, payload)
@@ -286,16 +278,14 @@ mod tests {
 
     /// Stores a whole log.
     fn store_log(conn: &Conn, workspace_id: WorkspaceId) {
-        let mut hash = genesis();
-        for lsn in 1..=EVENTS {
-            let (at, place) = (Time::from_micros(1_795_000_000_000_000 + lsn), Place::default());
-            let link = Link { workspace_id, lsn, kind: Probe::KIND, at, place, prev_hash: hash };
-            let payload = link.payload(&Attribution::default(), &Probe { number: lsn }).unwrap();
-            let content_hash = sha256(payload.as_bytes());
-            conn.execute(INSERT, &[&workspace_id, &lsn, &Probe::KIND, &at, &hash, &content_hash, &payload])
-                .unwrap();
-            hash = content_hash;
+        let log = log_of_probes(workspace_id, Place::default(), EVENTS);
+        for event in &log {
+            let (lsn, kind, at, hash) = (event.lsn, event.kind, event.at, event.content_hash);
+            let columns: [&dyn crate::store::ToParam; 7] =
+                [&workspace_id, &lsn, &kind, &at, &event.prev_hash, &hash, &event.payload];
+            conn.execute(INSERT, &columns).unwrap();
         }
+        let hash = log.last().unwrap().content_hash;
         conn.execute(SET_HEAD, &[&workspace_id, &EVENTS, &hash]).unwrap();
     }
 

@@ -466,21 +466,12 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use schemars::JsonSchema;
-    use serde::Serialize;
     use uuid::Uuid;
 
     use super::*;
     use crate::id::{ChannelId, MemberId, ThreadId};
-    use crate::log::event::{Attribution, Event};
-
-    #[derive(Serialize, JsonSchema)]
-    struct Probe {
-        number: i64,
-    }
-    impl Event for Probe {
-        const KIND: &'static str = "Probe";
-    }
+    use crate::log::event::Recorded;
+    use crate::log::probe::{log_of_probes, probe};
 
     fn workspace(n: u128) -> WorkspaceId {
         Uuid::from_u128(n).into()
@@ -512,26 +503,24 @@ mod tests {
         }
     }
 
-    /// An event as the appending side makes it.
+    impl From<Recorded> for Stored {
+        fn from(event: Recorded) -> Self {
+            let Recorded { lsn, kind, at, place, prev_hash, content_hash, payload, .. } = event;
+            let kind = kind.to_owned();
+            Self { lsn: Some(lsn), readable: true, kind, at, place, prev_hash, content_hash, payload }
+        }
+    }
+
+    fn in_a_thread() -> Place {
+        Place::thread(ChannelId::from(Uuid::from_u128(5)), ThreadId::from(Uuid::from_u128(6)))
+    }
+
     fn event(owner: WorkspaceId, lsn: i64, prev_hash: [u8; 32], number: i64) -> Stored {
-        let place = Place::thread(ChannelId::from(Uuid::from_u128(5)), ThreadId::from(Uuid::from_u128(6)));
-        let at = Time::from_micros(1_795_000_000_000_000 + lsn);
-        let link = Link { workspace_id: owner, lsn, kind: Probe::KIND, at, place, prev_hash };
-        let payload = link.payload(&Attribution::default(), &Probe { number }).unwrap();
-        let content_hash = sha256(payload.as_bytes());
-        let kind = Probe::KIND.to_owned();
-        Stored { lsn: Some(lsn), readable: true, kind, at, place, prev_hash, content_hash, payload }
+        probe(owner, lsn, prev_hash, in_a_thread(), number).into()
     }
 
     fn log(owner: WorkspaceId) -> Vec<Stored> {
-        let mut prev = genesis();
-        (1..=5)
-            .map(|lsn| {
-                let row = event(owner, lsn, prev, lsn * 10);
-                prev = row.content_hash;
-                row
-            })
-            .collect()
+        log_of_probes(owner, in_a_thread(), 5).into_iter().map(Stored::from).collect()
     }
 
     fn hash_of(row: &Stored) -> [u8; 32] {

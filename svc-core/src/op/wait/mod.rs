@@ -13,9 +13,8 @@ use std::time::Duration;
 pub(crate) use rounds::Rounds;
 pub use rounds::WaitCounts;
 
-use super::context::Read;
-use super::dispatch::{Call, Done, Entered, Reply};
 use super::row::{Answer, Supply, WaitJob, Waited, timed_out};
+use super::run::{self, Bound, Call, Done, Reading, Reply};
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::bus::{Passed, Wake, Wakes};
@@ -52,7 +51,7 @@ pub(super) struct Parked {
 }
 
 /// What is asked.
-type Question = (Call, WaitJob);
+type Question = (Call, Bound<WaitJob>);
 
 #[derive(Default)]
 struct State {
@@ -74,8 +73,8 @@ struct State {
 
 impl State {
     /// Whether it was woken by an event that the snapshot in which it was asked does not have.
-    fn has_newer_than(&self, entered: &Entered) -> bool {
-        entered.lsn.is_some_and(|lsn| lsn < self.newest)
+    fn has_newer_than(&self, call: &Call) -> bool {
+        call.lsn().is_some_and(|lsn| lsn < self.newest)
     }
 }
 
@@ -93,11 +92,11 @@ struct Turn {
 enum Outcome {
     Unasked,
     /// It has happened.
-    Ready(Answer, Entered),
+    Ready(Answer),
     /// Not yet.
-    Pending(Entered),
+    Pending,
     /// A bounded part was read, and there is more; what to answer when the time is over.
-    More(Answer, Entered),
+    More(Answer),
     Failed(Error),
 }
 
@@ -112,7 +111,7 @@ impl Parked {
         let LongPoll { name, job, wakes, timeout, supply } = poll;
         let state = State {
             done: Some(done),
-            question: Some((call, job)),
+            question: Some((call, Bound::Ready(job))),
             queued: true,
             due: true,
             ..State::default()
@@ -214,16 +213,18 @@ impl Parked {
     }
 
     /// Keeps the question for the next event, or has it asked again at once.
-    fn park(self: &Arc<Self>, question: Question, was_last: bool, entered: Option<&Entered>) {
+    fn park(self: &Arc<Self>, mut question: Question, was_last: bool, was_asked: bool) {
         let mut state = lock(&self.state);
         if state.done.is_none() {
             return;
         }
-        if let (None, Some(entered)) = (state.listening, entered) {
-            state.listening = Some(self.listen(entered));
+        let (call, _) = &mut question;
+        if was_asked && state.listening.is_none() {
+            state.listening = self.listen(call);
+            call.record_parked();
         }
+        let unseen = was_asked && state.has_newer_than(call);
         state.question = Some(question);
-        let unseen = entered.is_some_and(|entered| state.has_newer_than(entered));
         state.due |= unseen;
         // Who shares something out is asked by the line, but at the beginning and at the end.
         let in_line = self.supply.is_some() && state.listening.is_some() && !state.over;
@@ -241,14 +242,15 @@ impl Parked {
 
     /// Has itself woken by whatever comes after what was read when the caller was found. Called with its state locked,
     /// so that no wake-up comes before it is known to listen.
-    fn listen(self: &Arc<Self>, entered: &Entered) -> WorkspaceId {
+    fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
+        let entered = call.entered().ok()?;
         let (workspace, seen) = (entered.caller.workspace_id, entered.lsn.unwrap_or(0));
         let waiting = Arc::downgrade(self);
         let wake: Wake = Arc::new(move |events: &[Passed]| with(&waiting, |parked| parked.woken(events)));
-        let wakes = self.wakes.clone().of(entered.caller.member_id);
+        let wakes = self.wakes.clone().of(entered.caller.member);
         self.dispatch.rounds.parked();
         self.dispatch.bus.listen(workspace, self.number, seen, wakes, wake);
-        workspace
+        Some(workspace)
     }
 
     /// Whether it has been asked and waits for an event.
@@ -286,7 +288,7 @@ impl Turn {
     /// is told.
     fn outlive(&mut self, failure: Option<&Error>) {
         if let (Outcome::Unasked, Some(error)) = (&self.outcome, failure) {
-            self.outcome = Outcome::Failed(Error::new(error.code(), error.detail().to_owned()));
+            self.outcome = Outcome::Failed(error.clone());
         }
         if self.was_unlucky() && self.parked.is_parked() {
             self.outcome = Outcome::Unasked;
@@ -297,36 +299,32 @@ impl Turn {
     fn settle(self) -> bool {
         let Self { parked, question, last, outcome, .. } = self;
         match outcome {
-            Outcome::Ready(answer, entered) => reply(&parked, question, answer, &entered),
-            Outcome::Pending(entered) if last && !lock(&parked.state).has_newer_than(&entered) => {
-                reply(&parked, question, timed_out(), &entered);
+            Outcome::Ready(answer) => reply(&parked, question, answer),
+            Outcome::Pending if last && !lock(&parked.state).has_newer_than(&question.0) => {
+                reply(&parked, question, timed_out());
                 false
             }
-            Outcome::More(answer, entered) if last => {
-                reply(&parked, question, answer, &entered);
+            Outcome::More(answer) if last => {
+                reply(&parked, question, answer);
                 false
             }
-            Outcome::Pending(entered) if last => {
-                parked.park(question, false, Some(&entered));
+            Outcome::Pending => {
+                parked.park(question, false, true);
                 false
             }
-            Outcome::Pending(entered) => {
-                parked.park(question, last, Some(&entered));
-                false
-            }
-            Outcome::More(_, entered) => {
+            Outcome::More(_) => {
                 lock(&parked.state).due = true;
-                parked.park(question, last, Some(&entered));
+                parked.park(question, last, true);
                 false
             }
             Outcome::Unasked => {
                 lock(&parked.state).due = true;
-                parked.park(question, last, None);
+                parked.park(question, last, false);
                 false
             }
             Outcome::Failed(error) => {
                 if let Some(done) = parked.end() {
-                    done(Err(error));
+                    question.0.answer(Err(error), done);
                 }
                 false
             }
@@ -336,30 +334,247 @@ impl Turn {
 
 /// Asks in the name of the caller.
 fn ask(reader: &Reader<Notes>, (call, job): &mut Question, idle: bool) -> Outcome {
-    let entered = match call.enter(reader) {
-        Ok(entered) => entered,
-        Err(error) => return Outcome::Failed(error),
-    };
-    if idle {
-        return Outcome::Pending(entered);
-    }
-    let cx = Read::new(reader, &entered.caller, entered.now, &call.dispatch.ambient);
-    match job(&cx) {
-        Ok(Waited::Ready(answer)) => Outcome::Ready(answer, entered),
-        Ok(Waited::NotYet) => Outcome::Pending(entered),
-        Ok(Waited::More(answer)) => Outcome::More(answer, entered),
-        Err(error) => Outcome::Failed(error.seen_at(entered.lsn)),
+    let stage = Reading::on(reader);
+    let asked = if idle { run::run(&stage, call, &mut nothing_new()) } else { run::run(&stage, call, job) };
+    match asked {
+        Ok(Waited::Ready(answer)) => Outcome::Ready(answer),
+        Ok(Waited::NotYet) => Outcome::Pending,
+        Ok(Waited::More(answer)) => Outcome::More(answer),
+        Err(error) => Outcome::Failed(error),
     }
 }
 
+/// Stands for the question where the answer can be no other than before.
+fn nothing_new() -> Bound<WaitJob> {
+    Bound::Ready(Box::new(|_| Ok(Waited::NotYet)))
+}
+
 /// Answers; false if nobody waits any more.
-fn reply(parked: &Parked, (call, _): Question, answer: Answer, entered: &Entered) -> bool {
+fn reply(parked: &Parked, (call, _): Question, answer: Answer) -> bool {
     let Some(done) = parked.end() else { return false };
-    call.answer(Some(&entered.caller), Ok(Reply::of(200, entered.lsn, answer)), done);
+    let reply = Reply::of(200, call.lsn(), answer);
+    call.answer(Ok(reply), done);
     true
 }
 
 /// Whether an error may be gone when the same is tried again.
 fn can_pass(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::Overloaded)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use secrecy::SecretString;
+    use serde_json::json;
+
+    use super::*;
+    use crate::op::access::{Surface, secret_hash};
+    use crate::op::{Dispatch, Request};
+    use crate::service::{Options, Service};
+    use crate::setup::Established;
+    use crate::store::{Database, OpenMode};
+    use crate::time::{Clock, Time};
+
+    /// What the waits of these tests wait for.
+    const KIND: &str = "ChannelCreated";
+
+    /// A service with a clock that stands still.
+    pub(super) struct Stage {
+        pub service: Service,
+        pub clock: Clock,
+        made: Established,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Stage {
+        pub fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let clock = Clock::mock(Time::from_micros(1_795_000_000_000_000));
+            let database = Database::Sqlite(folder.path().join("svc.db"));
+            let options = Options {
+                mode: OpenMode::Create,
+                clock: clock.clone(),
+                reap_tick: None,
+                ..Options::new(database, [7; 32])
+            };
+            let service = Service::open(options).unwrap();
+            let made = service.establish("Team", "ada").unwrap();
+            Self { service, clock, made, _folder: folder }
+        }
+
+        pub fn dispatch(&self) -> &Arc<Dispatch> {
+            self.service.dispatch()
+        }
+
+        pub fn workspace(&self) -> WorkspaceId {
+            self.made.workspace.id
+        }
+
+        fn secret(&self) -> SecretString {
+            self.made.token.secret.clone().into()
+        }
+
+        /// Takes a wait of the administrator up, for an event that [`Stage::happen`] emits.
+        pub fn wait(&self, job: WaitJob) -> (Option<Arc<Parked>>, Receiver<Result<(), Code>>) {
+            let (sender, receiver) = channel();
+            let done: Done = Box::new(move |outcome: crate::Result<Reply>| {
+                sender.send(outcome.map(drop).map_err(|error| error.code())).unwrap();
+            });
+            let mut call = Call::instance(self.dispatch(), self.workspace(), Surface::System);
+            self.call("whoami", serde_json::json!({}));
+            call.access = run::Access::cached(self.dispatch(), &secret_hash(&self.secret()));
+            let timeout = Duration::from_secs(30);
+            let poll = LongPoll { name: "probe", job, wakes: Wakes::on([KIND]), timeout, supply: None };
+            (Parked::start(call, poll, done), receiver)
+        }
+
+        /// A wait that has been asked for the first time, and waits for an event.
+        pub fn parked(&self, job: WaitJob) -> (Arc<Parked>, Receiver<Result<(), Code>>) {
+            let before = self.dispatch().rounds.counts().parked;
+            let (parked, receiver) = self.wait(job);
+            self.until(|| self.dispatch().rounds.counts().parked > before);
+            (parked.unwrap(), receiver)
+        }
+
+        /// Looks until something is so that no event tells of.
+        pub fn until(&self, is_so: impl Fn() -> bool) {
+            while !is_so() {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        }
+
+        /// Emits an event, and comes back when those who wait for it have been woken.
+        pub fn happen(&self) {
+            let (sender, receiver) = channel();
+            let wake: Wake = Arc::new(move |events: &[Passed]| sender.send(events.len()).unwrap());
+            // The last to be woken.
+            self.dispatch().bus.listen(self.workspace(), u64::MAX, self.lsn(), Wakes::on([KIND]), wake);
+            self.call("create_channel", json!({"workspace_id": self.workspace(), "name": "news"}));
+            receiver.recv().unwrap();
+            self.dispatch().bus.forget(self.workspace(), u64::MAX);
+        }
+
+        /// Where the workspace's log ends.
+        fn lsn(&self) -> i64 {
+            self.call("list_channels", json!({"workspace_id": self.workspace()})).lsn.unwrap()
+        }
+
+        fn call(&self, operation: &str, input: serde_json::Value) -> Reply {
+            let request = Request::json(Surface::Rest, Some(self.secret()), input.to_string());
+            self.service.call(operation, request).unwrap()
+        }
+    }
+
+    /// A job whose n-th run comes to the n-th of these, and its later ones to nothing; each is told.
+    pub(super) fn script(runs: impl IntoIterator<Item = Run> + Send + 'static) -> (WaitJob, Receiver<()>) {
+        let (told, telling): (Sender<()>, _) = channel();
+        let mut runs: std::collections::VecDeque<Run> = runs.into_iter().collect();
+        let job: WaitJob = Box::new(move |_| {
+            let _ = told.send(());
+            runs.pop_front().unwrap_or(Run::NotYet).outcome()
+        });
+        (job, telling)
+    }
+
+    /// What a run of a job comes to.
+    #[derive(Clone, Copy)]
+    pub(super) enum Run {
+        Ready,
+        NotYet,
+        More,
+        Unavailable,
+        Panics,
+    }
+
+    impl Run {
+        fn outcome(self) -> crate::Result<Waited<Answer>> {
+            match self {
+                Self::Ready => Ok(Waited::Ready(Box::new(()))),
+                Self::NotYet => Ok(Waited::NotYet),
+                Self::More => Ok(Waited::More(Box::new(()))),
+                Self::Unavailable => Err(Error::new(Code::Unavailable, "not now")),
+                Self::Panics => panic!("a wait that panics"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_is_asked_once_for_each_reason() {
+        let stage = Stage::new();
+        let (job, asked) = script([Run::NotYet, Run::NotYet, Run::Ready]);
+        let (_parked, outcome) = stage.parked(job);
+        asked.recv().unwrap();
+        assert!(asked.try_recv().is_err(), "nothing has happened");
+        stage.happen();
+        asked.recv().unwrap();
+        assert!(outcome.try_recv().is_err(), "it was woken, and it was not for it");
+        stage.happen();
+        assert_eq!(outcome.recv().unwrap(), Ok(()));
+        assert_eq!(asked.iter().count(), 1);
+        stage.happen();
+        assert_eq!(stage.dispatch().rounds.counts().parked, 0, "nobody waits any more");
+    }
+
+    #[test]
+    fn more_to_read_is_read_at_once_and_told_when_the_time_is_over() {
+        let stage = Stage::new();
+        let (job, asked) = script([Run::More, Run::More, Run::Ready]);
+        let (_parked, outcome) = stage.wait(job);
+        assert_eq!(outcome.recv().unwrap(), Ok(()));
+        assert_eq!(asked.iter().count(), 3, "without any event");
+
+        let (job, asked) = script([Run::NotYet, Run::More, Run::Unavailable]);
+        let (_parked, outcome) = stage.parked(job);
+        asked.recv().unwrap();
+        stage.clock.advance(Duration::from_secs(30));
+        assert_eq!(outcome.recv().unwrap(), Ok(()), "how far it has come");
+        assert_eq!(asked.iter().count(), 1);
+    }
+
+    #[test]
+    fn who_waits_outlives_a_database_without_an_answer_and_who_comes_is_told() {
+        let stage = Stage::new();
+        let (job, _) = script([Run::Unavailable]);
+        let (_parked, outcome) = stage.wait(job);
+        assert_eq!(outcome.recv().unwrap(), Err(Code::Unavailable));
+        // Nobody is asked for a while.
+        stage.clock.advance(Duration::from_millis(100));
+
+        let (job, asked) = script([Run::NotYet, Run::Unavailable, Run::Unavailable, Run::Ready]);
+        let (_parked, outcome) = stage.parked(job);
+        stage.happen();
+        (0..2).for_each(|_| asked.recv().unwrap());
+        assert!(outcome.try_recv().is_err());
+        stage.until(|| {
+            stage.clock.advance(Duration::from_millis(100));
+            outcome.try_recv().is_ok_and(|outcome| outcome == Ok(()))
+        });
+    }
+
+    #[test]
+    fn a_wait_that_panics_fails_alone() {
+        let stage = Stage::new();
+        let (fails, _) = script([Run::NotYet, Run::Panics]);
+        let (goes_on, _) = script([Run::NotYet, Run::Ready]);
+        let (_failing, failed) = stage.parked(fails);
+        let (_going_on, fine) = stage.parked(goes_on);
+        stage.happen();
+        assert_eq!((failed.recv().unwrap(), fine.recv().unwrap()), (Err(Code::Internal), Ok(())));
+    }
+
+    #[test]
+    fn who_gives_up_is_asked_no_more() {
+        let stage = Stage::new();
+        let (job, asked) = script([Run::NotYet]);
+        let (parked, outcome) = stage.parked(job);
+        parked.give_up();
+        assert_eq!(stage.dispatch().rounds.counts().parked, 0);
+        stage.happen();
+        stage.clock.advance(Duration::from_secs(60));
+        assert!(outcome.recv().is_err(), "its answer goes nowhere");
+        drop(parked);
+        assert_eq!(asked.iter().count(), 1);
+    }
 }

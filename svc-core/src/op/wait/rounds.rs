@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::super::access::Surface;
-use super::super::context::Read;
-use super::super::dispatch::{Call, Dispatch};
-use super::super::row::Supply;
+use super::super::row::{ReadingJob, Supply};
+use super::super::run::{self, Bound, Call, Dispatch, Reading};
 use super::line::{Line, Next, Placed};
 use super::{Outcome, Parked};
 use crate::error::{Code, Result};
@@ -236,13 +235,12 @@ impl Round {
         let fresh = schedule().lines.get(&key).map(Line::to_measure);
         let Some((supply, fresh)) = fresh else { return Ok(0) };
         let mut service = Call::instance(&self.dispatch, key.0, Surface::System);
-        let entered = service.enter(reader)?;
-        let cx = Read::new(reader, &entered.caller, entered.now, &self.dispatch.ambient);
+        let count: ReadingJob<Vec<(i64, usize)>> =
+            Box::new(move |cx| fresh.iter().map(|(lsn, place)| Ok((*lsn, supply(cx, place)?))).collect());
+        let mut found = run::run(&Reading::on(reader), &mut service, &mut Bound::Ready(count))?;
         // Of what has come since the transaction began it has to be asked in another.
         let reached = reader.notes.borrow().reached(key.0).unwrap_or(0);
-        let seen = fresh.iter().filter(|(lsn, _)| *lsn <= reached);
-        let found = seen.map(|(lsn, place)| Ok((*lsn, supply(&cx, place)?)));
-        let found = found.collect::<Result<Vec<_>>>()?;
+        found.retain(|(lsn, _)| *lsn <= reached);
         Ok(schedule().lines.get_mut(&key).map_or(0, |line| line.measured(&found)))
     }
 
@@ -319,5 +317,98 @@ impl Task for Round {
 impl ReadTask<Notes> for Round {
     fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
         self.ask(reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::super::tests::{Run, Stage, script};
+    use super::*;
+
+    #[test]
+    fn there_is_an_end_to_the_waits_that_are_taken_up() {
+        let rounds = Rounds::default();
+        assert_eq!((0..WAITS_MAX).filter_map(|_| rounds.admit()).count(), WAITS_MAX);
+        assert_eq!(rounds.admit(), None);
+        rounds.ended(false);
+        assert!(rounds.admit().is_some(), "one has ended");
+
+        let stage = Stage::new();
+        assert_eq!((0..WAITS_MAX).filter_map(|_| stage.dispatch().rounds.admit()).count(), WAITS_MAX);
+        let (job, asked) = script([Run::Ready]);
+        let (parked, outcome) = stage.wait(job);
+        assert!(parked.is_none());
+        assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
+        assert!(asked.recv().is_err(), "it was not asked");
+    }
+
+    #[test]
+    fn many_waits_share_a_transaction_and_none_takes_more_than_its_part() {
+        let stage = Stage::new();
+        let count = 3 * ROUND_MAX;
+        let waits: Vec<_> = (0..count).map(|_| stage.parked(script([Run::NotYet, Run::Ready]).0)).collect();
+        let before = stage.dispatch().rounds.counts();
+        lock(&stage.dispatch().rounds.schedule).resting = true;
+        stage.happen();
+        lock(&stage.dispatch().rounds.schedule).resting = false;
+        pump(stage.dispatch());
+        waits.into_iter().for_each(|(_, outcome)| assert_eq!(outcome.recv().unwrap(), Ok(())));
+        let after = stage.dispatch().rounds.counts();
+        assert_eq!((after.asked - before.asked, after.rounds - before.rounds), (count as u64, 3));
+    }
+
+    /// Reads, and so sees one moment from then on; lets something happen; and then asks whoever that has woken.
+    struct Stale(Arc<Stage>, Sender<Round>, Option<Round>);
+
+    impl Task for Stale {
+        fn bytes(&self) -> usize {
+            ROUND_BYTES
+        }
+
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            outcome.unwrap();
+            let Self(stage, sender, round) = *self;
+            // The last handle of a service must not go on one of its threads.
+            drop(stage);
+            sender.send(round.unwrap()).unwrap();
+        }
+    }
+
+    impl ReadTask<Notes> for Stale {
+        fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+            let (dispatch, workspace) = (self.0.dispatch(), self.0.workspace());
+            Call::instance(dispatch, workspace, Surface::System).enter(&Reading::<()>::on(reader))?;
+            self.0.happen();
+            let mut round = Round { dispatch: Arc::clone(self.0.dispatch()), of: Of::Woken, turns: None };
+            round.ask(reader)?;
+            self.2 = Some(round);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_was_asked_in_a_snapshot_from_before_its_event_is_asked_again() {
+        let stage = Arc::new(Stage::new());
+        let (job, asked) = script([Run::NotYet, Run::NotYet, Run::Ready]);
+        let (parked, outcome) = stage.parked(job);
+        // No other round takes it.
+        let set_resting = |resting| lock(&stage.dispatch().rounds.schedule).resting = resting;
+        set_resting(true);
+        let (sender, receiver) = channel();
+        stage.dispatch().executor.read(Box::new(Stale(Arc::clone(&stage), sender, None)), false);
+        let round = receiver.recv().unwrap();
+        assert_eq!(asked.try_iter().count(), 2, "the snapshot does not have what it was woken by");
+        round.settle(Ok(()));
+        assert_eq!(lock(&stage.dispatch().rounds.schedule).woken.len(), 1);
+        set_resting(false);
+        pump(stage.dispatch());
+        assert_eq!(outcome.recv().unwrap(), Ok(()));
+        drop(parked);
     }
 }

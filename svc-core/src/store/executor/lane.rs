@@ -7,15 +7,16 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::queue::{Queue, Queued, Waited};
+use super::queue::{Queue, Queued, Room, Waited};
 use super::{Held, Ledger, Shared, WriteTask, lock};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUE_MAX};
 use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
+use crate::store::disk::Disk;
 use crate::time::{Clock, Monotonic};
 
 pub(super) struct Lane<L: Ledger> {
@@ -23,8 +24,7 @@ pub(super) struct Lane<L: Ledger> {
     writer: Mutex<Writer<L>>,
     /// How many others wait for the writer; its thread lets them in between two batches.
     guests: AtomicUsize,
-    /// The disk has failed the writer's last write.
-    troubled: AtomicBool,
+    disk: Disk,
 }
 
 /// How long a writer stands back after a commit while somebody else wants to write to the same file; longer than
@@ -38,15 +38,10 @@ const ASIDE_TICK: Duration = Duration::from_millis(2);
 
 impl<L: Ledger> Lane<L> {
     pub fn new(conn: Conn, ledger: L, clock: Clock) -> Self {
-        let queue = Queue::new(clock.clone());
+        let (queue, disk) = (Queue::new(clock.clone()), conn.disk());
         let writer =
             Writer { conn, ledger: ledger.into(), clock, sharing: 0, aside: Vec::new(), skipped: false };
-        Self {
-            queue,
-            writer: Mutex::new(writer),
-            guests: AtomicUsize::new(0),
-            troubled: AtomicBool::new(false),
-        }
+        Self { queue, writer: Mutex::new(writer), guests: AtomicUsize::new(0), disk }
     }
 
     pub fn submit(&self, task: Box<dyn WriteTask<L>>) {
@@ -63,7 +58,6 @@ impl<L: Ledger> Lane<L> {
         writer.run(vec![queued]);
         // Whoever calls must not wait for another server; the lane's own thread can.
         let aside = std::mem::take(&mut writer.aside);
-        self.note_trouble(&writer);
         drop(writer);
         aside.into_iter().for_each(|waiting| self.queue.push_again(waiting.queued));
     }
@@ -78,9 +72,9 @@ impl<L: Ledger> Lane<L> {
                 Waited::Nothing => None,
             };
             let mut writer = lock(&self.writer);
-            writer.run(self.gather(first));
+            let batch = first.map(|first| self.queue.gather(first, Room::new(BATCH_MAX, BATCH_BYTES_MAX)));
+            writer.run(batch.unwrap_or_default());
             tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
-            self.note_trouble(&writer);
             let give_way = writer.sharing > 0 || self.guests.load(Ordering::Relaxed) > 0;
             drop(writer);
             if give_way {
@@ -89,26 +83,9 @@ impl<L: Ledger> Lane<L> {
         }
     }
 
-    /// What is waiting, up to the bounds of a batch.
-    fn gather(&self, first: Option<Queued<dyn WriteTask<L>>>) -> Vec<Queued<dyn WriteTask<L>>> {
-        let mut room = Room::of_a_batch();
-        let mut tasks = Vec::new();
-        let mut next = first;
-        while let Some(queued) = next {
-            room.take(queued.task.bytes());
-            tasks.push(queued);
-            next = if room.is_left() { self.queue.try_next() } else { None };
-        }
-        tasks
-    }
-
-    fn note_trouble(&self, writer: &Writer<L>) {
-        self.troubled.store(writer.conn.is_troubled(), Ordering::Relaxed);
-    }
-
     /// Fails while the disk has failed the last write.
     pub fn check(&self) -> Result<()> {
-        if self.troubled.load(Ordering::Relaxed) {
+        if self.disk.is_troubled() {
             return Err(Error::new(Code::Unavailable, "the disk takes no writes: it is full, or it fails"));
         }
         Ok(())
@@ -132,27 +109,6 @@ impl<L: Ledger> Lane<L> {
 
     pub fn close(&self) {
         self.queue.close();
-    }
-}
-
-/// What still goes into a batch.
-struct Room {
-    tasks: usize,
-    bytes: usize,
-}
-
-impl Room {
-    fn of_a_batch() -> Self {
-        Self { tasks: BATCH_MAX, bytes: BATCH_BYTES_MAX }
-    }
-
-    fn take(&mut self, bytes: usize) {
-        self.tasks = self.tasks.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
-    }
-
-    fn is_left(&self) -> bool {
-        self.tasks > 0 && self.bytes > 0
     }
 }
 
@@ -215,7 +171,7 @@ impl<L: Ledger> Writer<L> {
 
     /// The oldest of what was put aside, up to the bounds of a batch.
     fn take_aside(&mut self) -> Vec<Waiting<L>> {
-        let mut room = Room::of_a_batch();
+        let mut room = Room::new(BATCH_MAX, BATCH_BYTES_MAX);
         let fitting = self.aside.iter().take_while(|waiting| {
             let fits = room.is_left();
             room.take(waiting.queued.task.bytes());

@@ -7,6 +7,8 @@
 mod lane;
 mod queue;
 mod readers;
+#[cfg(test)]
+mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +19,15 @@ use uuid::Uuid;
 use super::conn::{Conn, Engine, StatementCounts};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::READ_BATCH_MAX;
+use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::time::Clock;
 use lane::Lane;
+use queue::Room;
 pub(crate) use queue::Task;
 use readers::ReadPool;
 pub(crate) use readers::{Notes, ReadTask, Reader};
+#[cfg(test)]
+pub(super) use tally::Tally;
 
 /// What a writer keeps beside its connection: the state that the tasks of a batch share.
 pub(crate) trait Ledger: Send + 'static {
@@ -78,10 +83,21 @@ pub(crate) struct Executor<L: Ledger> {
     lanes: Vec<Arc<Lane<L>>>,
     reads: Arc<ReadPool<L::Notes>>,
     long_reads: Arc<ReadPool<L::Notes>>,
-    /// Looks that wait to be run together.
-    gathered: Mutex<Vec<Box<dyn ReadTask<L::Notes>>>>,
+    gathered: Mutex<Gathered<L::Notes>>,
     local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Looks that wait to be run together, and how many more of them share a transaction.
+struct Gathered<N> {
+    tasks: Vec<Box<dyn ReadTask<N>>>,
+    room: Room,
+}
+
+impl<N> Default for Gathered<N> {
+    fn default() -> Self {
+        Self { tasks: Vec::new(), room: Room::new(READ_BATCH_MAX, BATCH_BYTES_MAX) }
+    }
 }
 
 /// Connections that read.
@@ -147,21 +163,25 @@ impl<L: Ledger> Executor<L> {
         self.reads.run_here(vec![task]);
     }
 
-    /// Puts a look beside those that will share one transaction. True if nobody sees to them yet: the caller must,
-    /// by [`Executor::run_gathered`], once others had the chance to put theirs in.
+    /// Puts a look beside those that will share one transaction; once there are enough of them, or of their bytes, in
+    /// the queue. True if nobody sees to them yet: the caller must, by [`Executor::run_gathered`], once others had the
+    /// chance to put theirs in.
     pub fn gather(&self, task: Box<dyn ReadTask<L::Notes>>) -> bool {
         let mut gathered = lock(&self.gathered);
-        gathered.push(task);
-        gathered.len() == 1
+        if !gathered.room.is_left() {
+            drop(gathered);
+            self.reads.submit(task);
+            return false;
+        }
+        gathered.room.take(task.bytes());
+        gathered.tasks.push(task);
+        gathered.tasks.len() == 1
     }
 
-    /// Runs what was gathered: one transaction's worth on the calling thread if a reader is idle, the rest from the
-    /// queue.
+    /// Runs what was gathered in one transaction: on the calling thread if a reader is idle, or from the queue.
     pub fn run_gathered(&self) {
-        let mut tasks = std::mem::take(&mut *lock(&self.gathered));
-        let rest = tasks.split_off(tasks.len().min(READ_BATCH_MAX));
-        rest.into_iter().for_each(|task| self.reads.submit(task));
-        self.reads.run_here(tasks);
+        let gathered = std::mem::take(&mut *lock(&self.gathered));
+        self.reads.run_here(gathered.tasks);
     }
 
     /// How often statements had to be compiled.
@@ -261,41 +281,6 @@ mod tests {
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};
 
-    /// Counts what was committed.
-    #[derive(Default)]
-    struct Tally {
-        job: i64,
-        batch: i64,
-    }
-
-    impl Ledger for Tally {
-        type Notes = ();
-        fn begin(
-            &mut self,
-            _: &Conn,
-            _: &BTreeSet<WorkspaceId>,
-            _: bool,
-            _: Held,
-        ) -> Result<BTreeSet<WorkspaceId>> {
-            self.batch = 0;
-            Ok(BTreeSet::new())
-        }
-        fn begin_job(&mut self) {
-            self.job = self.batch;
-        }
-        fn undo_job(&mut self) {
-            self.batch = self.job;
-        }
-        fn flush(&mut self, conn: &Conn) -> Result<()> {
-            conn.execute("update tally set flushed = flushed + $1", &[&self.batch]).map(|_| ())
-        }
-        fn reached(&self) -> BTreeMap<Uuid, i64> {
-            BTreeMap::new()
-        }
-        fn committed(&mut self) {}
-        fn rolled_back(&mut self) {}
-    }
-
     /// Writes a row, and then goes the way that its number says.
     struct Numbered(i64, mpsc::Sender<(i64, bool)>);
 
@@ -308,7 +293,7 @@ mod tests {
         }
         fn run(&mut self, conn: &Conn, tally: &RefCell<Tally>) -> Result<()> {
             conn.execute("insert into row values ($1)", &[&self.0])?;
-            tally.borrow_mut().batch += 1;
+            tally.borrow_mut().add(1);
             match self.0 % 50 {
                 7 => panic!("a task that panics"),
                 9 => Err(Error::wrong_state("a task that fails after writing")),
@@ -332,11 +317,17 @@ mod tests {
         }
     }
 
-    struct Count(mpsc::Sender<Vec<i64>>, Vec<i64>);
+    struct Count(mpsc::Sender<Vec<i64>>, Vec<i64>, usize);
+
+    impl Count {
+        fn task(sender: &mpsc::Sender<Vec<i64>>, bytes: usize) -> Box<Self> {
+            Box::new(Self(sender.clone(), Vec::new(), bytes))
+        }
+    }
 
     impl ReadTask<()> for Count {
         fn run(&mut self, reader: &Reader<()>) -> Result<()> {
-            let mut rows = reader.conn.query("select (select count(*) from row), flushed from tally", &[])?;
+            let mut rows = reader.conn.query("select (select count(*) from row), total from tally", &[])?;
             self.1 = vec![rows[0].take()?, rows[0].take()?];
             Ok(())
         }
@@ -344,7 +335,7 @@ mod tests {
 
     impl Task for Count {
         fn bytes(&self) -> usize {
-            8
+            self.2
         }
         fn is_abandoned(&self) -> bool {
             false
@@ -356,7 +347,7 @@ mod tests {
     }
 
     const SCHEMA: &str =
-        "create table row (n bigint); create table tally (flushed bigint); insert into tally values (0)";
+        "create table row (n bigint); create table tally (total bigint); insert into tally values (0)";
 
     fn on_file(path: &std::path::Path) -> Executor<Tally> {
         on_file_by(path, &Clock::System)
@@ -385,10 +376,9 @@ mod tests {
         assert_eq!(outcomes.len(), 301, "every task is answered once");
         assert!(outcomes.iter().all(|(number, fine)| *fine != matches!(number % 50, 7 | 9 | 21 | 33)));
         let (tell, told) = mpsc::channel();
-        executor.read(Box::new(Count(tell.clone(), Vec::new())), false);
+        executor.read(Count::task(&tell, 8), false);
         assert_eq!(told.recv().unwrap(), [277, 277]);
-        let first: Vec<bool> =
-            (0..3).map(|_| executor.gather(Box::new(Count(tell.clone(), Vec::new())))).collect();
+        let first: Vec<bool> = (0..3).map(|_| executor.gather(Count::task(&tell, 8))).collect();
         assert_eq!(first, [true, false, false], "one of them sees to all");
         assert!(told.try_recv().is_err(), "they wait");
         executor.run_gathered();
@@ -398,6 +388,24 @@ mod tests {
         let (tell, told) = mpsc::channel();
         executor.write(Box::new(Numbered(1, tell)));
         assert_eq!(told.recv().unwrap(), (1, false), "a closed executor refuses");
+    }
+
+    #[test]
+    fn what_is_gathered_is_bounded_by_number_and_by_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = on_file(&folder.path().join("t.db"));
+        for (bytes, fitting) in [(BATCH_BYTES_MAX / 2, 2), (2 * BATCH_BYTES_MAX, 1), (8, READ_BATCH_MAX)] {
+            let (sender, receiver) = mpsc::channel();
+            let gathered: Vec<bool> =
+                (0..fitting).map(|_| executor.gather(Count::task(&sender, bytes))).collect();
+            assert!(gathered[0] && !gathered[1..].contains(&true), "the first sees to all");
+            assert!(!executor.gather(Count::task(&sender, bytes)));
+            receiver.recv().unwrap();
+            assert!(receiver.try_recv().is_err(), "only what has no room goes its own way");
+            executor.run_gathered();
+            drop(sender);
+            assert_eq!(receiver.iter().count(), fitting);
+        }
     }
 
     #[test]

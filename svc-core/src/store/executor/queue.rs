@@ -22,6 +22,28 @@ pub(crate) trait Task: Send {
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
+/// What still goes into a transaction. A task that is larger than all the room there is goes alone.
+pub(super) struct Room {
+    tasks: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Room for so many tasks, and so many bytes of them.
+    pub fn new(tasks: usize, bytes: usize) -> Self {
+        Self { tasks, bytes }
+    }
+
+    pub fn take(&mut self, bytes: usize) {
+        self.tasks = self.tasks.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    pub fn is_left(&self) -> bool {
+        self.tasks > 0 && self.bytes > 0
+    }
+}
+
 /// A queue that one or more threads take from.
 pub(super) struct Queue<T: ?Sized> {
     sender: Mutex<Option<Sender<Queued<T>>>>,
@@ -118,8 +140,19 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     /// The next task that is worth running, if one is waiting now.
-    pub fn try_next(&self) -> Option<Queued<T>> {
+    fn try_next(&self) -> Option<Queued<T>> {
         self.receiver.try_iter().find_map(|queued| self.admit(queued))
+    }
+
+    /// A task together with those that wait behind it, as far as there is room.
+    pub fn gather(&self, first: Queued<T>, mut room: Room) -> Vec<Queued<T>> {
+        let (mut tasks, mut next) = (Vec::new(), Some(first));
+        while let Some(queued) = next {
+            room.take(queued.bytes);
+            tasks.push(queued);
+            next = if room.is_left() { self.try_next() } else { None };
+        }
+        tasks
     }
 
     fn admit(&self, queued: Queued<T>) -> Option<Queued<T>> {

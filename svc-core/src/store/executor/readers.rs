@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use super::queue::{Queue, Task};
+use super::queue::{Queue, Room, Task};
 use super::{Open, Shared, lock, spawn};
 use crate::error::{Error, Result};
-use crate::limits::READ_BATCH_MAX;
+use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
 use crate::time::Clock;
 
@@ -84,8 +84,8 @@ impl<N: Notes> ReadPool<N> {
             // A fair share of what waits, taken before the transaction begins: whoever asks later may have heard of
             // a change that this one does not see.
             let share = self.queue.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
-            let mut tasks = vec![first.task];
-            tasks.extend((0..share).map_while(|_| self.queue.try_next()).map(|queued| queued.task));
+            let room = Room::new(share.saturating_add(1), BATCH_BYTES_MAX);
+            let tasks = self.queue.gather(first, room).into_iter().map(|queued| queued.task).collect();
             read(&lock(reader), tasks);
         }
     }

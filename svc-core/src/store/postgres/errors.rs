@@ -28,14 +28,12 @@ impl Failed {
         Self { failure, error }
     }
 
-    /// A commit that was sent. An error that leaves the session standing is the server's word that it rolled back;
-    /// after anything else nobody knows.
+    /// A commit that was sent. A refusal that leaves the session standing is the server's word that it rolled back;
+    /// after anything else, such as an answer that cannot be read, nobody knows, and the session is given up.
     pub fn of_commit(error: tokio_postgres::Error) -> Self {
-        let failure = failure_of(&error);
-        if failure == Failure::Broken {
-            Self { failure, error: outcome_unknown(error) }
-        } else {
-            Self::of(error, "commit")
+        match error.as_db_error() {
+            Some(db) if !ends_session(db) => Self::of(error, "commit"),
+            _ => Self { failure: Failure::Broken, error: outcome_unknown(error) },
         }
     }
 
@@ -156,5 +154,23 @@ mod tests {
         assert_eq!((error.code(), conn.failure()), (Code::Unavailable, Some(Failure::Broken)));
         conn.rollback().unwrap();
         conn.batch("select 1").unwrap();
+    }
+
+    /// Only the server's word for it is a rollback: an error of the driver's own, which sends nothing and ends no
+    /// session, says nothing about a commit.
+    #[test]
+    fn an_answer_to_a_commit_that_cannot_be_read_tells_nothing() {
+        let Some(server) = server_for_tests() else { return };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let [unread, refused] = runtime.block_on(async {
+            let config = parse_url(&SecretString::from(server)).unwrap();
+            let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let unread = client.query_one("select 1 where false", &[]).await.unwrap_err();
+            [unread, client.batch_execute("select 1 / 0").await.unwrap_err()]
+        });
+        let (unread, refused) = (Failed::of_commit(unread), Failed::of_commit(refused));
+        assert_eq!((unread.error.code(), unread.failure), (Code::OutcomeUnknown, Failure::Broken));
+        assert_eq!((refused.error.code(), refused.failure), (Code::Internal, Failure::Statement));
     }
 }

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::limits::ANSWER_SLACK;
 use errors::{Failed, Outcome, broken};
 pub(crate) use listen::listen;
-use session::{Session, first_text};
+use session::{Form, Session, first_text};
 pub(crate) use settings::{parse_url, read_only, unhurried};
 use values::{Owned, decode};
 
@@ -170,11 +170,23 @@ impl PgConn {
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        self.fetch(sql, params)?.iter().map(decode).collect()
+        self.fetch(Form::Whole, sql, params)?.iter().map(decode).collect()
+    }
+
+    /// The server sends no row after those that it has found to weigh `bytes`.
+    pub(crate) fn query_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>> {
+        let bytes = Param::Int(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let params: Vec<Param<'_>> = params.iter().copied().chain([bytes]).collect();
+        self.fetch(Form::Bounded, sql, &params)?.iter().map(decode).collect()
     }
 
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
-        for row in &self.fetch(sql, params)? {
+        for row in &self.fetch(Form::Whole, sql, params)? {
             if each(row).is_break() {
                 break;
             }
@@ -182,8 +194,8 @@ impl PgConn {
         Ok(())
     }
 
-    fn fetch(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
-        let (client, statement) = self.prepared(sql)?;
+    fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
+        let (client, statement) = self.prepared_as(form, sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         self.after_deferred(async {
@@ -262,7 +274,18 @@ impl PgConn {
 
     /// Writes a table anew without the rows that nobody sees any more. False if its lock was not to be had at once:
     /// whoever comes later waits for no longer than this waits for the lock, and then writes a small table.
+    /// The server only warns where the role may not: a table that was not rewritten is a failure by its file.
     pub fn rewrite(&self, table: &str) -> Result<bool> {
+        let file = || first::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
+        let before = file()?;
+        let rewritten = self.try_rewrite(table)?;
+        if rewritten && file()? == before {
+            return Err(Error::internal(format!("the role may not rewrite {table}: it has to own it")));
+        }
+        Ok(rewritten)
+    }
+
+    fn try_rewrite(&self, table: &str) -> Result<bool> {
         let client = self.client()?;
         let (lock_timeout, limit) = (REWRITE_LOCK_TIMEOUT.as_millis(), REWRITE_TIMEOUT.as_millis());
         let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = {limit}");
@@ -326,11 +349,15 @@ impl PgConn {
     }
 
     fn prepared(&self, sql: &'static str) -> Result<(Arc<Client>, Statement)> {
+        self.prepared_as(Form::Whole, sql)
+    }
+
+    fn prepared_as(&self, form: Form, sql: &'static str) -> Result<(Arc<Client>, Statement)> {
         let client = self.client()?;
         let prepared = {
             let session = self.session.borrow();
             let session = session.as_ref().ok_or_else(|| broken("the session has ended"))?;
-            self.runtime.wait(session.limit, session.prepare(sql))
+            self.runtime.wait(session.limit, session.prepare(form, sql))
         };
         let statement = prepared.map_err(|failed| {
             self.note(failed.failure);
@@ -355,6 +382,9 @@ fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
     let row = rows.first_mut().ok_or_else(|| Error::internal("a statement answered no row"))?;
     row.take()
 }
+
+/// The file that a table's rows are in; a rewrite makes a new one.
+const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
 
 const NOW: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
 
@@ -408,6 +438,19 @@ pub(super) fn server_for_tests() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_the_role_may_not_rewrite_is_not_taken_for_rewritten() {
+        let Some(server) = server_for_tests() else { return };
+        let conn = PgConn::open(&parse_url(&server.into()).unwrap()).unwrap();
+        let name = format!("rewrite_{}", Uuid::now_v7().simple());
+        conn.batch(&format!("create table {name} (n bigint); create role {name}")).unwrap();
+        assert!(conn.rewrite(&name).unwrap());
+        conn.batch(&format!("set role {name}")).unwrap();
+        let refused = conn.rewrite(&name);
+        conn.batch(&format!("reset role; drop table {name}; drop role {name}")).unwrap();
+        assert!(refused.is_err(), "{refused:?}");
+    }
 
     #[test]
     fn notices_are_split_between_words() {

@@ -7,11 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 
 use super::errors::{Failed, Outcome, unreachable};
 use crate::error::{Error, Result};
-use crate::limits::{ANSWER_SLACK, CONNECT_TIMEOUT};
+use crate::limits::{ANSWER_SLACK, CONNECT_TIMEOUT, ROW_BYTES};
+
+/// How much of a statement's answer is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// Every row.
+    Whole,
+    /// The first rows, up to a weight that is one more parameter.
+    Bounded,
+}
 
 /// A session. Dropping it closes the socket at once.
 pub(super) struct Session {
@@ -19,7 +29,7 @@ pub(super) struct Session {
     /// How long an answer may take: a little more than the server lets a statement run. None if the server lets
     /// statements run for ever.
     pub limit: Option<Duration>,
-    statements: RefCell<HashMap<(usize, usize), Statement>>,
+    statements: RefCell<HashMap<(Form, usize, usize), Statement>>,
     driver: JoinHandle<()>,
 }
 
@@ -53,14 +63,29 @@ impl Session {
     }
 
     /// The prepared form of a statement, found again by the text's address and length.
-    pub async fn prepare(&self, sql: &'static str) -> Outcome<Statement> {
-        let key = (sql.as_ptr().addr(), sql.len());
-        let known = self.statements.borrow().get(&key).cloned();
-        if let Some(statement) = known {
+    pub async fn prepare(&self, form: Form, sql: &'static str) -> Outcome<Statement> {
+        if let Some(statement) = self.prepared(form, sql) {
             return Ok(statement);
         }
-        let statement = self.client.prepare(sql).await.map_err(|error| Failed::of(error, sql))?;
-        self.statements.borrow_mut().insert(key, statement.clone());
+        match form {
+            Form::Whole => self.prepare_text(form, sql, sql).await,
+            Form::Bounded => {
+                let whole = match self.prepared(Form::Whole, sql) {
+                    Some(whole) => whole,
+                    None => self.prepare_text(Form::Whole, sql, sql).await?,
+                };
+                self.prepare_text(form, sql, &bounded(sql, &whole)).await
+            }
+        }
+    }
+
+    fn prepared(&self, form: Form, sql: &'static str) -> Option<Statement> {
+        self.statements.borrow().get(&key(form, sql)).cloned()
+    }
+
+    async fn prepare_text(&self, form: Form, sql: &'static str, text: &str) -> Outcome<Statement> {
+        let statement = self.client.prepare(text).await.map_err(|error| Failed::of(error, text))?;
+        self.statements.borrow_mut().insert(key(form, sql), statement.clone());
         Ok(statement)
     }
 
@@ -68,6 +93,31 @@ impl Session {
     pub fn is_closed(&self) -> bool {
         self.client.is_closed() || self.driver.is_finished()
     }
+}
+
+fn key(form: Form, sql: &'static str) -> (Form, usize, usize) {
+    (form, sql.as_ptr().addr(), sql.len())
+}
+
+/// The statement `sql` without the rows that come after those which weigh as much as its last parameter says, the one
+/// after its own. The server knows how long a text is without reading it, so what is left out costs it no more than
+/// being found.
+fn bounded(sql: &str, whole: &Statement) -> String {
+    let names: Vec<String> = (0..whole.columns().len()).map(|place| format!("c{place}")).collect();
+    let long = whole.columns().iter().zip(&names).filter(|(column, _)| is_long(column.type_()));
+    let bytes: String = long.map(|(_, name)| format!(" + coalesce(octet_length({name}), 0)")).collect();
+    let (names, last) = (names.join(", "), whole.params().len() + 1);
+    format!(
+        "select {names} from (
+             select *, sum({ROW_BYTES}{bytes}) over (rows between unbounded preceding and 1 preceding) as before
+             from ({sql}) as found ({names})
+         ) as weighed where coalesce(before, 0) < cast(${last} as bigint)"
+    )
+}
+
+/// Whether a column's values are as long as somebody made them.
+fn is_long(kind: &Type) -> bool {
+    matches!(kind, &(Type::TEXT | Type::VARCHAR | Type::BYTEA))
 }
 
 /// How long it may take until a session is ready. The driver's own limit is for the TCP connection alone, not for what

@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
-use super::context::Read;
-use super::dispatch::{Call, Dispatch, Done, Entered, Reply};
-use super::row::{Answer, LongJob};
+use super::super::row::{Answer, LongJob};
+use super::call::Call;
+use super::pipeline::{self, Bound};
+use super::tasks::Reading;
+use super::{Dispatch, Done, Reply};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::LONG_READ_MAX;
@@ -17,21 +19,19 @@ use crate::time::Monotonic;
 /// One long read, between two of its pages.
 pub(super) struct LongCall {
     call: Call,
-    job: LongJob,
+    job: Bound<LongJob>,
     done: Done,
     deadline: Monotonic,
     /// Taken with the first page.
     turn: Option<Turn>,
-    /// The caller as the last page found it.
-    entered: Option<Entered>,
     /// What the last page answered; nothing while there are more.
     answer: Option<Answer>,
 }
 
 impl LongCall {
-    pub fn new(call: Call, job: LongJob, done: Done) -> Self {
+    pub fn new(call: Call, job: Bound<LongJob>, done: Done) -> Self {
         let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
-        Self { call, job, done, deadline, turn: None, entered: None, answer: None }
+        Self { call, job, done, deadline, turn: None, answer: None }
     }
 
     fn is_overdue(&self) -> bool {
@@ -39,15 +39,11 @@ impl LongCall {
     }
 
     fn end(self, outcome: Result<Answer>) {
-        let Self { call, done, turn, entered, .. } = self;
+        let Self { call, done, turn, .. } = self;
         // Whoever hears the answer may ask again at once.
         drop(turn);
-        let lsn = entered.as_ref().and_then(|entered| entered.lsn);
-        let outcome = match outcome {
-            Ok(answer) => Ok(Reply::of(200, lsn, answer)),
-            Err(error) => Err(error.seen_at(lsn)),
-        };
-        call.answer(entered.as_ref().map(|entered| &entered.caller), outcome, done);
+        let reply = outcome.map(|answer| Reply::of(200, call.lsn(), answer));
+        call.answer(reply, done);
     }
 }
 
@@ -59,6 +55,7 @@ fn overdue() -> Error {
             "there is more to read than {secs} s allow; for an event log use `svc verify`, which has no limit"
         ),
     )
+    .with("retry_after_secs", LONG_READ_MAX.as_secs())
 }
 
 impl Task for LongCall {
@@ -89,12 +86,10 @@ impl ReadTask<Notes> for LongCall {
         if self.is_overdue() {
             return Err(overdue());
         }
-        let entered = self.entered.insert(self.call.enter(reader)?);
         if self.turn.is_none() {
-            self.turn = Some(Turn::take(&self.call.dispatch, entered.caller.workspace_id)?);
+            self.turn = Some(Turn::take(&self.call.dispatch, self.call.access.workspace())?);
         }
-        let cx = Read::new(reader, &entered.caller, entered.now, &self.call.dispatch.ambient);
-        self.answer = (self.job)(&cx)?;
+        self.answer = pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?;
         Ok(())
     }
 }

@@ -1,0 +1,1 @@
+-- Nothing: the scrub writes a partition of shelves anew, and copies that were left in its pages go with the old one.

@@ -1,0 +1,18 @@
+-- The channel of each change, by which its audit row is shown or withheld. For rows from before it follows from the path
+-- or, over MCP, from the ids. What named something that cannot be found any more is put into a channel that nobody sees.
+alter table audit add column channel_id blob;
+
+update audit set channel_id = coalesce(
+    (select id from channels where id = unhex(replace(named.channel, '-', ''))),
+    (select channel_id from threads where id = unhex(replace(named.thread, '-', ''))),
+    (select channel_id from messages where id = unhex(replace(named.message, '-', ''))),
+    zeroblob(16))
+from (
+    select workspace_id, seq,
+        case when path like '/channels/%' then substr(path, 11, 36) else json_extract(metadata, '$.ids.channel_id') end as channel,
+        case when path like '/threads/%' then substr(path, 10, 36) else json_extract(metadata, '$.ids.thread_id') end as thread,
+        case when path like '/messages/%' then substr(path, 11, 36) else json_extract(metadata, '$.ids.message_id') end as message
+    from (select workspace_id, seq, metadata, coalesce(json_extract(metadata, '$.path'), '') as path from audit) paths
+) named
+where audit.workspace_id = named.workspace_id and audit.seq = named.seq
+  and (named.channel is not null or named.thread is not null or named.message is not null);

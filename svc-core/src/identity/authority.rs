@@ -1,0 +1,142 @@
+//! Who may give, take over and take back how much authority: the rules about tokens, from what the caller holds and what
+//! the token carries. Nothing in here reads or changes anything.
+//!
+//! Whoever administers tokens (`token:admin`) gives what they hold themselves and what a worker holds, be it by minting
+//! a token, by adding an agent, or by rotating another's token, which hands its authority over. They take every token of
+//! their workspace back, wider ones too; only what reaches beyond the workspace is for those who reach as far. To all
+//! others no token exists but the one they call with.
+
+use crate::capability::Capability::{AuditReadGlobal, OperatorGlobal, TokenAdmin};
+use crate::capability::{Capabilities, Capability, CapabilitySet};
+use crate::error::{Error, Result};
+use crate::id::TokenId;
+use crate::op::Caller;
+
+/// Refuses to give, as who administers tokens, more than the giver holds and a worker holds.
+pub(super) fn check_gives(held: Capabilities, wanted: Capabilities) -> Result<()> {
+    check_holds(held.union(CapabilitySet::AgentWorker.capabilities()), wanted)
+}
+
+/// Refuses to give what the giver does not hold.
+pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()> {
+    match lacking(held, wanted) {
+        None => Ok(()),
+        Some(names) => Err(Error::forbidden(format!("you cannot give what you do not hold: {names}"))),
+    }
+}
+
+/// Refuses to derive what the parent cannot do, or what administers tokens.
+pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<()> {
+    if wanted.has(TokenAdmin) {
+        return Err(Error::forbidden("a derived token cannot carry token:admin"));
+    }
+    check_holds(held, wanted)
+}
+
+/// Whether the caller may know of a token of its workspace. The answer is the same for one that is not there.
+pub(super) fn finds(caller: &Caller, token: TokenId) -> bool {
+    caller.token_id == Some(token) || caller.capabilities.has(TokenAdmin)
+}
+
+/// Refuses to rotate another's token that the caller could not have minted.
+pub(super) fn check_takes_over(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
+    if caller.token_id == Some(token) { Ok(()) } else { check_gives(caller.capabilities, carries) }
+}
+
+/// Refuses to revoke a token that reaches beyond the workspace to who does not reach as far: else who administers one
+/// workspace could lock the instance's operator out. Itself it may always revoke.
+pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
+    if caller.token_id == Some(token) {
+        return Ok(());
+    }
+    let beyond: Capabilities = [OperatorGlobal, AuditReadGlobal].into_iter().collect();
+    match lacking(caller.capabilities, carries.intersection(beyond)) {
+        None => Ok(()),
+        Some(names) => Err(Error::forbidden(format!(
+            "the token reaches beyond the workspace: revoke it with itself, or with a token that has {names}"
+        ))),
+    }
+}
+
+/// The names of what of `wanted` is not `held`, joined by commas; none if everything is.
+fn lacking(held: Capabilities, wanted: Capabilities) -> Option<String> {
+    let lacking = wanted.iter().filter(|capability| !held.has(*capability));
+    let names: Vec<&str> = lacking.map(Capability::name).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::error::Code;
+    use crate::id::WorkspaceId;
+
+    fn set(capabilities: &[Capability]) -> Capabilities {
+        capabilities.iter().copied().collect()
+    }
+
+    fn id(n: u128) -> TokenId {
+        Uuid::from_u128(n).into()
+    }
+
+    fn caller(n: u128, capabilities: Capabilities) -> Caller {
+        let mut caller = Caller::instance(WorkspaceId::INSTANCE);
+        caller.token_id = Some(id(n));
+        caller.capabilities = capabilities;
+        caller
+    }
+
+    #[test]
+    fn an_administrator_gives_what_it_holds_and_what_a_worker_holds() {
+        let worker = CapabilitySet::AgentWorker.capabilities();
+        let narrow = set(&[TokenAdmin]);
+        let cases = [
+            (worker, true),
+            (worker.union(narrow), true),
+            (set(&[Capability::SecretRead]), false),
+            (CapabilitySet::HumanAdmin.capabilities(), false),
+            (set(&[OperatorGlobal]), false),
+        ];
+        for (wanted, allowed) in cases {
+            assert_eq!(check_gives(narrow, wanted).is_ok(), allowed, "{wanted:?}");
+            let taken = check_takes_over(&caller(1, narrow), id(2), wanted);
+            assert_eq!(taken.is_ok(), allowed, "{wanted:?} by rotation");
+        }
+        assert!(check_takes_over(&caller(2, narrow), id(2), Capabilities::all()).is_ok(), "itself");
+        let refusal = check_gives(CapabilitySet::HumanAdmin.capabilities(), Capabilities::all()).unwrap_err();
+        assert_eq!(refusal.code(), Code::Forbidden);
+        assert!(refusal.detail().contains("operator:global, audit:read-global"), "{}", refusal.detail());
+    }
+
+    #[test]
+    fn a_derived_token_is_narrower() {
+        let all = Capabilities::all();
+        assert!(check_derives(all, all.without(TokenAdmin)).is_ok());
+        assert!(check_derives(all, set(&[TokenAdmin])).is_err());
+        assert!(check_derives(set(&[TokenAdmin]), CapabilitySet::AgentWorker.capabilities()).is_err());
+    }
+
+    #[test]
+    fn who_administers_no_tokens_knows_only_its_own() {
+        let worker = caller(1, CapabilitySet::AgentWorker.capabilities());
+        assert!(finds(&worker, id(1)) && !finds(&worker, id(2)));
+        assert!(finds(&caller(1, set(&[TokenAdmin])), id(2)));
+    }
+
+    #[test]
+    fn what_reaches_beyond_the_workspace_is_revoked_by_who_reaches_as_far() {
+        let admin = CapabilitySet::HumanAdmin.capabilities();
+        assert!(check_revokes(&caller(1, set(&[TokenAdmin])), id(2), admin).is_ok(), "a wider one");
+        for beyond in [OperatorGlobal, AuditReadGlobal] {
+            let wide = set(&[beyond]);
+            assert!(check_revokes(&caller(1, admin), id(2), wide).is_err(), "{beyond:?}");
+            assert!(check_revokes(&caller(2, admin), id(2), wide).is_ok(), "itself");
+            assert!(check_revokes(&caller(1, admin.union(wide)), id(2), wide).is_ok(), "the same");
+            assert!(check_revokes(&caller(1, admin.union(wide)), id(2), Capabilities::all()).is_err());
+        }
+        let instance = Caller::instance(WorkspaceId::INSTANCE);
+        assert!(check_revokes(&instance, id(2), Capabilities::all()).is_ok());
+    }
+}

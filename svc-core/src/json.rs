@@ -1,0 +1,152 @@
+//! JSON as every transport reads it: no object has a member twice, at any depth. Which of two members counts is where
+//! two readers of one text would see two things.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
+use serde_json::{Map, Number, Value};
+
+use crate::text::echo;
+
+/// Reads a JSON text, and refuses one in which a member stands twice.
+pub fn read(text: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(text).map(|Strict(value)| value)
+}
+
+/// A JSON value in which no member stands twice.
+#[derive(Debug)]
+pub(crate) struct Strict(pub Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader).map(Self)
+    }
+}
+
+/// How a member that stands twice is refused.
+pub(crate) fn twice(name: &str) -> String {
+    format!("the field `{}` stands twice", echo(name))
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("the number is not finite"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Strict(item)) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            match members.entry(name) {
+                Entry::Vacant(entry) => drop(entry.insert(access.next_value::<Strict>()?.0)),
+                Entry::Occupied(entry) => return Err(A::Error::custom(twice(entry.key()))),
+            }
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_member_that_stands_twice_is_refused_at_every_depth() {
+        for twice in [
+            r#"{"a":1,"a":1}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"[{"b":{"a":1,"c":2,"a":3}}]"#,
+            r#"{"x":[[{"a":null,"a":null}]]}"#,
+        ] {
+            let refused = read(twice.as_bytes()).unwrap_err();
+            assert!(
+                refused.is_data() && refused.to_string().contains("`a` stands twice"),
+                "{twice}: {refused}"
+            );
+        }
+        assert!(read(br#"{"a":{"a":[{"a":1},{"a":1}]}}"#).is_ok());
+        let long = format!(r#"{{"{0}":1,"{0}":2}}"#, "n".repeat(100_000));
+        assert!(read(long.as_bytes()).unwrap_err().to_string().len() < 300);
+    }
+
+    proptest! {
+        /// What it takes it reads as everybody does, and it refuses nothing but what nobody can read and what stands
+        /// twice.
+        #[test]
+        fn it_agrees_with_the_lenient_reader(text in json_like()) {
+            match (read(text.as_bytes()), serde_json::from_str::<Value>(&text)) {
+                (Ok(strict), Ok(lenient)) => prop_assert_eq!(strict, lenient),
+                (Err(refused), Ok(_)) => prop_assert!(refused.to_string().contains("stands twice")),
+                (Err(_), Err(_)) => {}
+                (Ok(_), Err(error)) => prop_assert!(false, "{error}"),
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in any::<Vec<u8>>()) {
+            let lenient = serde_json::from_slice::<Value>(&bytes).is_ok();
+            prop_assert!(lenient || read(&bytes).is_err());
+        }
+    }
+
+    /// Texts that are JSON more often than not, with few names, so that some stand twice.
+    fn json_like() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            Just("true".to_owned()),
+            any::<i64>().prop_map(|number| number.to_string()),
+            any::<f64>().prop_map(|number| number.to_string()),
+            any::<String>().prop_map(|text| Value::from(text).to_string()),
+            Just("{".to_owned()),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            let member = ("[abc]", inner.clone()).prop_map(|(name, value)| format!("\"{name}\":{value}"));
+            prop_oneof![
+                prop::collection::vec(inner, 0..5).prop_map(|items| format!("[{}]", items.join(","))),
+                prop::collection::vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(","))),
+            ]
+        })
+    }
+}

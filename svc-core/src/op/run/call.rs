@@ -1,0 +1,341 @@
+//! A request that was let in, on its way through the core: who asks by what, and what its end has to record.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::super::access::{Caller, Sight, Surface, unauthenticated};
+use super::super::audit::Origin;
+use super::super::context::Write;
+use super::super::hooks;
+use super::super::row::Operation;
+use super::credentials::{Known, SecretHash, stranger};
+use super::{Dispatch, Done, Reply};
+use crate::capability::Needs;
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::batch::Batch;
+use crate::log::memo::{Epochs, Notes};
+use crate::store::executor::{Reader, Task, WriteTask};
+use crate::store::{Conn, Engine};
+use crate::time::{Clock, Time};
+
+/// What a request is let in on.
+#[derive(Clone, Debug)]
+pub(crate) enum Access {
+    /// A token. It never changes its workspace.
+    Token(Arc<Known>),
+    /// No credential.
+    Nobody,
+    /// The service itself, or an administrator of the machine, on a workspace.
+    Instance(WorkspaceId),
+}
+
+impl Access {
+    /// The workspace in whose log its changes stand first of all.
+    pub fn workspace(&self) -> WorkspaceId {
+        match self {
+            Self::Token(known) => known.caller.workspace_id,
+            Self::Instance(workspace) => *workspace,
+            Self::Nobody => WorkspaceId::INSTANCE,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Access {
+    /// Of a token that was let in a moment ago.
+    pub fn cached(dispatch: &Dispatch, hash: &SecretHash) -> Self {
+        Self::Token(dispatch.credentials.get(hash, dispatch.clock.monotonic()).unwrap())
+    }
+}
+
+/// What every kind of task knows of its request.
+pub(in super::super) struct Call {
+    pub dispatch: Arc<Dispatch>,
+    pub access: Access,
+    pub needs: Needs,
+    /// The operation; none for what the service does by itself, which passes no guard.
+    pub operation: Option<Named>,
+    pub origin: Origin,
+    /// About how many bytes the request holds while it is under way.
+    pub bytes: usize,
+    /// Set once nobody waits for the answer.
+    pub abandoned: Arc<AtomicBool>,
+    /// A delegated request leaves no decision: the connection that it belongs to has left one.
+    pub is_follow_up: bool,
+    /// The caller as the last run found it, live or not.
+    pub entered: Option<Entered>,
+}
+
+/// An operation by its name, and what the call of it names.
+pub(in super::super) struct Named {
+    pub name: &'static str,
+    pub call: hooks::Call,
+}
+
+/// A caller as found in a transaction.
+#[derive(Clone)]
+pub(in super::super) struct Entered {
+    pub caller: Caller,
+    /// How far the log of a member's workspace reaches there.
+    pub lsn: Option<i64>,
+    pub now: Time,
+}
+
+impl Call {
+    /// A call of the service itself.
+    pub fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
+        Self {
+            dispatch: Arc::clone(dispatch),
+            access: Access::Instance(workspace),
+            needs: Needs::Nothing,
+            operation: None,
+            origin: Origin::system(surface),
+            bytes: size_of::<Self>(),
+            abandoned: Arc::default(),
+            is_follow_up: false,
+            entered: None,
+        }
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Finds the caller.
+    pub fn enter(&mut self, stage: &impl super::pipeline::Stage) -> Result<()> {
+        self.entered = None;
+        self.entered = Some(stage.find(self)?);
+        Ok(())
+    }
+
+    /// The caller, once it was found.
+    pub fn entered(&self) -> Result<&Entered> {
+        self.entered.as_ref().ok_or_else(|| Error::internal("the request has not entered"))
+    }
+
+    pub fn check_live(&self) -> Result<()> {
+        let Entered { caller, now, .. } = self.entered()?;
+        caller.check_live(*now)?;
+        if let Access::Token(known) = &self.access {
+            known.confirm(self.dispatch.clock.monotonic());
+        }
+        Ok(())
+    }
+
+    pub fn check_capability(&self) -> Result<()> {
+        self.entered()?.caller.check_capability(self.needs)
+    }
+
+    /// How far the log of the caller's workspace reached.
+    pub fn lsn(&self) -> Option<i64> {
+        self.entered.as_ref().and_then(|entered| entered.lsn)
+    }
+
+    /// Finds the caller in a reader's transaction, from its cache if that holds.
+    pub fn find_reading(&self, reader: &Reader<Notes>) -> Result<Entered> {
+        let caller = match &self.access {
+            Access::Token(known) => {
+                let workspace = known.caller.workspace_id;
+                check_notes(reader, &self.dispatch.clock, workspace)?;
+                let cached = reader.notes.borrow().memo.get::<Caller>(workspace, &known.hash);
+                cached.map_or_else(|| load(reader, workspace, &known.hash), Ok)?
+            }
+            access => self.without_token(access)?,
+        };
+        self.entered_in(reader, caller)
+    }
+
+    /// The caller, at the moment of a reader's transaction.
+    pub fn entered_in(&self, reader: &Reader<Notes>, caller: Caller) -> Result<Entered> {
+        let clock = &self.dispatch.clock;
+        let lsn = check_notes(reader, clock, caller.workspace_id)?;
+        let now = clock.now().shifted(reader.notes.borrow().skew_micros);
+        let lsn = caller.is_member().then_some(lsn);
+        Ok(Entered { caller, lsn, now })
+    }
+
+    /// Finds the caller in a writer's transaction, from its cache if that holds.
+    pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<Entered> {
+        let caller = match &self.access {
+            Access::Token(known) => {
+                let workspace = known.caller.workspace_id;
+                batch.borrow_mut().head(conn, workspace)?;
+                let cached = batch.borrow().memo.get::<Caller>(workspace, &known.hash);
+                match cached {
+                    Some(caller) => caller,
+                    None => {
+                        let caller = Caller::by_secret(conn, &known.hash)?;
+                        batch.borrow_mut().memo.put(workspace, &known.hash, caller.clone());
+                        caller
+                    }
+                }
+            }
+            access => self.without_token(access)?,
+        };
+        let now = batch.borrow().now();
+        let lsn = reached(conn, batch, &caller)?;
+        Ok(Entered { caller, lsn, now })
+    }
+
+    /// What the service itself sees: what the operation says, and nothing where it does something of its own.
+    fn sight_of_instance(&self) -> Sight {
+        let row = self.operation.as_ref().and_then(|named| self.dispatch.table.operation(named.name));
+        row.map_or(Sight::Nothing, Operation::sight_of_instance)
+    }
+
+    fn without_token(&self, access: &Access) -> Result<Caller> {
+        match access {
+            Access::Instance(workspace) => Ok(Caller::instance(*workspace).seeing(self.sight_of_instance())),
+            _ => stranger(self.needs),
+        }
+    }
+
+    /// Writes the audit rows of a change that is about to be committed.
+    pub fn audit(&self, cx: &mut Write<'_>, batch: &RefCell<Batch>) -> Result<()> {
+        if self.origin.surface != Surface::System && !batch.borrow().has_audited() {
+            cx.audit("mutation", self.origin.mutation())?;
+        }
+        if cx.caller().grant.is_some() {
+            cx.audit("authorization.decision", self.origin.decision(None))?;
+        }
+        Ok(())
+    }
+
+    /// Answers what was read or refused. A delegated request has its decision recorded first.
+    pub fn answer(self, outcome: Result<Reply>, done: Done) {
+        match outcome {
+            Ok(reply) => self.record(None, move |recorded| done(recorded.map(|()| reply))),
+            Err(error) => self.refuse(error, move |error| done(Err(error))),
+        }
+    }
+
+    /// Ends in a refusal.
+    pub fn refuse(self, error: Error, done: impl FnOnce(Error) + Send + 'static) {
+        if let (Code::Unauthenticated, Access::Token(known)) = (error.code(), &self.access) {
+            self.dispatch.credentials.remove(&known.hash);
+        }
+        let error = error.seen_at(self.lsn());
+        // What a limit refuses is not recorded: a record costs more than the request.
+        if error.code() == Code::RateLimited {
+            return done(error);
+        }
+        let name = error.code().name();
+        self.record(Some(name), move |recorded| done(recorded.err().unwrap_or(error)));
+    }
+
+    /// Records the decision about a delegated wait that goes on: once, however long it lasts and whatever ends it.
+    pub fn record_parked(&mut self) {
+        self.record(None, |_| ());
+        self.is_follow_up = true;
+    }
+
+    /// Records the decision about a delegated request that changed nothing.
+    fn record(&self, refused: Option<&'static str>, done: impl FnOnce(Result<()>) + Send + 'static) {
+        let delegated = self.entered.as_ref().filter(|entered| entered.caller.grant.is_some());
+        let Some(entered) = delegated.filter(|_| !self.is_follow_up) else { return done(Ok(())) };
+        let decision = Decision {
+            dispatch: Arc::clone(&self.dispatch),
+            caller: entered.caller.clone(),
+            origin: self.origin.clone(),
+            bytes: self.bytes,
+            refused,
+            done: Box::new(done),
+        };
+        self.dispatch.executor.write(Box::new(decision));
+    }
+}
+
+/// How often the bytes of a request's body are in memory at once: as they came, decoded, sealed, and in an event.
+pub(super) const COPIES: usize = 4;
+
+/// Loads a token's caller, who is cached from then on.
+fn load(reader: &Reader<Notes>, workspace: WorkspaceId, hash: &SecretHash) -> Result<Caller> {
+    let caller = Caller::by_secret(&reader.conn, hash)?;
+    if caller.workspace_id != workspace {
+        return Err(unauthenticated("the token is not known"));
+    }
+    reader.notes.borrow_mut().memo.put(workspace, hash, caller.clone());
+    Ok(caller)
+}
+
+/// How far the log of a member's workspace reaches.
+pub(super) fn reached(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
+    let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
+    Ok(caller.is_member().then_some(lsn))
+}
+
+/// Drops what the reader has cached of a workspace if that has changed since, and answers how far its log reaches.
+fn check_notes(reader: &Reader<Notes>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
+    let known = reader.notes.borrow().reached(workspace);
+    if let Some(lsn) = known {
+        return Ok(lsn);
+    }
+    let (lsn, epochs) = match reader.conn.engine() {
+        Engine::Sqlite => {
+            let mut rows = reader.conn.query(HEAD_SQLITE, &[&workspace])?;
+            match rows.first_mut() {
+                Some(row) => (row.take()?, Epochs::take(row)?),
+                None => (0, Epochs::default()),
+            }
+        }
+        Engine::Postgres => {
+            let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
+            let row = rows.first_mut().ok_or_else(|| Error::internal("the database has no time"))?;
+            reader.notes.borrow_mut().skew_micros = clock.skew_to(row.take()?);
+            (row.take()?, Epochs::take(row)?)
+        }
+    };
+    reader.notes.borrow_mut().check(workspace, lsn, epochs);
+    Ok(lsn)
+}
+
+const HEAD_SQLITE: &str = "select lsn, epoch, rules_epoch from heads where workspace_id = $1";
+
+/// With the database's time, by which all servers go; also for a workspace whose log is empty.
+const HEAD_POSTGRES: &str = "
+    select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint),
+           coalesce(h.lsn, 0), coalesce(h.epoch, 0), coalesce(h.rules_epoch, 0)
+    from (select 1) one left join heads h on h.workspace_id = $1";
+
+/// The audit row of a delegated request that changed nothing; it is answered once the row is durable.
+struct Decision {
+    dispatch: Arc<Dispatch>,
+    caller: Caller,
+    origin: Origin,
+    bytes: usize,
+    refused: Option<&'static str>,
+    done: Box<dyn FnOnce(Result<()>) + Send>,
+}
+
+impl WriteTask<Batch> for Decision {
+    fn home(&self) -> WorkspaceId {
+        self.caller.workspace_id
+    }
+
+    fn workspaces(&self) -> Vec<WorkspaceId> {
+        vec![self.caller.workspace_id]
+    }
+
+    fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
+        let now = batch.borrow().now();
+        let mut cx = Write::new(conn, &self.caller, now, &self.dispatch.ambient, batch);
+        cx.audit("authorization.decision", self.origin.decision(self.refused))
+    }
+}
+
+impl Task for Decision {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// It is written whether or not anybody waits for it.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        (self.done)(outcome);
+    }
+}

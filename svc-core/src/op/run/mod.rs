@@ -1,0 +1,359 @@
+//! Running requests. A shell has one let in from its head ([`Dispatch::admit`]) and then started with its input
+//! ([`Dispatch::start`]); what it passes on the way is [`pipeline`]. A request ends in exactly one of a commit with its
+//! audit row, a refusal, or a read.
+
+mod call;
+mod credentials;
+mod long;
+mod own;
+mod pipeline;
+mod tasks;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::access::Surface;
+use super::audit::Origin;
+use super::context::Ambient;
+use super::hooks;
+use super::request::{Head, Input};
+use super::row::{Answer, Job, Operation};
+use super::table::Table;
+use super::wait::{LongPoll, Parked, Rounds};
+use crate::capability::Needs;
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::batch::Batch;
+use crate::log::bus::Bus;
+use crate::log::memo::Notes;
+use crate::rate::{Client, RateLimits};
+use crate::store::executor::{Executor, ReadTask};
+use crate::time::Clock;
+use crate::timers::Timers;
+pub(super) use call::{Access, Call};
+use call::{COPIES, Named};
+use credentials::{AdmitCall, Found, Gate, Known, SecretHash, Turn};
+pub(crate) use credentials::{Admitted, Credentials};
+use long::LongCall;
+pub(super) use pipeline::Bound;
+pub(super) use pipeline::run;
+pub(super) use tasks::Reading;
+use tasks::{ReadCall, WriteCall};
+
+/// What a shell sends back.
+pub struct Reply {
+    /// The status of the success.
+    pub status: u16,
+    /// How far the log of the caller's workspace reached, for callers that have one.
+    pub lsn: Option<i64>,
+    answer: Answer,
+}
+
+impl Reply {
+    pub(super) fn of(status: u16, lsn: Option<i64>, answer: Answer) -> Self {
+        Self { status, lsn, answer }
+    }
+
+    /// The body, encoded now: on the caller's side, not on the core thread.
+    pub fn body(&self) -> Result<Vec<u8>> {
+        self.answer.encode()
+    }
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reply({}, lsn {:?})", self.status, self.lsn)
+    }
+}
+
+/// Where a reply goes. Called on a core thread: it must only hand the reply on.
+pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
+
+/// Stands for a request that is under way. Dropping it gives up a wait, and what no core thread has taken up yet;
+/// reads and changes that have begun run to their end.
+#[must_use = "dropping the ticket gives up the request"]
+#[derive(Default)]
+pub struct Ticket {
+    parked: Option<Arc<Parked>>,
+    leads: Option<Arc<Dispatch>>,
+    abandoned: Arc<AtomicBool>,
+}
+
+impl Ticket {
+    /// Whether its holder runs the reads that were gathered, by [`Ticket::lead`].
+    pub(crate) fn leads(&self) -> bool {
+        self.leads.is_some()
+    }
+
+    /// Runs the reads that were gathered.
+    pub(crate) fn lead(&mut self) {
+        if let Some(dispatch) = self.leads.take() {
+            dispatch.executor.run_gathered();
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // Others rely on it, whatever became of this request.
+        self.lead();
+        self.abandoned.store(true, Ordering::Relaxed);
+        if let Some(parked) = self.parked.take() {
+            parked.give_up();
+        }
+    }
+}
+
+/// A request that was let in from its head: its credential was live and had the capability a moment ago, and it is
+/// counted. It has to be shown to start an operation, where all of that is asked again.
+#[derive(Clone, Debug)]
+#[must_use = "a request was counted for it"]
+pub struct Admission {
+    access: Access,
+    surface: Surface,
+    path: String,
+    client: Option<Client>,
+    is_follow_up: bool,
+}
+
+impl Admission {
+    /// Whom the request is charged to; nobody if it came from within this process.
+    pub fn client(&self) -> Option<Client> {
+        self.client
+    }
+
+    /// For one more request of a connection that was counted, and recorded, when it began.
+    pub fn follow_up(&self) -> Self {
+        Self { is_follow_up: true, ..self.clone() }
+    }
+
+    fn new(head: Head, access: Access) -> Self {
+        let mut path = head.path;
+        path.truncate(path.floor_char_boundary(PATH_MAX));
+        let client = match &access {
+            Access::Token(known) => Some(known.client()),
+            _ => head.peer.map(Client::at),
+        };
+        Self { access, surface: head.surface, path, client, is_follow_up: false }
+    }
+
+    fn of_token(self, known: Arc<Known>) -> Self {
+        Self { client: Some(known.client()), access: Access::Token(known), ..self }
+    }
+}
+
+/// Bytes of a path that are kept for the audit row: more than any operation's has.
+const PATH_MAX: usize = 1024;
+
+/// Where a request is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunOn {
+    /// A core thread; a quick read that needs no network runs on the caller's.
+    Pool,
+    /// Like `Pool`, but quick reads of the same moment share a transaction, and one caller's ticket leads them.
+    Batched,
+    /// The caller's thread if the core is idle.
+    Caller,
+}
+
+/// Everything a request meets.
+pub struct Dispatch {
+    pub(crate) table: Arc<Table>,
+    pub(crate) ambient: Ambient,
+    pub(crate) clock: Clock,
+    pub(crate) executor: Executor<Batch>,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) timers: Timers,
+    pub(crate) rounds: Rounds,
+    pub(crate) limits: RateLimits,
+    pub(crate) credentials: Credentials,
+    /// The workspaces that are being read at length.
+    pub(crate) reading_long: Mutex<BTreeSet<WorkspaceId>>,
+}
+
+impl Dispatch {
+    /// Lets a request in from its head alone: it is counted, and its credential is live and has what `operation`
+    /// needs; any credential, as long as none is named. Answers through `done`, exactly once.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        operation: Option<&str>,
+        head: Head,
+        on: RunOn,
+        done: Admitted,
+    ) -> Ticket {
+        let row = match operation.map(|name| self.operation(name)).transpose() {
+            Ok(row) => row,
+            Err(error) => {
+                done(Err(error));
+                return Ticket::default();
+            }
+        };
+        let needs = row.map_or(Needs::AnyCredential, |row| row.needs);
+        let mut gate =
+            Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: false };
+        let Some(hash) = head.secret_hash() else {
+            let outcome = pipeline::admit(&mut gate, &Found::Nothing);
+            done(outcome.map(|()| Admission::new(head, Access::Nobody)));
+            return Ticket::default();
+        };
+        if let Some(outcome) = self.admit_cached(&mut gate, &hash) {
+            done(outcome.map(|access| Admission::new(head, access)));
+            return Ticket::default();
+        }
+        let (peer, charged) = (gate.peer, gate.charged);
+        let admission = Admission::new(head, Access::Nobody);
+        let origin = Origin::of(row, admission.surface, &admission.path, None);
+        let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
+        let abandoned = Arc::clone(&call.abandoned);
+        let task = AdmitCall { call, hash, peer, charged, found: Found::Unknown, admission, done };
+        let leads = match self.credentials.lookups.begin(peer.map(Client::at), Box::new(task)) {
+            Turn::Now(task) => self.read_quick(task, on),
+            Turn::Later => None,
+            Turn::Never(task) => {
+                (task.done)(Err(Error::new(
+                    Code::Overloaded,
+                    "too many tokens are being looked up; try again",
+                )));
+                None
+            }
+        };
+        Ticket { leads, parked: None, abandoned }
+    }
+
+    /// What the cache says of a token; nothing if the database has to be asked.
+    fn admit_cached(&self, gate: &mut Gate<'_>, hash: &SecretHash) -> Option<Result<Access>> {
+        let known = self.credentials.get(hash, self.clock.monotonic())?;
+        // Whom to charge is the database's to say, too.
+        known.caller.check_live(gate.now).ok()?;
+        match pipeline::admit(gate, &Found::Token(Arc::clone(&known))) {
+            Ok(()) => Some(Ok(Access::Token(known))),
+            Err(error) if error.code() == Code::RateLimited => Some(Err(error)),
+            Err(_) => None,
+        }
+    }
+
+    /// Counts what is no operation: a document, or a route that is not there.
+    pub(crate) fn count(&self, head: &Head) -> Result<()> {
+        let now = self.clock.monotonic();
+        let known = head.secret_hash().and_then(|hash| self.credentials.get(&hash, now));
+        let found = known.map_or(Found::Nothing, Found::Token);
+        let (limits, now) = (&self.limits, self.clock.now());
+        Gate { limits, needs: Needs::Nothing, peer: head.peer, now, charged: false }.charge(&found)
+    }
+
+    /// Runs an operation for a request that was let in, and answers through `done`, exactly once.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        operation: &str,
+        admission: Admission,
+        input: &Input,
+        on: RunOn,
+        done: Done,
+    ) -> Ticket {
+        let row = match self.operation(operation) {
+            Ok(row) => row,
+            Err(error) => {
+                done(Err(error));
+                return Ticket::default();
+            }
+        };
+        let call = self.call(Some(row), admission, input);
+        let abandoned = Arc::clone(&call.abandoned);
+        let mut ticket = Ticket { parked: None, leads: None, abandoned };
+        match (row.bind)(input, &self.ambient, self.clock.now()) {
+            Ok(Job::Read(job)) => {
+                let task = ReadCall::new(call, Bound::Ready(job), done);
+                if row.quick {
+                    ticket.leads = self.read_quick(Box::new(task), on);
+                } else {
+                    self.read(task, on);
+                }
+            }
+            Ok(Job::Long(job)) => {
+                self.executor.read(Box::new(LongCall::new(call, Bound::Ready(job), done)), true);
+            }
+            Ok(Job::Wait { job, wakes, patience, supply }) => {
+                let poll = LongPoll { name: row.name, job, wakes, timeout: patience, supply };
+                ticket.parked = Parked::start(call, poll, done);
+            }
+            Ok(Job::Write { job, wants }) => {
+                let (status, job) = (row.success.status(), Bound::Ready(job));
+                self.change(WriteCall { call, status, job, wants, answer: None, done }, on);
+            }
+            Err(refusal) => self.read(ReadCall::new(call, Bound::Refused(refusal), done), on),
+        }
+        ticket
+    }
+
+    /// Refuses what was let in and could not be read. The credential comes first: the database says what became of it.
+    pub(crate) fn refuse(
+        self: &Arc<Self>,
+        operation: Option<&str>,
+        admission: Admission,
+        refusal: Error,
+        on: RunOn,
+        done: Done,
+    ) -> Ticket {
+        let row = operation.and_then(|name| self.table.operation(name));
+        let call = self.call(row, admission, &Input::default());
+        let abandoned = Arc::clone(&call.abandoned);
+        let task = ReadCall::new(call, Bound::Refused(refusal), done);
+        Ticket { leads: self.read_quick(Box::new(task), on), parked: None, abandoned }
+    }
+
+    fn operation(&self, name: &str) -> Result<&Operation> {
+        self.table.operation(name).ok_or_else(|| Error::not_found("operation"))
+    }
+
+    fn call(self: &Arc<Self>, row: Option<&Operation>, admission: Admission, input: &Input) -> Call {
+        let Admission { access, surface, path, is_follow_up, .. } = admission;
+        let ids = (surface == Surface::Mcp).then(|| input.ids());
+        Call {
+            dispatch: Arc::clone(self),
+            access,
+            needs: row.map_or(Needs::AnyCredential, |row| row.needs),
+            operation: row.map(|row| Named { name: row.name, call: self.named(surface, input) }),
+            origin: Origin::of(row, surface, &path, ids),
+            bytes: input.body.len().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
+            abandoned: Arc::default(),
+            is_follow_up,
+            entered: None,
+        }
+    }
+
+    /// What a call names, if any guard asks for that.
+    fn named(&self, surface: Surface, input: &Input) -> hooks::Call {
+        if self.table.guards().is_empty() {
+            return hooks::Call::default();
+        }
+        hooks::Call { surface, ids: input.ids() }
+    }
+
+    /// Hands a quick read on, or runs it here where that needs no network. Answers who runs what was gathered.
+    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<Notes>>, on: RunOn) -> Option<Arc<Self>> {
+        match on {
+            RunOn::Batched if self.executor.reads_locally() => {
+                return self.executor.gather(task).then(|| Arc::clone(self));
+            }
+            RunOn::Pool if self.executor.reads_locally() => self.executor.read_inline(task),
+            RunOn::Pool | RunOn::Batched => self.executor.read(task, false),
+            RunOn::Caller => self.executor.read_inline(task),
+        }
+        None
+    }
+
+    fn read(&self, task: ReadCall, on: RunOn) {
+        match on {
+            RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),
+            RunOn::Caller => self.executor.read_inline(Box::new(task)),
+        }
+    }
+
+    fn change(&self, task: WriteCall, on: RunOn) {
+        match on {
+            RunOn::Pool | RunOn::Batched => self.executor.write(Box::new(task)),
+            RunOn::Caller => self.executor.write_inline(Box::new(task)),
+        }
+    }
+}

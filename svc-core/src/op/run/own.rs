@@ -1,0 +1,83 @@
+//! What the service does by itself: reads and changes as the instance, through the same pipeline as a request.
+
+use std::sync::{Arc, Mutex};
+
+use super::super::access::Surface;
+use super::super::context::{Read, Write};
+use super::super::row::{ReadJob, Wants, WriteJob};
+use super::call::Call;
+use super::pipeline::Bound;
+use super::tasks::{ReadCall, WriteCall};
+use super::{Dispatch, Done, RunOn};
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::sync::lock;
+
+impl Dispatch {
+    /// Runs a change as the service itself on `workspace` and waits for it.
+    pub(crate) fn as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        surface: Surface,
+        mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        wait_for(|made, done| {
+            let job: WriteJob = Box::new(move |cx| {
+                *lock(&made) = Some(run(cx)?);
+                Ok(Box::new(()))
+            });
+            let call = Call::instance(self, workspace, surface);
+            let (job, wants) = (Bound::Ready(job), Wants::default());
+            let task = WriteCall { call, status: 200, job, wants, answer: None, done };
+            self.change(task, RunOn::Caller);
+        })
+    }
+
+    /// Reads as the service itself and waits for the answer.
+    pub(crate) fn read_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        wait_for(|made, done| {
+            let job: ReadJob = Box::new(move |cx| {
+                *lock(&made) = Some(run(cx)?);
+                Ok(Box::new(()))
+            });
+            let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
+            self.read(ReadCall::new(call, Bound::Ready(job), done), RunOn::Caller);
+        })
+    }
+
+    /// Reads as the service itself on a core thread; `done` is called with what was read.
+    pub(crate) fn submit_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: ReadJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Box::new(()))
+        });
+        let done: Done = Box::new(move |outcome| {
+            let made = lock(&made).take();
+            done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job made nothing"))));
+        });
+        let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
+        self.read(ReadCall::new(call, Bound::Ready(job), done), RunOn::Pool);
+    }
+}
+
+/// Waits for what a job, which `start` hands to the core, puts into the slot before it is done.
+fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, Done)) -> Result<T> {
+    let made = Arc::new(Mutex::new(None));
+    let (tell, told) = std::sync::mpsc::channel();
+    let done: Done = Box::new(move |outcome| {
+        // The caller waits below; it cannot have gone away.
+        let _ = tell.send(outcome.map(|_| ()));
+    });
+    start(Arc::clone(&made), done);
+    told.recv().map_err(Error::internal)??;
+    lock(&made).take().ok_or_else(|| Error::internal("the job made nothing"))
+}

@@ -1,0 +1,179 @@
+//! Reads and changes as the executor runs them: each goes through the pipeline inside its transaction and is answered
+//! after it.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+use super::super::context::{Read, Write};
+use super::super::hooks;
+use super::super::row::{Answer, ReadJob, ReadingJob, Wants, WriteJob};
+use super::call::{Call, Entered, Named, reached};
+use super::pipeline::{self, Bound, Stage};
+use super::{Done, Reply};
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::batch::Batch;
+use crate::log::memo::Notes;
+use crate::store::Conn;
+use crate::store::executor::{ReadTask, Reader, Task, WriteTask};
+
+/// A reader's transaction, for functions that return a `T`.
+pub(in super::super) struct Reading<'r, T> {
+    reader: &'r Reader<Notes>,
+    returns: PhantomData<fn() -> T>,
+}
+
+impl<'r, T> Reading<'r, T> {
+    pub fn on(reader: &'r Reader<Notes>) -> Self {
+        Self { reader, returns: PhantomData }
+    }
+}
+
+impl<T> Stage for Reading<'_, T> {
+    type Job = ReadingJob<T>;
+    type Answer = T;
+
+    fn find(&self, call: &Call) -> Result<Entered> {
+        call.find_reading(self.reader)
+    }
+
+    fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
+        let Entered { caller, now, .. } = call.entered()?;
+        job(&Read::new(self.reader, caller, *now, &call.dispatch.ambient))
+    }
+}
+
+/// A writer's transaction, and what its batch has gathered.
+struct Changing<'c> {
+    conn: &'c Conn,
+    batch: &'c RefCell<Batch>,
+}
+
+impl Changing<'_> {
+    fn context<'a>(&'a self, call: &'a Call) -> Result<Write<'a>> {
+        let Entered { caller, now, .. } = call.entered()?;
+        Ok(Write::new(self.conn, caller, *now, &call.dispatch.ambient, self.batch))
+    }
+}
+
+impl Stage for Changing<'_> {
+    type Job = WriteJob;
+    type Answer = Answer;
+
+    fn find(&self, call: &Call) -> Result<Entered> {
+        call.find_changing(self.conn, self.batch)
+    }
+
+    fn check_not_frozen(&self, call: &Call) -> Result<()> {
+        call.entered()?.caller.check_not_frozen()
+    }
+
+    fn guard(&self, call: &Call) -> Result<()> {
+        let Some(Named { name, call: named }) = &call.operation else { return Ok(()) };
+        let table = &call.dispatch.table;
+        let row = table.operation(name).ok_or_else(|| Error::not_found("operation"))?;
+        let cx = self.context(call)?;
+        table.guards().iter().try_for_each(|guard| guard(&cx, row, named))
+    }
+
+    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Answer> {
+        job(&mut self.context(call)?)
+    }
+
+    fn project(&self, call: &Call) -> Result<()> {
+        hooks::project(&mut self.context(call)?)
+    }
+
+    fn audit(&self, call: &Call) -> Result<()> {
+        call.audit(&mut self.context(call)?, self.batch)
+    }
+}
+
+/// A read on its way through a reader.
+pub(super) struct ReadCall {
+    call: Call,
+    job: Bound<ReadJob>,
+    done: Done,
+    answer: Option<Answer>,
+}
+
+impl ReadCall {
+    pub fn new(call: Call, job: Bound<ReadJob>, done: Done) -> Self {
+        Self { call, job, done, answer: None }
+    }
+}
+
+impl ReadTask<Notes> for ReadCall {
+    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+        self.answer = None;
+        self.answer = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?);
+        Ok(())
+    }
+}
+
+impl Task for ReadCall {
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.call.is_abandoned()
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { call, done, answer, .. } = *self;
+        let answer =
+            outcome.and_then(|()| answer.ok_or_else(|| Error::internal("a read ended without an answer")));
+        let reply = answer.map(|answer| Reply::of(200, call.lsn(), answer));
+        call.answer(reply, done);
+    }
+}
+
+/// A change on its way through a writer.
+pub(super) struct WriteCall {
+    pub call: Call,
+    pub status: u16,
+    pub job: Bound<WriteJob>,
+    pub wants: Wants,
+    pub answer: Option<Answer>,
+    pub done: Done,
+}
+
+impl WriteTask<Batch> for WriteCall {
+    fn home(&self) -> WorkspaceId {
+        self.call.access.workspace()
+    }
+
+    fn workspaces(&self) -> Vec<WorkspaceId> {
+        std::iter::once(self.home()).chain(self.wants.workspaces.iter().copied()).collect()
+    }
+
+    fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
+        self.answer = None;
+        let answer = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
+        if let Some(entered) = &mut self.call.entered {
+            entered.lsn = reached(conn, batch, &entered.caller)?;
+        }
+        self.answer = Some(answer);
+        Ok(())
+    }
+}
+
+impl Task for WriteCall {
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.call.is_abandoned()
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { call, status, answer, done, .. } = *self;
+        match (outcome, answer) {
+            (Ok(()), Some(answer)) => done(Ok(Reply::of(status, call.lsn(), answer))),
+            (Ok(()), None) => done(Err(Error::internal("a change was committed without an answer"))),
+            (Err(error), _) => call.answer(Err(error), done),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! A ledger for tests: it adds up what the tasks of a batch say, and writes the sum with them, so that rows and sum agree
+//! if batches do what they should.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::{Held, Ledger, Notes};
+use crate::error::Result;
+use crate::id::WorkspaceId;
+use crate::store::conn::Conn;
+
+/// The sum of a batch.
+#[derive(Default)]
+pub(in crate::store) struct Tally {
+    batch: i64,
+    before_job: i64,
+}
+
+impl Tally {
+    /// Adds what the running task says.
+    pub fn add(&mut self, number: i64) {
+        self.batch += number;
+    }
+}
+
+impl Notes for () {
+    fn begin(&mut self) {}
+}
+
+impl Ledger for Tally {
+    type Notes = ();
+
+    fn begin(
+        &mut self,
+        _: &Conn,
+        _: &BTreeSet<WorkspaceId>,
+        _: bool,
+        _: Held,
+    ) -> Result<BTreeSet<WorkspaceId>> {
+        self.batch = 0;
+        Ok(BTreeSet::new())
+    }
+
+    fn begin_job(&mut self) {
+        self.before_job = self.batch;
+    }
+
+    fn undo_job(&mut self) {
+        self.batch = self.before_job;
+    }
+
+    fn flush(&mut self, conn: &Conn) -> Result<()> {
+        conn.defer(Some(1), "update tally set total = total + $1", &[&self.batch])
+    }
+
+    fn reached(&self) -> BTreeMap<Uuid, i64> {
+        BTreeMap::new()
+    }
+
+    fn committed(&mut self) {}
+
+    fn rolled_back(&mut self) {}
+}

@@ -1,0 +1,101 @@
+//! The pages of the problem types: what each means and what to do, at the address that problems name as their type. JSON
+//! unless the client would rather have text, as browsers do.
+
+use hyper::StatusCode;
+use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
+use svc_core::{Code, Error, PROBLEM_BASE, Result};
+
+use crate::encode::{self, Response};
+
+/// The page at `path`, which begins with [`PROBLEM_BASE`].
+pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
+    let code = path.strip_prefix(PROBLEM_BASE).and_then(Code::named);
+    let unknown = || Error::new(Code::NotFound, "there is no such problem type; svc-errors(7) lists them");
+    let page = code.ok_or_else(unknown)?.page();
+    let mut response = if prefers_text(headers) {
+        let mut response = encode::json(StatusCode::OK, page.to_string().into());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response
+    } else {
+        encode::json(StatusCode::OK, serde_json::to_vec(&page).map_err(Error::internal)?.into())
+    };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+/// Whether the client accepts text, or a page to be read, sooner than JSON.
+fn prefers_text(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let ranges: Vec<Range<'_>> = accepted.flat_map(|value| value.split(',')).map(Range::read).collect();
+    let text = weight(&ranges, "text", "plain").max(weight(&ranges, "text", "html"));
+    text > weight(&ranges, "application", "json")
+}
+
+/// One media range of an Accept header.
+struct Range<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    weight: f32,
+}
+
+impl<'a> Range<'a> {
+    fn read(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let (kind, subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
+        Self { kind, subtype, weight: weight.unwrap_or(1.0) }
+    }
+}
+
+/// How much a type is wanted: by the range that names it most exactly; not at all if none does.
+fn weight(ranges: &[Range<'_>], kind: &str, subtype: &str) -> f32 {
+    let named = |wanted: (&str, &str)| {
+        let same = |range: &&Range<'_>| {
+            range.kind.eq_ignore_ascii_case(wanted.0) && range.subtype.eq_ignore_ascii_case(wanted.1)
+        };
+        ranges.iter().find(same).map(|range| range.weight)
+    };
+    named((kind, subtype)).or_else(|| named((kind, "*"))).or_else(|| named(("*", "*"))).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepting(accept: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if !accept.is_empty() {
+            headers.insert(ACCEPT, accept.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn text_is_for_who_would_rather_have_it() {
+        let cases = [
+            ("", false),
+            ("*/*", false),
+            ("application/json", false),
+            ("text/plain", true),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("application/json, text/plain;q=0.5", false),
+            ("application/json;q=0.2, text/*", true),
+            ("text/plain;q=0", false),
+            ("nonsense", false),
+        ];
+        for (accept, text) in cases {
+            assert_eq!(prefers_text(&accepting(accept)), text, "{accept}");
+        }
+    }
+
+    #[test]
+    fn every_problem_type_has_a_page() {
+        for code in Code::ALL {
+            let page = page(&code.address(), &accepting("text/plain")).unwrap();
+            assert_eq!(page.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+        }
+        assert_eq!(page("/problems/nonsense", &accepting("")).err().unwrap().code(), Code::NotFound);
+    }
+}

@@ -1,0 +1,185 @@
+//! What many share: so much of it in all, and a part of that for each of them. Connections, unfinished bodies and
+//! bytes that nobody has taken yet are shared out like that, so that nobody can have all.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// A supply that is shared by many, who are told apart by a key.
+pub(crate) struct Shares<K>(Arc<Supply<K>>);
+
+impl<K> Clone for Shares<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Supply<K> {
+    /// How much there is in all.
+    all: usize,
+    /// How much one of them may have.
+    each: usize,
+    taken: Mutex<Taken<K>>,
+    returned: Notify,
+}
+
+struct Taken<K> {
+    all: usize,
+    each: HashMap<K, usize>,
+}
+
+/// A part that somebody has; it is returned when this is dropped.
+#[must_use = "dropping the share returns it"]
+pub(crate) struct Share<K: Copy + Eq + Hash> {
+    supply: Arc<Supply<K>>,
+    key: K,
+    size: usize,
+}
+
+impl<K: Copy + Eq + Hash> Shares<K> {
+    /// A supply of `all`, of which one may have `each`.
+    pub fn new(all: usize, each: usize) -> Self {
+        let taken = Mutex::new(Taken { all: 0, each: HashMap::new() });
+        Self(Arc::new(Supply { all, each, taken, returned: Notify::new() }))
+    }
+
+    /// Takes `size`, if there is so much left. Who has nothing may take more than its part: else what is larger than
+    /// that could never be had.
+    pub fn take(&self, key: K, size: usize) -> Option<Share<K>> {
+        let supply = &self.0;
+        let mut taken = supply.lock();
+        let own = taken.each.get(&key).copied().unwrap_or(0);
+        let fits = |taken: usize, most: usize| taken == 0 || taken.saturating_add(size) <= most;
+        let may = fits(taken.all, supply.all) && fits(own, supply.each);
+        may.then(|| self.enter(&mut taken, key, size))
+    }
+
+    /// Takes `size` of what there is, or more than there is.
+    pub fn take_anyway(&self, key: K, size: usize) -> Share<K> {
+        self.enter(&mut self.0.lock(), key, size)
+    }
+
+    /// Takes `size` as soon as there is so much left.
+    pub async fn wait(&self, key: K, size: usize) -> Share<K> {
+        loop {
+            let returned = self.0.returned.notified();
+            let mut returned = std::pin::pin!(returned);
+            // From here on no return is missed.
+            returned.as_mut().enable();
+            if let Some(share) = self.take(key, size) {
+                return share;
+            }
+            returned.await;
+        }
+    }
+
+    #[cfg(test)]
+    pub fn taken(&self) -> usize {
+        self.0.lock().all
+    }
+
+    fn enter(&self, taken: &mut Taken<K>, key: K, size: usize) -> Share<K> {
+        taken.all = taken.all.saturating_add(size);
+        let own = taken.each.entry(key).or_default();
+        *own = own.saturating_add(size);
+        Share { supply: Arc::clone(&self.0), key, size }
+    }
+}
+
+impl<K> Supply<K> {
+    fn lock(&self) -> MutexGuard<'_, Taken<K>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Copy + Eq + Hash> Share<K> {
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Adds a share of the same holder.
+    pub fn merge(&mut self, mut other: Self) {
+        self.size = self.size.saturating_add(std::mem::take(&mut other.size));
+    }
+
+    /// Parts with `size` of it.
+    pub fn split(&mut self, size: usize) -> Self {
+        let size = size.min(self.size);
+        self.size = self.size.saturating_sub(size);
+        Self { supply: Arc::clone(&self.supply), key: self.key, size }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Drop for Share<K> {
+    fn drop(&mut self) {
+        let mut taken = self.supply.lock();
+        taken.all = taken.all.saturating_sub(self.size);
+        if let Some(own) = taken.each.get_mut(&self.key) {
+            *own = own.saturating_sub(self.size);
+            if *own == 0 {
+                taken.each.remove(&self.key);
+            }
+        }
+        drop(taken);
+        self.supply.returned.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn taken(shares: &Shares<u8>) -> (usize, usize) {
+        let taken = shares.0.lock();
+        (taken.all, taken.each.len())
+    }
+
+    #[test]
+    fn nobody_has_more_than_its_part_or_all() {
+        let shares = Shares::new(10, 4);
+        let mut held: Vec<_> = [1, 1, 2, 2, 3].iter().map(|key| shares.take(*key, 2).unwrap()).collect();
+        assert!(shares.take(1, 1).is_none(), "it has its part");
+        assert!(shares.take(3, 1).is_none(), "nothing is left");
+        let over = shares.take_anyway(3, 5);
+        assert_eq!(taken(&shares), (15, 3));
+        drop(over);
+        held.truncate(2);
+        assert_eq!(taken(&shares), (4, 1));
+        drop(held);
+        assert_eq!(taken(&shares), (0, 0));
+        let large = shares.take(1, 100).unwrap();
+        assert!(shares.take(2, 1).is_none());
+        drop(large);
+    }
+
+    #[test]
+    fn a_share_is_returned_in_parts() {
+        let shares = Shares::new(10, 10);
+        let mut whole = shares.take(1, 10).unwrap();
+        let part = whole.split(4);
+        let mut rest = whole.split(1);
+        rest.merge(whole.split(2));
+        whole.merge(rest);
+        assert_eq!((whole.size(), part.size(), taken(&shares)), (6, 4, (10, 1)));
+        drop(whole);
+        assert_eq!(taken(&shares), (4, 1));
+        drop(part);
+        assert_eq!(taken(&shares), (0, 0));
+    }
+
+    #[test]
+    fn who_waits_gets_what_is_returned() {
+        let shares = Shares::new(10, 5);
+        let held = shares.take(1, 5).unwrap();
+        let mut waiting = Box::pin(shares.wait(1, 3));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(shares.take(2, 5).unwrap());
+        assert!(waiting.as_mut().now_or_never().is_none(), "another's return is none of its own");
+        drop(held);
+        assert!(waiting.now_or_never().is_some());
+    }
+}

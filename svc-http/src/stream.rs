@@ -1,0 +1,108 @@
+//! The bytes of a connection. A peer that takes none of those that are sent to it for too long is cut off: what is on
+//! its way to it is held in memory until then. What it has to send is somebody else's business.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// A stream whose writes fail once the peer has taken nothing for a while.
+pub(crate) struct Stream<T> {
+    inner: T,
+    timeout: Duration,
+    /// Since the peer takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Stream<T> {
+    /// Gives up a peer that takes nothing for `timeout`.
+    pub fn new(inner: T, timeout: Duration) -> Self {
+        Self { inner, timeout, stalled: None }
+    }
+
+    /// Passes on what a write came to, unless it has been pending for too long.
+    fn settle<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let timeout = self.timeout;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing")))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Stream<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Stream<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.settle(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
+        self.settle(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        self.settle(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ended = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.settle(cx, ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(50);
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_is_cut_off() {
+        let (ours, _theirs) = duplex(8);
+        let mut stream = Stream::new(ours, SHORT);
+        let refused = stream.write_all(&[0; 9]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_something_now_and_then_is_not() {
+        let (ours, mut theirs) = duplex(1);
+        let mut stream = Stream::new(ours, SHORT);
+        let slow = async {
+            for _ in 0..8 {
+                sleep(SHORT / 2).await;
+                theirs.read_u8().await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(stream.write_all(&[0; 8]), slow);
+        written.unwrap();
+    }
+}

@@ -1,0 +1,154 @@
+//! What the first frame of a client says: who it is, what it wants and from where on. A resume token is the cursor in
+//! one opaque word.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use svc_core::id::WorkspaceId;
+use svc_core::json;
+
+use super::socket::End;
+
+/// The fields of the frame.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    token: Option<String>,
+    filter: Map<String, Value>,
+    after_id: Option<i64>,
+    resume_token: Option<String>,
+}
+
+/// What is wanted, from where on.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    /// None is that of the handshake.
+    pub credential: Option<SecretString>,
+    pub workspace_id: String,
+    pub filter: Map<String, Value>,
+    pub after_id: Option<i64>,
+}
+
+const FILTERS: [&str; 5] = ["workspace_id", "channel_id", "thread_id", "member_id", "kind"];
+
+impl Subscription {
+    /// Reads the frame. The filter's fields, the workspace apart, are the operation's to check.
+    pub fn read(text: &str) -> Result<Self, End> {
+        let hello: Hello = json::read(text.as_bytes())
+            .and_then(Hello::deserialize)
+            .map_err(|error| malformed(&format!("the first frame: {error}")))?;
+        let credential = hello.token.map(SecretString::from);
+        let Some(Value::String(workspace_id)) = hello.filter.get("workspace_id").cloned() else {
+            return Err(malformed("`filter` needs a `workspace_id`"));
+        };
+        if let Some(name) = hello.filter.keys().find(|name| !FILTERS.contains(&name.as_str())) {
+            return Err(malformed(&format!(
+                "unknown field `{name}` in `filter`, expected {}",
+                FILTERS.join(", ")
+            )));
+        }
+        let after_id = match (hello.after_id, &hello.resume_token) {
+            (Some(_), Some(_)) => {
+                return Err(malformed("name either `after_id` or `resume_token`, not both"));
+            }
+            (None, Some(token)) => {
+                let position = resumed(token, &workspace_id);
+                Some(position.ok_or_else(|| malformed("`resume_token` is not one of this workspace"))?)
+            }
+            (after_id, None) => after_id,
+        };
+        Ok(Self { credential, workspace_id, filter: hello.filter, after_id })
+    }
+
+    /// The cursor at `after_id`, in one opaque word.
+    pub fn resume_token(&self, after_id: i64) -> String {
+        URL_SAFE_NO_PAD.encode(format!("v1:{}:{after_id}", self.workspace_id.to_ascii_lowercase()))
+    }
+}
+
+fn malformed(what: &str) -> End {
+    End::policy(format!("malformed-request: {what}"))
+}
+
+/// The position in a resume token of `workspace_id`.
+fn resumed(token: &str, workspace_id: &str) -> Option<i64> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+    let (workspace, position) = text.strip_prefix("v1:")?.split_once(':')?;
+    let (issued, wanted) =
+        (workspace.parse::<WorkspaceId>().ok()?, workspace_id.parse::<WorkspaceId>().ok()?);
+    position.parse().ok().filter(|position| issued == wanted && *position >= 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+    use super::*;
+
+    const WORKSPACE: &str = "01990000-0000-7000-8000-000000000001";
+
+    fn read(text: &str) -> Result<Subscription, String> {
+        Subscription::read(text).map_err(|end| match end {
+            End::Close(CloseCode::Policy, reason) => reason,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn the_first_frame_is_read_strictly() {
+        let good = format!(
+            r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","kind":"K"}},"after_id":7}}"#
+        );
+        assert_eq!(read(&good).unwrap().after_id, Some(7));
+        let filter = format!(r#""filter":{{"workspace_id":"{WORKSPACE}"}}"#);
+        for (bad, reason) in [
+            ("{", "first frame"),
+            ("[]", "first frame"),
+            (r#"{"token":"svc_1"}"#, "filter"),
+            (r#"{"token":"svc_1","filter":{}}"#, "workspace_id"),
+            (&format!(r#"{{"token":"svc_1",{filter},"aftr_id":1}}"#), "aftr_id"),
+            (&format!(r#"{{"token":"svc_1",{filter},"token":"svc_2"}}"#), "`token` stands twice"),
+            (
+                &format!(
+                    r#"{{"token":"svc_1","filter":{{"workspace_id":"w","workspace_id":"{WORKSPACE}"}}}}"#
+                ),
+                "`workspace_id` stands twice",
+            ),
+            (r#"{"token":"svc_1","filter":{"workspace_id":"w","thread":"t"}}"#, "`thread`"),
+            (&format!(r#"{{"token":"svc_1",{filter},"after_id":1,"resume_token":"x"}}"#), "not both"),
+            (&format!(r#"{{"token":"svc_1",{filter},"resume_token":"x"}}"#), "resume_token"),
+        ] {
+            let told = read(bad).unwrap_err();
+            assert!(told.contains(reason), "{bad}: {told}");
+        }
+        assert!(read(&format!("{{{filter}}}")).unwrap().credential.is_none());
+    }
+
+    #[test]
+    fn a_resume_token_is_good_in_its_workspace_alone() {
+        let text = format!(r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}"}}}}"#);
+        let token = read(&text).unwrap().resume_token(41);
+        assert_eq!(resumed(&token, WORKSPACE), Some(41));
+        assert_eq!(resumed(&token, "01990000-0000-7000-8000-000000000002"), None);
+        let forged = URL_SAFE_NO_PAD.encode(format!("v1:{WORKSPACE}:-1"));
+        assert_eq!(resumed(&forged, WORKSPACE), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_frame_is_read_or_refused_with_a_reason(text in any::<String>(), token in any::<Vec<u8>>()) {
+            if let Err(reason) = read(&text) {
+                prop_assert!(reason.starts_with("malformed-request: "));
+            }
+            let resume = URL_SAFE_NO_PAD.encode(&token);
+            let hello = serde_json::json!(
+                {"token": "svc_1", "filter": {"workspace_id": WORKSPACE}, "resume_token": resume});
+            if let Ok(subscription) = read(&hello.to_string()) {
+                prop_assert!(subscription.after_id.is_some_and(|position| position >= 0));
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `GET /ws/subscribe`: a workspace's events as they happen. The first frame from the client says who it is, what
+//! it wants and from where on; then each event is a frame. There is no second way to events in here: a
+//! subscription repeats the operation `wait_for_event`, which authenticates and filters each time, and goes on
+//! from what it answered. So the order is that of the log, without gap or repetition, and a client that does not
+//! read holds up nobody but itself.
+
+mod first_frame;
+mod socket;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
+use hyper::upgrade::OnUpgrade;
+use hyper::{HeaderMap, Request, StatusCode};
+use serde_json::{Value, json};
+use svc_core::op::{self, Admission};
+use svc_core::{Code, Error, Result, Service};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::encode::{self, Response};
+use crate::room::Room;
+use crate::server::{Link, Phase, Server};
+use crate::shares::Share;
+use first_frame::Subscription;
+use socket::{End, Socket};
+
+const OPERATION: &str = "wait_for_event";
+const SCHEMA_VERSION: u32 = 1;
+
+/// How long the first frame may take.
+const FIRST_FRAME: Duration = Duration::from_secs(10);
+/// How long one look waits. A credential that ended is noticed at the latest then.
+const LOOK_SECS: i64 = 10;
+/// How long to wait before asking again what could not be answered.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Answers the handshake and leaves the connection to a task of its own. A credential that comes with it is looked at
+/// first; without one, only this server's own names will do.
+pub(crate) async fn upgrade(
+    server: &Server,
+    link: &Link,
+    mut request: Request<Incoming>,
+) -> Result<Response> {
+    let head = server.head(link, &request)?;
+    let admission = match head.credential {
+        Some(_) => Some(server.service.admit(Some(OPERATION), head.clone()).await?),
+        None => {
+            server.hosts.check(request.uri(), request.headers())?;
+            server.service.count(&head)?;
+            None
+        }
+    };
+    let accept = handshake(request.headers())?;
+    let places = (server.socket()?, Arc::clone(&link.place));
+    let upgraded = hyper::upgrade::on(&mut request);
+    let client = Client {
+        service: server.service.clone(),
+        room: server.room.clone(),
+        head,
+        admission,
+        phase: server.phase.subscribe(),
+    };
+    tokio::spawn(async move {
+        client.serve(upgraded).await;
+        drop(places);
+    });
+    let mut response = encode::json(StatusCode::SWITCHING_PROTOCOLS, Default::default());
+    let headers = response.headers_mut();
+    headers.clear();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    Ok(response)
+}
+
+/// The answer to the client's key, if this is a WebSocket handshake.
+fn handshake(headers: &HeaderMap) -> Result<HeaderValue> {
+    let has = |name: HeaderName, wanted: &str| {
+        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| {
+        has(CONNECTION, "upgrade") && has(UPGRADE, "websocket") && has(SEC_WEBSOCKET_VERSION, "13")
+    });
+    let key = key.ok_or_else(|| {
+        Error::malformed("the route speaks WebSocket alone (RFC 6455, version 13, over HTTP/1.1)")
+    })?;
+    HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Error::internal)
+}
+
+/// Who is at the other end.
+struct Client {
+    service: Service,
+    room: Room,
+    /// Of the handshake.
+    head: op::Head,
+    /// That of the handshake, if it brought a credential.
+    admission: Option<Admission>,
+    phase: watch::Receiver<Phase>,
+}
+
+/// What one look found.
+struct Page {
+    events: Vec<Value>,
+    /// How far the log was looked at; none if the answer does not say.
+    after_id: Option<i64>,
+    /// How far the log reached.
+    room_lsn: i64,
+    /// What it counts for until it is sent.
+    share: Share<svc_core::Client>,
+}
+
+impl Page {
+    fn of(body: &[u8], room_lsn: i64, share: Share<svc_core::Client>) -> Result<Self> {
+        let body: Value = serde_json::from_slice(body).map_err(Error::internal)?;
+        let Value::Object(mut body) = body else { return Err(Error::internal("a page is no object")) };
+        let events = match body.remove("items") {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        // Nothing matched up to where the log reached at the last look.
+        let timed_out = body.contains_key("timed_out").then_some(room_lsn);
+        let after_id = body.get("after_id").and_then(Value::as_i64).or(timed_out);
+        Ok(Self { events, after_id, room_lsn, share })
+    }
+}
+
+/// An event as live frames have it: who did it stands at the top, too.
+fn frame(mut event: Value) -> String {
+    let attribution = event.pointer("/payload/attribution").cloned();
+    if let (Some(members), Some(attribution)) = (event.as_object_mut(), attribution) {
+        members.insert("attribution".to_owned(), attribution);
+    }
+    event.to_string()
+}
+
+impl Client {
+    async fn serve(self, upgraded: OnUpgrade) {
+        let Ok(upgraded) = upgraded.await else { return };
+        let mut socket = Socket::open(upgraded, self.phase.clone()).await;
+        if let End::Close(code, reason) = self.subscribe(&mut socket).await {
+            socket.close(code, &reason).await;
+        }
+    }
+
+    /// Delivers until the connection ends.
+    async fn subscribe(&self, socket: &mut Socket) -> End {
+        match self.deliver(socket).await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    async fn deliver(&self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
+        let text = timeout(FIRST_FRAME, socket.first_frame())
+            .await
+            .unwrap_or_else(|_| Err(End::policy("unauthenticated: the first frame did not come in time")))?;
+        let subscription = Subscription::read(&text)?;
+        // Counted and recorded once, for as long as it lasts.
+        let admission = self.admit(socket, &subscription).await?;
+        // This read tells whether the caller may, and finds the end of the log.
+        let position = subscription.after_id.unwrap_or(i64::MAX);
+        let first = self.read(&admission, input(&subscription, position, 0));
+        let mut page = socket.during(first).await?.map_err(|error| End::refused(&error))?;
+        let mut after_id = subscription.after_id.unwrap_or(page.room_lsn);
+        let ack = json!({
+            "type": "subscribe_ack",
+            "schema_version": SCHEMA_VERSION,
+            "resume_token": subscription.resume_token(after_id),
+            "after_id": after_id,
+            "room_lsn": page.room_lsn,
+        });
+        socket.send(ack.to_string()).await?;
+        let follow_up = admission.follow_up();
+        loop {
+            for event in page.events {
+                socket.send(frame(event)).await?;
+            }
+            drop(page.share);
+            after_id = after_id.max(page.after_id.unwrap_or(after_id));
+            page = self.look(socket, &subscription, &follow_up, after_id).await?;
+        }
+    }
+
+    /// Lets the subscription in, by the token of its first frame or by that of the handshake.
+    async fn admit(&self, socket: &mut Socket, subscription: &Subscription) -> Result<Admission, End> {
+        let admitted = match (&subscription.credential, &self.admission) {
+            (Some(token), _) => {
+                let head = op::Head { credential: Some(token.clone()), ..self.head.clone() };
+                socket.during(self.service.admit(Some(OPERATION), head)).await?
+            }
+            (None, Some(admission)) => Ok(admission.clone()),
+            (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),
+        };
+        admitted.map_err(|error| End::refused(&error))
+    }
+
+    /// The next events, however long that takes.
+    async fn look(
+        &self,
+        socket: &mut Socket,
+        subscription: &Subscription,
+        admission: &Admission,
+        after_id: i64,
+    ) -> Result<Page, End> {
+        loop {
+            let read = self.read(admission, input(subscription, after_id, LOOK_SECS));
+            match socket.during(read).await? {
+                Ok(page) => return Ok(page),
+                Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
+                    socket.during(sleep(RETRY)).await?;
+                }
+                Err(error) => return Err(End::refused(&error)),
+            }
+        }
+    }
+
+    /// Reads a page, as soon as there is room for it.
+    async fn read(&self, admission: &Admission, input: op::Input) -> Result<Page> {
+        let client = admission.client().ok_or_else(|| Error::internal("a socket has no peer"))?;
+        let again = AtomicBool::new(false);
+        let read = || {
+            // What is read again was recorded before.
+            let is_again = again.swap(true, Ordering::Relaxed);
+            let admission = if is_again { admission.follow_up() } else { admission.clone() };
+            let reading = self.service.run(OPERATION, admission, input.clone());
+            async {
+                let reply = reading.await?;
+                Ok((reply.body()?, reply.lsn))
+            }
+        };
+        let ((body, room_lsn), share) = self.room.hold(client, false, |(body, _)| body.len(), read).await?;
+        Page::of(&body, room_lsn.unwrap_or(0), share)
+    }
+}
+
+fn input(wanted: &Subscription, after_id: i64, timeout_secs: i64) -> op::Input {
+    let mut input = wanted.filter.clone();
+    input.insert("after_id".to_owned(), after_id.into());
+    input.insert("timeout_secs".to_owned(), timeout_secs.into());
+    op::Input::json(Value::from(input).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_say_at_the_top_who_did_it() {
+        let event = json!({"id": 1, "payload": {"attribution": {"actor_id": "a"}}});
+        let sent: Value = serde_json::from_str(&frame(event)).unwrap();
+        assert_eq!(sent.pointer("/attribution/actor_id").unwrap(), "a");
+    }
+
+    #[test]
+    fn only_a_whole_handshake_is_one() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("WebSocket"));
+        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        assert!(handshake(&headers).is_err());
+        headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ=="));
+        assert_eq!(handshake(&headers).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("8"));
+        assert!(handshake(&headers).is_err());
+    }
+}

@@ -1,0 +1,305 @@
+//! One WebSocket connection, from the server's side. Frames are read by tungstenite and written here, each straight
+//! to the stream: its own answers to pings would pile up for a client that reads nothing. So the most that is held
+//! for a client is one frame from it and one to it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use futures_util::StreamExt;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use svc_core::Error;
+use svc_core::limits::WS_FRAME_MAX_BYTES;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval, interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use crate::server::{Phase, closing};
+
+/// Time between two pings of ours.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// A client that is silent for so long is gone.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long a client may take over the closing handshake.
+const CLOSE: Duration = Duration::from_secs(2);
+/// Pings are answered at most this often.
+const PONG_INTERVAL: Duration = Duration::from_secs(1);
+/// Pings and pongs that a client may send in a second.
+const CONTROLS_MAX: u32 = 50;
+/// Frames of a client that are still read after it was told that the connection ends.
+const LAST_FRAMES: usize = 100;
+/// Bytes of a close frame's reason.
+const REASON_MAX: usize = 123;
+const READ_BUFFER: usize = 4096;
+/// More than the longest pong, which goes nowhere.
+const WRITE_BUFFER: usize = 256;
+
+type Io = TokioIo<Upgraded>;
+
+/// The connection.
+pub(super) struct Socket {
+    frames: WebSocketStream<Reading>,
+    out: WriteHalf<Io>,
+    heartbeat: Interval,
+    last_received: Instant,
+    last_pong: Option<Instant>,
+    controls: Controls,
+    phase: watch::Receiver<Phase>,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// We say so, with a code and a reason.
+    Close(CloseCode, String),
+    /// The other side is gone, or has closed.
+    Gone,
+}
+
+impl End {
+    pub fn policy(reason: impl Into<String>) -> Self {
+        Self::Close(CloseCode::Policy, reason.into())
+    }
+
+    /// What the core's refusal means to a connection.
+    pub fn refused(error: &Error) -> Self {
+        let code = match error.code().status() {
+            500 => CloseCode::Error,
+            429 | 501.. => CloseCode::Again,
+            _ => CloseCode::Policy,
+        };
+        Self::Close(code, format!("{}: {}", error.code().name(), error.detail()))
+    }
+
+    /// What an unreadable frame means.
+    fn unreadable(error: &tungstenite::Error) -> Self {
+        match error {
+            tungstenite::Error::Capacity(_) => {
+                Self::Close(CloseCode::Size, format!("a frame may have {WS_FRAME_MAX_BYTES} bytes"))
+            }
+            tungstenite::Error::Utf8(_) => {
+                Self::Close(CloseCode::Invalid, "a text frame is UTF-8".to_owned())
+            }
+            tungstenite::Error::Protocol(error) => Self::Close(CloseCode::Protocol, error.to_string()),
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// What came first.
+enum Happened<T> {
+    Done(T),
+    Frame(Message),
+}
+
+impl Socket {
+    pub async fn open(upgraded: Upgraded, phase: watch::Receiver<Phase>) -> Self {
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(WS_FRAME_MAX_BYTES))
+            .max_frame_size(Some(WS_FRAME_MAX_BYTES))
+            .read_buffer_size(READ_BUFFER)
+            .write_buffer_size(0)
+            .max_write_buffer_size(WRITE_BUFFER);
+        let (input, out) = split(TokioIo::new(upgraded));
+        let frames = WebSocketStream::from_raw_socket(Reading(input), Role::Server, Some(config)).await;
+        let mut heartbeat = interval(HEARTBEAT);
+        heartbeat.reset();
+        let last_received = Instant::now();
+        let controls = Controls { since: last_received, count: 0 };
+        Self { frames, out, heartbeat, last_received, last_pong: None, controls, phase }
+    }
+
+    /// The first frame, before which a client has nothing else to say.
+    pub async fn first_frame(&mut self) -> Result<String, End> {
+        let first = tokio::select! {
+            read = self.frames.next() => read,
+            () = closing(&mut self.phase) => return Err(going_away()),
+        };
+        self.last_received = Instant::now();
+        match first.ok_or(End::Gone)?.map_err(|error| End::unreadable(&error))? {
+            Message::Text(text) => Ok(text.as_str().to_owned()),
+            Message::Close(_) => Err(self.closed().await),
+            _ => Err(End::policy("malformed-request: the first frame is JSON text")),
+        }
+    }
+
+    /// What `work` comes to, while the connection is kept alive. The client has nothing more to say.
+    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let happened = tokio::select! {
+                outcome = &mut work => Happened::Done(outcome),
+                read = self.frames.next() => {
+                    Happened::Frame(read.ok_or(End::Gone)?.map_err(|error| End::unreadable(&error))?)
+                }
+                _ = self.heartbeat.tick() => {
+                    if self.last_received.elapsed() > SILENCE {
+                        return Err(End::Gone);
+                    }
+                    self.write(Control::Ping, Bytes::new()).await?;
+                    continue;
+                }
+                () = closing(&mut self.phase) => return Err(going_away()),
+            };
+            match happened {
+                Happened::Done(outcome) => return Ok(outcome),
+                Happened::Frame(frame) => self.received(frame).await?,
+            }
+        }
+    }
+
+    /// Takes a frame that came after the first.
+    async fn received(&mut self, frame: Message) -> Result<(), End> {
+        self.last_received = Instant::now();
+        match frame {
+            Message::Close(_) => Err(self.closed().await),
+            Message::Ping(payload) => {
+                self.controls.count(self.last_received)?;
+                self.pong(payload).await
+            }
+            Message::Pong(_) => self.controls.count(self.last_received),
+            _ => Err(End::policy("malformed-request: only the first frame is read")),
+        }
+    }
+
+    /// Answers a client that has closed.
+    async fn closed(&mut self) -> End {
+        self.write(Control::Close, Bytes::new()).await.err().unwrap_or(End::Gone)
+    }
+
+    /// Answers a ping, unless another was answered just now.
+    async fn pong(&mut self, payload: Bytes) -> Result<(), End> {
+        if self.last_pong.is_some_and(|last| last.elapsed() < PONG_INTERVAL) {
+            return Ok(());
+        }
+        self.last_pong = Some(Instant::now());
+        self.write(Control::Pong, payload).await
+    }
+
+    /// Sends a text frame, and waits until the client's side has taken it.
+    pub async fn send(&mut self, text: String) -> Result<(), End> {
+        self.write(Data::Text, text.into()).await?;
+        // Nothing is read meanwhile, so its silence means nothing.
+        self.last_received = Instant::now();
+        Ok(())
+    }
+
+    async fn write(&mut self, kind: impl Into<Kind>, payload: Bytes) -> Result<(), End> {
+        let header = FrameHeader { opcode: kind.into().0, ..FrameHeader::default() };
+        let mut head = Vec::with_capacity(HEADER_MAX);
+        let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+        header.format(length, &mut head).map_err(|_| End::Gone)?;
+        // A stream that takes nothing fails by itself.
+        self.out.write_all_buf(&mut head.as_slice().chain(payload)).await.map_err(|_| End::Gone)?;
+        self.out.flush().await.map_err(|_| End::Gone)
+    }
+
+    /// Says why, and lets the client answer.
+    pub async fn close(mut self, code: CloseCode, reason: &str) {
+        let reason = reason.get(..reason.floor_char_boundary(REASON_MAX)).unwrap_or_default();
+        let code: u16 = code.into();
+        let payload = [&code.to_be_bytes()[..], reason.as_bytes()].concat();
+        let closing = async {
+            if self.write(Control::Close, payload.into()).await.is_ok() {
+                for _ in 0..LAST_FRAMES {
+                    let Some(Ok(_)) = self.frames.next().await else { return };
+                }
+            }
+        };
+        // A client that does not answer is disconnected.
+        let _ = timeout(CLOSE, closing).await;
+    }
+}
+
+/// Bytes of a frame's header, from a server.
+const HEADER_MAX: usize = 10;
+
+fn going_away() -> End {
+    End::Close(CloseCode::Away, "the server is closing".to_owned())
+}
+
+/// The kind of a frame.
+struct Kind(OpCode);
+
+impl From<Control> for Kind {
+    fn from(control: Control) -> Self {
+        Self(OpCode::Control(control))
+    }
+}
+
+impl From<Data> for Kind {
+    fn from(data: Data) -> Self {
+        Self(OpCode::Data(data))
+    }
+}
+
+/// How many pings and pongs have come in the last second.
+struct Controls {
+    since: Instant,
+    count: u32,
+}
+
+impl Controls {
+    /// Counts one more, or refuses it.
+    fn count(&mut self, now: Instant) -> Result<(), End> {
+        if now.duration_since(self.since) >= Duration::from_secs(1) {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        if self.count > CONTROLS_MAX {
+            return Err(End::policy(format!("rate-limited: more than {CONTROLS_MAX} pings in a second")));
+        }
+        Ok(())
+    }
+}
+
+/// The side of a connection that is read. What tungstenite writes by itself goes nowhere.
+struct Reading(ReadHalf<Io>);
+
+impl AsyncRead for Reading {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Reading {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_pings_is_refused_and_a_few_are_not() {
+        let start = Instant::now();
+        let mut controls = Controls { since: start, count: 0 };
+        for second in 0..5 {
+            let now = start + Duration::from_secs(second);
+            assert!((0..CONTROLS_MAX).all(|_| controls.count(now).is_ok()), "second {second}");
+        }
+        assert!(controls.count(start + Duration::from_secs(4)).is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! What callers write: one line where one line is shown, and answers that say what is stored.
+
+use serde_json::{Value, json};
+use svc_tests::client::Answer;
+use svc_tests::{World, on_both_engines, text};
+
+/// A field of one line: the operation and its input with `line` in it.
+fn one_liners(world: &World, line: &str) -> Vec<(&'static str, Value)> {
+    let w = &world.fixture;
+    let member = json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "label": line});
+    vec![
+        ("create_channel", json!({"workspace_id": w.workspace_id, "name": line})),
+        ("create_channel", json!({"workspace_id": w.workspace_id, "name": "hall", "topic": line})),
+        ("update_channel", json!({"channel_id": w.channel_id, "name": line})),
+        ("update_workspace", json!({"workspace_id": w.workspace_id, "name": line})),
+        ("create_thread", json!({"channel_id": w.channel_id, "title": line})),
+        ("update_thread", json!({"thread_id": w.thread_id, "title": line})),
+        ("create_agent", json!({"workspace_id": w.workspace_id, "handle": "h", "display_name": line})),
+        ("mint_token", member),
+        ("attenuate_token", json!({"capabilities": ["workspace:read"], "label": line})),
+    ]
+}
+
+#[test]
+fn a_line_has_no_control_characters_and_a_body_has_lines() {
+    on_both_engines(|world| {
+        let call = |operation: &str, input: Value| world.call(&world.people.admin, operation, input);
+        for bad in ["a\u{1b}[31mred", "a\nb", "a\tb", "a\u{202e}b", "a\u{2067}b", "a\u{85}b", "a\0b"] {
+            for (operation, input) in one_liners(world, bad) {
+                call(operation, input).refused(400, "malformed-request");
+            }
+        }
+        for (operation, input) in one_liners(world, "naïve 日本 👩\u{200d}🚀") {
+            call(operation, input).output();
+        }
+        let body = "one\n\ttwo\r\n\u{1b}[31mthree\u{202e}";
+        let posted =
+            call("post_message", json!({"thread_id": world.fixture.thread_id, "body": body})).output();
+        let read = call("get_message", json!({"message_id": posted["id"]})).output();
+        assert_eq!(read["body"], body);
+        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "Paint");
+        call("cancel_thread", json!({"thread_id": thread, "reason": "Rain.\nAnd wind."})).output();
+    });
+}
+
+#[test]
+fn never_is_a_time_and_a_time_without_end_is_told_as_the_last() {
+    on_both_engines(|world| {
+        let mint = |at: &str| -> Answer {
+            let input = json!({"workspace_id": world.fixture.workspace_id, "expires_at": at,
+                               "member_id": world.fixture.agent_id});
+            world.call(&world.people.admin, "mint_token", input)
+        };
+        let minted = mint("9999-12-31T23:59:59Z").output();
+        assert!(text(&minted["expires_at"]).starts_with("9999-12-30T"), "{minted}");
+        world.call(&text(&minted["secret"]), "whoami", json!({})).output();
+        mint("9999-13-31T23:59:59Z").refused(400, "malformed-request");
+    });
+}
+
+#[test]
+fn what_is_answered_is_what_is_stored() {
+    on_both_engines(|world| {
+        let odd: Value = serde_json::from_str(r#"{"a":-0.0,"b":[1.0,1e2],"c":{"d":-0}}"#).unwrap();
+        let stored = r#"{"a":0,"b":[1,100],"c":{"d":0}}"#;
+        let w = &world.fixture;
+        let result = json!({"thread_id": w.claimed_thread_id, "result": odd});
+        let set = world.admin("set_thread_result", result);
+        let read = world.admin("get_thread_result", json!({"thread_id": w.claimed_thread_id}));
+        assert_eq!((set["result"].to_string().as_str(), &set["result"]), (stored, &read["result"]));
+
+        let edited = world.admin("edit_message", json!({"message_id": w.message_id, "metadata": odd}));
+        let read = world.admin("get_message", json!({"message_id": w.message_id}));
+        assert_eq!(edited["metadata"].to_string(), stored);
+        assert_eq!(read["metadata"].to_string(), stored);
+        let lsn = world.lsn();
+        world.admin("edit_message", json!({"message_id": w.message_id, "metadata": odd}));
+        assert_eq!(world.lsn(), lsn, "the same numbers are no edit");
+    });
+}
