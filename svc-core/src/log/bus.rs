@@ -389,9 +389,11 @@ fn next_events(conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<Vec<(S
     conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(passing).collect()
 }
 
+/// Up to the head, as everybody reads: who were woken by what stands beyond it would look for it again and again.
 const NEXT_EVENTS: &str = "
     select lsn, kind, channel_id, thread_id, member_id from events
-    where workspace_id = $1 and lsn > $2 order by lsn limit $3";
+    where workspace_id = $1 and lsn > $2 and lsn <= (select lsn from heads where workspace_id = $1)
+    order by lsn limit $3";
 
 #[cfg(test)]
 mod tests {
@@ -568,6 +570,19 @@ mod tests {
         let after = room.begin();
         room.end(after, Some(7), true);
         assert_eq!((room.delivered, room.stale), (7, true));
+    }
+
+    #[test]
+    fn what_stands_beyond_the_head_wakes_nobody() {
+        let stage = Stage::new();
+        stage.append(HERE, 9, "Any");
+        stage.writer.execute("update heads set lsn = 0 where workspace_id = $1", &[&HERE]).unwrap();
+        stage.append(HERE, 1, "Any");
+        let heard = stage.listen(HERE, 1, 0, "Any");
+        assert_eq!(heard.recv().unwrap(), 1);
+        stage.append(HERE, 2, "Any");
+        stage.bus.reached(HERE, 2);
+        assert_eq!(heard.recv().unwrap(), 2);
     }
 
     #[test]
