@@ -292,8 +292,9 @@ async fn a_batch_that_waits_takes_no_place_in_flight() {
     let mut waiting = Box::pin(server.post(&[], batch));
     // Once it waits, whoever comes is served.
     assert!(tokio::time::timeout(std::time::Duration::from_millis(500), &mut waiting).await.is_err());
+    while server.post(&[], call(4, "whoami", json!({}))).await.status == 503 {}
     let made = json!({"workspace_id": server.workspace, "name": "work"});
-    let made = server.post(&[], call(4, "create_channel", made)).await;
+    let made = server.post(&[], call(5, "create_channel", made)).await;
     assert_eq!(made.body["result"]["isError"], false, "{}", made.body);
     let answer = waiting.await;
     let found = &answer.body[1]["result"]["structuredContent"];

@@ -19,6 +19,9 @@ const PYTHON: &str = "SVC_TEST_PYTHON";
 const SECONDS: &str = "SVC_TEST_FUZZ_SECS";
 const SECONDS_DEFAULT: &str = "60";
 
+/// How many seconds an answer may take: more than a wait lasts whose request is broken so that it names no time.
+const REQUEST_TIMEOUT: &str = "120";
+
 /// What answers to a sound request is no HTTP any more, so a client of HTTP alone cannot try it.
 const WEBSOCKET: &str = "/ws/subscribe";
 
@@ -73,6 +76,9 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
             for parameter in parameters.into_iter().flatten() {
                 let name = text(&parameter["name"]);
                 limit(&name, &mut parameter["schema"], ids);
+                if name == "timeout_secs" {
+                    parameter["required"] = json!(true);
+                }
                 parameter.as_object_mut().unwrap().remove("example");
             }
             // JSON-RPC wants whole numbers without a fraction, of which schemas know nothing.
@@ -119,7 +125,7 @@ fn try_document(engine: Engine, choose: fn(&World) -> &str) {
         command.args(["--header", &format!("Authorization: Bearer {token}"), "--exclude-path", WEBSOCKET]);
         command.args(["--mode", ["positive", "negative"][which], "--phases", "coverage,fuzzing"]);
         command.args(["--continue-on-failure", "--suppress-health-check", "all", "--warnings", "off"]);
-        command.args(["--generation-database", "none", "--request-timeout", "30"]);
+        command.args(["--generation-database", "none", "--request-timeout", REQUEST_TIMEOUT]);
         run(&mut command)
     });
     for outcome in outcomes {

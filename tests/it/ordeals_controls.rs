@@ -2,10 +2,12 @@
 //! an acknowledged write that is gone, a refused one that was done, a claim given twice, rows and events that do not
 //! belong together, a head that is not where the log ends. And `svc verify` names a log that goes on beyond its head.
 
+use std::time::Duration;
+
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::ordeal::callers::{Workload, summary, until_it_writes};
-use svc_tests::ordeal::checker::{Defect, assert_sound, check, check_recovery};
+use svc_tests::ordeal::callers::{Probe, Workload, summary};
+use svc_tests::ordeal::checker::{Defect, assert_sound, check};
 use svc_tests::ordeal::record::{Record, Verdict, Write};
 use svc_tests::site::Site;
 
@@ -343,9 +345,9 @@ fn the_checker_notices_a_server_that_takes_nothing_up() {
     let workload = Workload::prepare(&site, 1);
     let server = site.serve(&[]);
     let address = server.address();
-    let limit = std::time::Duration::from_millis(2500);
-    assert_eq!(check_recovery(until_it_writes(&mut workload.caller(0, address), limit)), None);
+    let mut probe = Probe::prepare(workload.caller(0, address));
+    assert_eq!(probe.check_recovery(), None);
     drop(server);
-    let took = until_it_writes(&mut workload.caller(0, address), limit);
-    assert_eq!(check_recovery(took), Some(Defect::Slow(took)));
+    let mut probe = Probe::within(probe.caller, Duration::from_millis(500));
+    assert!(matches!(probe.check_recovery(), Some(Defect::Slow(_))));
 }

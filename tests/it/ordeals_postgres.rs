@@ -11,22 +11,17 @@ use svc_core::Engine;
 use svc_tests::client::kept::Kept;
 use svc_tests::client::ws::{Heard, Ws, first_frame};
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::ordeal::callers::{
-    CALLERS, Caller, Progress, Workload, summary, until_it_writes, write_during,
-};
-use svc_tests::ordeal::checker::{Defect, assert_sound, check, check_recovery, internal_errors, late};
+use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, summary, write_during};
+use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors, late};
 use svc_tests::ordeal::proxy::Proxy;
-use svc_tests::ordeal::record::Record;
 use svc_tests::ordeal::{for_a_while, rounds};
-use svc_tests::process::until;
+use svc_tests::process::{PATIENCE, until};
 use svc_tests::site::{Server, Site};
 use svc_tests::{in_parallel, runtime, text};
 
-/// Where nothing goes on for longer than this, nothing will.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How late a call may end: it may have to wait for one that is under way, and be tried once more.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How late a call may end: it may have to wait for one that is under way, and be tried once more. Less than the
+/// network is silent.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Runs an ordeal on a site of its own, as often as is wanted, if this run can test Postgres.
 fn on_postgres(ordeal: impl Fn(&Site)) {
@@ -40,17 +35,6 @@ fn callers<'a>(workload: &'a Workload, servers: &[Server; 2]) -> Vec<Caller<'a>>
     (0..CALLERS).map(|number| workload.caller(number, servers[number % 2].address())).collect()
 }
 
-/// Whether each server takes a write up soon. The callers go on meanwhile.
-fn recovery(workload: &Workload, servers: &[Server; 2]) -> (Vec<Record>, Vec<Defect>) {
-    let (mut records, mut defects) = (Vec::new(), Vec::new());
-    for (number, server) in servers.iter().enumerate() {
-        let mut caller = workload.caller(CALLERS + number, server.address());
-        defects.extend(check_recovery(until_it_writes(&mut caller, TIMEOUT)));
-        records.extend(caller.records);
-    }
-    (records, defects)
-}
-
 /// Lets everybody write while something happens, and then checks everything. What happens may return defects of its own.
 fn suffer(
     what: &str,
@@ -60,11 +44,15 @@ fn suffer(
     happens: impl FnOnce(&Progress, &[Server; 2]) -> Vec<Defect>,
 ) {
     let (mut records, (more, mut defects)) = write_during(callers(workload, &servers), |progress| {
-        assert!(progress.wait_for(CALLERS, TIMEOUT), "nothing was acknowledged before the ordeal began");
+        assert!(progress.wait_for(CALLERS, PATIENCE), "nothing was acknowledged before the ordeal began");
+        let numbered = servers.iter().enumerate();
+        let mut probes: Vec<Probe<'_>> = numbered
+            .map(|(number, server)| Probe::prepare(workload.caller(CALLERS + number, server.address())))
+            .collect();
         let mut found = happens(progress, &servers);
-        let (records, slow) = recovery(workload, &servers);
-        found.extend(slow);
-        (records, found)
+        // The callers go on meanwhile.
+        found.extend(probes.iter_mut().filter_map(Probe::check_recovery));
+        (probes.into_iter().flat_map(|probe| probe.caller.records).collect::<Vec<_>>(), found)
     });
     records.extend(more);
     drop(servers);
@@ -86,6 +74,9 @@ fn terminate(database: &TestDatabase, at_work: bool) -> usize {
     database.rows(&sql).len()
 }
 
+/// How many sessions are ended at least.
+const SESSIONS_ENDED: usize = 40;
+
 #[test]
 fn sessions_that_are_ended_at_random_lose_nothing() {
     on_postgres(|site| {
@@ -95,13 +86,17 @@ fn sessions_that_are_ended_at_random_lose_nothing() {
             let last = AtomicI64::new(i64::MAX);
             std::thread::scope(|scope| {
                 let subscriber = scope.spawn(|| subscribe(site, &servers[0], &last));
-                let mut ended = 0;
-                let mut turn = 0;
-                for_a_while(Duration::from_secs(20), Duration::from_millis(333), || {
+                let (mut ended, mut turn) = (0, 0);
+                let mut end_one = || {
                     turn += 1;
                     ended += terminate(&site.database, turn % 2 == 0);
+                    ended >= SESSIONS_ENDED
+                };
+                for_a_while(Duration::from_secs(20), Duration::from_millis(333), || {
+                    end_one();
                 });
-                assert!(ended >= 40, "only {ended} sessions were ended");
+                // On a slow machine there were not as many turns.
+                until("enough sessions have been ended", end_one);
                 last.store(site.database.number(&head_of(&site.founders.workspace_id)), Ordering::SeqCst);
                 subscriber.join().unwrap()
             })
@@ -152,26 +147,27 @@ fn connections_that_end_behind_an_answer_lose_nothing() {
         let workload = Workload::prepare(site, 1);
         let proxy = Proxy::start(&site.database.url());
         let server = site.serve(&[("DATABASE_URL", &proxy.url(&[]))]);
-        let mut caller = workload.caller(0, server.address());
+        let mut probe = Probe::prepare(workload.caller(0, server.address()));
+        let caller = &mut probe.caller;
         let mut cuts = BTreeMap::<&str, usize>::new();
         'all: for (name, prepare, write) in WRITES {
             for behind in (0..PASSES).flat_map(|_| 1..=ANSWERS) {
-                let deadline = Instant::now() + TIMEOUT;
-                while !prepare(&mut caller) {
+                let deadline = Instant::now() + PATIENCE;
+                while !prepare(caller) {
                     assert!(Instant::now() < deadline, "no write succeeds any more: {:?}", caller.last());
                 }
                 let before = proxy.cuts();
                 proxy.cut_behind(behind);
-                write(&mut caller);
+                write(caller);
                 proxy.cut_behind(0);
                 *cuts.entry(name).or_default() += proxy.cuts() - before;
-                if caller.last().is_some_and(|record| record.took > TIMEOUT) {
+                if caller.last().is_some_and(|record| record.took > CALL_TIMEOUT) {
                     break 'all;
                 }
             }
         }
-        let mut defects: Vec<Defect> =
-            check_recovery(until_it_writes(&mut caller, TIMEOUT)).into_iter().collect();
+        let mut defects: Vec<Defect> = probe.check_recovery().into_iter().collect();
+        let caller = &probe.caller;
         defects.extend(late(&caller.records, CALL_TIMEOUT));
         defects.extend(internal_errors(&caller.records));
         drop(server);
@@ -189,7 +185,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// How long a caller waits for an event that does not come.
 const WAIT: Duration = Duration::from_secs(5);
 /// How late a wait may end.
-const SLACK: Duration = Duration::from_secs(1);
+const SLACK: Duration = Duration::from_secs(8);
 
 #[test]
 fn a_silent_network_holds_nobody_for_longer_than_the_limits() {
@@ -202,7 +198,7 @@ fn a_silent_network_holds_nobody_for_longer_than_the_limits() {
         let servers = [site.serve(&[("DATABASE_URL", &url)]), site.serve(&[("DATABASE_URL", &url)])];
         suffer("a silent network", site, &workload, servers, |progress, servers| {
             let waiting = wait_for_nothing(site, &servers[0]);
-            assert!(progress.wait_for(2 * CALLERS, TIMEOUT), "the callers have come to a stop");
+            assert!(progress.wait_for(2 * CALLERS, PATIENCE), "the callers have come to a stop");
             proxy.hold(true);
             for_a_while(SILENCE, SILENCE, || {});
             proxy.hold(false);
@@ -251,7 +247,7 @@ fn a_server_that_stood_still_within_a_transaction_loses_nothing() {
         let variables = [("DATABASE_URL", url.as_str())];
         let servers = [site.serve(&variables), site.serve(&variables)];
         suffer("a server that stood still", site, &workload, servers, |progress, servers| {
-            let deadline = Instant::now() + 4 * TIMEOUT;
+            let deadline = Instant::now() + PATIENCE;
             let mut caught = 0;
             while caught < CAUGHT && Instant::now() < deadline {
                 caught += usize::from(stand_still(&site.database, &servers[0]));

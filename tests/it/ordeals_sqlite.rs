@@ -4,18 +4,13 @@
 use std::time::{Duration, Instant};
 
 use svc_core::Engine;
-use svc_tests::ordeal::callers::{
-    CALLERS, Caller, Progress, Workload, summary, until_it_writes, write_during,
-};
-use svc_tests::ordeal::checker::{Defect, assert_sound, check, check_recovery, internal_errors};
+use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, summary, write_during};
+use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors};
 use svc_tests::ordeal::faults::{Calls, EIO, ENOSPC, EUCLEAN, Faults, How};
-use svc_tests::ordeal::record::Record;
 use svc_tests::ordeal::{for_a_while, rounds};
-use svc_tests::process::until;
+use svc_tests::process::{PATIENCE, until};
 use svc_tests::site::{Server, Site};
 
-/// Where nothing goes on for longer than this, nothing will.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// Processes beside the server.
 const AGENTS: usize = 2;
 /// Of the member that writes when a fault is over.
@@ -96,12 +91,16 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
     let mut server = serve(&site, faults);
-    let (mut records, (more, mut defects)) = write_during(everybody(&site, &workload, &server), |progress| {
-        assert!(progress.wait_for(CALLERS, TIMEOUT), "nothing was acknowledged before the ordeal began");
+    let (mut records, (probe, slow)) = write_during(everybody(&site, &workload, &server), |progress| {
+        assert!(progress.wait_for(CALLERS, PATIENCE), "nothing was acknowledged before the ordeal began");
+        let mut probe = Probe::prepare(workload.caller(PROBE, server.address()));
         fail(faults, fault, progress);
-        if crash { (Vec::new(), Vec::new()) } else { recovery(&workload, &server) }
+        let slow = if crash { None } else { probe.check_recovery() };
+        (probe, slow)
     });
-    records.extend(more);
+    let mut defects = Vec::from_iter(slow);
+    let limit = probe.limit;
+    records.extend(probe.caller.records);
     if crash {
         // A last write is refused, and no other one follows it before the crash.
         faults.begin(fault.calls, fault.error, fault.how, fault.halves);
@@ -113,20 +112,14 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
         faults.end();
         records.extend(last.records);
         let server = serve(&site, faults);
-        let (more, slow) = recovery(&workload, &server);
-        records.extend(more);
-        defects.extend(slow);
+        let mut probe = Probe::within(workload.caller(PROBE, server.address()), limit);
+        defects.extend(probe.check_recovery());
+        records.extend(probe.caller.records);
     }
     drop(server);
     eprintln!("{}: {}", fault.name, summary(&records));
     defects.extend(check(&site, &records));
     defects
-}
-
-fn recovery(workload: &Workload, server: &Server) -> (Vec<Record>, Vec<Defect>) {
-    let mut caller = workload.caller(PROBE, server.address());
-    let slow = check_recovery(until_it_writes(&mut caller, TIMEOUT));
-    (caller.records, slow.into_iter().collect())
 }
 
 fn suffer_all(wanted: impl Fn(&Fault) -> bool, crash: bool) {
@@ -173,7 +166,7 @@ const AFTERWARDS: Duration = Duration::from_secs(4);
 
 /// Whether readiness says, soon, that nothing can be written.
 fn says_so(server: &Server) -> bool {
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + PATIENCE;
     let mut ready = true;
     while ready && Instant::now() < deadline {
         ready = server.caller("").ask("GET", "/health/ready", None).is_success();
@@ -195,6 +188,7 @@ fn fill_the_disk(faults: &Faults) {
     let server = serve(&site, faults);
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
+        let mut probe = Probe::prepare(workload.caller(PROBE, server.address()));
         let refused = faults.refused();
         until("the disk is full", || faults.refused() > refused);
         let until_full = progress.acknowledged();
@@ -202,12 +196,12 @@ fn fill_the_disk(faults: &Faults) {
         // Short messages do not fill what comes back: it lasts if the log, which is many times as long, is cut.
         workload.pad(0);
         faults.allow(ROOM + BACK);
-        let (records, slow) = recovery(&workload, &server);
+        let slow = probe.check_recovery();
         for_a_while(AFTERWARDS, AFTERWARDS, || {});
-        let (last, still_slow) = recovery(&workload, &server);
+        let still_slow = probe.check_recovery();
         eprintln!("a full disk: {until_full} writes until full, {} until the end", progress.acknowledged());
         let unsaid = silent.then(|| Defect::Late("readiness does not say that the disk is full".to_owned()));
-        ([records, last].concat(), slow.into_iter().chain(still_slow).chain(unsaid).collect::<Vec<_>>())
+        (probe.caller.records, slow.into_iter().chain(still_slow).chain(unsaid).collect::<Vec<_>>())
     });
     records.extend(more);
     drop(server);

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -34,7 +34,6 @@ fn what_is_waited_for_ends_the_wait() {
         let channel = world.new_channel("queue");
         let ready = json!({"workspace_id": workspace, "channel_id": channel});
         let mut thread = String::new();
-        let begun = Instant::now();
         let found = wait_while(world, agent, "wait_for_ready", ready.clone(), || {
             thread = world.new_thread(&channel, "at last");
         });
@@ -58,7 +57,6 @@ fn what_is_waited_for_ends_the_wait() {
             world.agent("post_message", json!({"thread_id": thread, "body": "hello"}));
         });
         assert_eq!(seen.output()["items"][0]["kind"], "MessagePosted");
-        assert!(begun.elapsed() < Duration::from_secs(20), "no wait ran into its deadline");
     });
 }
 

@@ -1,7 +1,6 @@
 //! WebSocket subscriptions.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -9,10 +8,8 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
+use crate::process::PATIENCE;
 use crate::runtime;
-
-/// How long a frame may take that must come.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One subscription.
 pub struct Ws {

@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use svc_core::op::{Operation, Table};
 
+use super::RECOVERY;
+use super::checker::Defect;
 use super::record::{Record, Verdict, Write, plain, verdict};
 use crate::client::agent::Agent;
 use crate::client::kept::{Broken, Kept};
 use crate::client::{mcp, rest};
+use crate::process::PATIENCE;
 use crate::runtime;
 use crate::site::{Site, done};
 
@@ -24,6 +27,9 @@ pub const CALLERS: usize = 24;
 const TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a caller holds back after an answer that says to try again.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// How often a probe writes before a fault.
+const PROBES: u32 = 8;
 
 /// A member, with a thread of its own to write in.
 #[derive(Clone)]
@@ -397,10 +403,38 @@ pub fn write_during<T>(callers: Vec<Caller<'_>>, happens: impl FnOnce(&Progress)
     })
 }
 
-/// Writes through a server until that is acknowledged, and returns how long it took.
-pub fn until_it_writes(caller: &mut Caller<'_>, limit: Duration) -> Duration {
+/// One more caller, who finds out how soon a server writes again after a fault.
+pub struct Probe<'a> {
+    /// The caller.
+    pub caller: Caller<'a>,
+    /// How soon it must be able to write again.
+    pub limit: Duration,
+}
+
+impl<'a> Probe<'a> {
+    /// Has the caller write a few times before anything fails, beside all others: no recovery can be quicker than that
+    /// on this machine at this time.
+    pub fn prepare(mut caller: Caller<'a>) -> Self {
+        let usual = (0..PROBES).map(|_| until_it_writes(&mut caller, PATIENCE)).max().unwrap_or_default();
+        Self { caller, limit: RECOVERY + usual * PROBES }
+    }
+
+    /// The same with a limit of its own.
+    pub fn within(caller: Caller<'a>, limit: Duration) -> Self {
+        Self { caller, limit }
+    }
+
+    /// Finds out whether the server writes again soon.
+    pub fn check_recovery(&mut self) -> Option<Defect> {
+        let took = until_it_writes(&mut self.caller, self.limit);
+        (took > self.limit).then_some(Defect::Slow(took))
+    }
+}
+
+/// Writes through a server until that is acknowledged, and returns how long it took: more than `limit` if it was not.
+fn until_it_writes(caller: &mut Caller<'_>, limit: Duration) -> Duration {
     let began = Instant::now();
-    while !caller.create_thread() && began.elapsed() < limit {}
+    while !caller.create_thread() && began.elapsed() <= limit {}
     began.elapsed()
 }
 

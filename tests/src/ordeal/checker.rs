@@ -9,7 +9,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_core::Service;
 
-use super::RECOVERY;
 use super::record::{Record, Verdict, Write, plain};
 use super::replay::Replayed;
 use super::rows::{Rows, events};
@@ -80,11 +79,6 @@ impl fmt::Display for Defect {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{self:?}")
     }
-}
-
-/// What wakes up after a fault must do so soon.
-pub fn check_recovery(took: Duration) -> Option<Defect> {
-    (took > RECOVERY).then_some(Defect::Slow(took))
 }
 
 /// Callers who were told that the service itself had failed.

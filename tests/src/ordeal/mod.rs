@@ -13,7 +13,7 @@ mod rows;
 
 use std::time::{Duration, Instant};
 
-/// How soon after the end of a fault a write must succeed.
+/// How soon after the end of a fault a write must succeed, on a machine on which writes take no time.
 pub const RECOVERY: Duration = Duration::from_secs(2);
 
 /// How often an ordeal runs: `SVC_TEST_ROUNDS`, or once.
