@@ -115,7 +115,7 @@ pub const BATCH_MAX: usize = 256;
 /// Bytes of requests in one commit; a single larger one goes alone.
 pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Reads that share a transaction beside the first, at the most, so that none waits long for the others.
-pub const READ_BATCH_MAX: usize = 15;
+pub const READ_BATCH_MAX: usize = 31;
 /// How long a batch waits for a workspace that another server holds, before others of its lane are run first.
 pub const HELD_WAIT: Duration = Duration::from_millis(100);
 /// How long SQLite waits for another process's lock.

@@ -178,8 +178,8 @@ impl Service {
     }
 
     /// Runs an operation for a request that was let in. Dropping the future gives up a wait.
-    pub async fn run(&self, operation: &str, admission: Admission, input: Input) -> Result<Reply> {
-        answered(|done| self.dispatch().start(operation, admission, &input, RunOn::Batched, done)).await
+    pub async fn run(&self, operation: &str, admission: Admission, input: &Input) -> Result<Reply> {
+        answered(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
     /// Why a request that was let in, and whose input could not be read, is refused: because of what is wrong with its
@@ -198,7 +198,7 @@ impl Service {
     /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
     pub async fn ask(&self, operation: &str, request: Request) -> Result<Reply> {
         let admission = self.admit(Some(operation), request.head).await?;
-        self.run(operation, admission, request.input).await
+        self.run(operation, admission, &request.input).await
     }
 
     /// Calls an operation and waits for the answer, on this thread if the core is idle.

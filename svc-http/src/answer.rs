@@ -60,8 +60,11 @@ impl Body for Answer {
         }
         let size = self.rest.len().min(PIECE);
         let bytes = self.rest.split_to(size);
-        let share = self.share.as_mut().map(|share| share.split(size));
-        let pending = if self.rest.is_empty() { self.pending.take() } else { self.pending.clone() };
+        let (share, pending) = if self.rest.is_empty() {
+            (self.share.take(), self.pending.take())
+        } else {
+            (self.share.as_mut().map(|share| share.split(size)), self.pending.clone())
+        };
         let piece = match (share, pending) {
             (None, None) => bytes,
             (share, pending) => Bytes::from_owner(Piece { bytes, _share: share, _pending: pending }),

@@ -4,17 +4,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// The pace of one connection. Clones are handles to the same one.
 #[derive(Clone)]
-pub(crate) struct Pace(Arc<State>);
-
-struct State {
-    waiting: Mutex<Waiting>,
-    begun: Notify,
-}
+pub(crate) struct Pace(Arc<Mutex<Waiting>>);
 
 /// What waits to be taken.
 struct Waiting {
@@ -24,12 +18,11 @@ struct Waiting {
 }
 
 /// A piece of an answer that is not taken yet.
-pub(crate) struct Pending(Arc<State>);
+pub(crate) struct Pending(Arc<Mutex<Waiting>>);
 
 impl Pace {
     pub fn new() -> Self {
-        let waiting = Mutex::new(Waiting { pieces: 0, since: Instant::now() });
-        Self(Arc::new(State { waiting, begun: Notify::new() }))
+        Self(Arc::new(Mutex::new(Waiting { pieces: 0, since: Instant::now() })))
     }
 
     /// One more piece waits, until what this returns is dropped.
@@ -40,41 +33,34 @@ impl Pace {
     /// Comes back when pieces have waited, and none was taken, for `timeout`.
     pub async fn stalled(&self, timeout: Duration) {
         loop {
-            let begun = self.0.begun.notified();
-            let mut begun = std::pin::pin!(begun);
-            // From here on no beginning is missed.
-            begun.as_mut().enable();
-            let (pieces, deadline) = {
-                let waiting = self.0.lock();
-                (waiting.pieces, waiting.since + timeout)
+            let now = Instant::now();
+            let (pieces, since) = {
+                let waiting = lock(&self.0);
+                (waiting.pieces, waiting.since)
             };
-            if pieces == 0 {
-                begun.await;
-            } else if Instant::now() >= deadline {
+            // What begins to wait later is seen in time: nobody is woken for it.
+            let deadline = if pieces == 0 { now + timeout } else { since + timeout };
+            if now >= deadline {
                 return;
-            } else {
-                sleep_until(deadline).await;
             }
+            sleep_until(deadline).await;
         }
     }
 }
 
-impl State {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pending {
-    fn new(state: &Arc<State>) -> Self {
-        let mut waiting = state.lock();
+    fn new(shared: &Arc<Mutex<Waiting>>) -> Self {
+        let mut waiting = lock(shared);
         if waiting.pieces == 0 {
             waiting.since = Instant::now();
-            state.begun.notify_waiters();
         }
         waiting.pieces = waiting.pieces.saturating_add(1);
         drop(waiting);
-        Self(Arc::clone(state))
+        Self(Arc::clone(shared))
     }
 }
 
@@ -86,7 +72,7 @@ impl Clone for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let mut waiting = self.0.lock();
+        let mut waiting = lock(&self.0);
         waiting.pieces = waiting.pieces.saturating_sub(1);
         waiting.since = Instant::now();
     }

@@ -316,7 +316,7 @@ impl Server {
             // What is run again was recorded before.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            self.run(row, admission, input.clone())
+            self.run(row, admission, &input)
         };
         self.room.answer(client, row.changes, run).await
     }
@@ -338,7 +338,7 @@ impl Server {
         Ok(op::Input { text, body })
     }
 
-    async fn run(&self, row: Named, admission: Admission, input: op::Input) -> Result<Response> {
+    async fn run(&self, row: Named, admission: Admission, input: &op::Input) -> Result<Response> {
         let permit = self.place()?;
         let run = self.service.run(row.name, admission, input);
         let reply = if row.waits {

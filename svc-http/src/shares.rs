@@ -114,6 +114,9 @@ impl<K: Copy + Eq + Hash> Share<K> {
 
 impl<K: Copy + Eq + Hash> Drop for Share<K> {
     fn drop(&mut self) {
+        if self.size == 0 {
+            return;
+        }
         let mut taken = self.supply.lock();
         taken.all = taken.all.saturating_sub(self.size);
         if let Some(own) = taken.each.get_mut(&self.key) {

@@ -141,7 +141,7 @@ impl Principal {
             Some(admission) => admission,
             None => service.admit(Some(operation), self.head.clone()).await?,
         };
-        service.run(operation, admission, Input::json(arguments)).await
+        service.run(operation, admission, &Input::json(arguments)).await
     }
 
     /// Why a request that could not be read is refused: for its credential, if that has ended by now.

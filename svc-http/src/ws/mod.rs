@@ -229,7 +229,7 @@ impl Client {
             // What is read again was recorded before.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            let reading = self.service.run(OPERATION, admission, input.clone());
+            let reading = self.service.run(OPERATION, admission, &input);
             async {
                 let reply = reading.await?;
                 Ok((reply.body()?, reply.lsn))
