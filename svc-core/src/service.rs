@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 
 use crate::config::Config;
 use crate::entropy::Entropy;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::housekeeping::Upkeep;
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
@@ -229,10 +229,14 @@ impl Service {
         waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
     }
 
-    /// Counts a request for what is no operation, such as a document: for the bearer if its token is cached, else for
-    /// the address it came from.
-    pub fn count(&self, head: &Head) -> Result<()> {
-        self.dispatch().count(head)
+    /// Counts a request for what is no operation, such as a document: for the bearer of a live token, else for the address
+    /// it came from.
+    pub async fn count(&self, head: Head) -> Result<()> {
+        match self.admit(None, head).await {
+            // What anybody may have needs no credential.
+            Err(error) if error.code() == Code::Unauthenticated => Ok(()),
+            admitted => admitted.map(drop),
+        }
     }
 
     /// Whether each part of the service can do its work, as the database says now. Takes as long as the database

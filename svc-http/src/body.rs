@@ -37,6 +37,11 @@ impl Bodies {
         Self { unfinished: Shares::new(usize::MAX, UNFINISHED_MAX) }
     }
 
+    /// How many are counted.
+    pub fn unfinished(&self) -> usize {
+        self.unfinished.taken()
+    }
+
     /// Reads the JSON body of a request of `client`, of at most `most` bytes; empty if there is none.
     pub async fn read<B>(
         &self,

@@ -88,7 +88,10 @@ const OWN_DESCRIPTORS: usize = 128;
 const PEER_PART: usize = 10;
 
 /// How many of something there may be at once.
-pub(crate) struct Ceiling(Arc<Semaphore>);
+pub(crate) struct Ceiling {
+    most: usize,
+    left: Arc<Semaphore>,
+}
 
 /// One of them; gives its place back when dropped.
 pub(crate) type Permit = OwnedSemaphorePermit;
@@ -96,17 +99,22 @@ pub(crate) type Permit = OwnedSemaphorePermit;
 impl Ceiling {
     pub fn new(most: Option<u32>) -> Self {
         let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(Semaphore::MAX_PERMITS);
-        Self(Arc::new(Semaphore::new(most)))
+        Self { most, left: Arc::new(Semaphore::new(most)) }
+    }
+
+    /// How many there are.
+    pub fn taken(&self) -> usize {
+        self.most.saturating_sub(self.left.available_permits())
     }
 
     /// A place, if there is one left.
     pub fn take(&self) -> Option<Permit> {
-        Arc::clone(&self.0).try_acquire_owned().ok()
+        Arc::clone(&self.left).try_acquire_owned().ok()
     }
 
     /// A place, if one becomes free in time.
     pub async fn wait(&self) -> Option<Permit> {
-        timeout(PLACE_TIMEOUT, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
+        timeout(PLACE_TIMEOUT, Arc::clone(&self.left).acquire_owned()).await.ok()?.ok()
     }
 }
 

@@ -16,6 +16,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use svc_core::limits::WAIT_MAX_SECS;
+use svc_core::op::mcp::{Told, told};
 use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::wire::{self, Kind, Message, Parcel, Refusal};
 use svc_mcp_stdio::{Mcp, Principal};
@@ -26,7 +27,7 @@ use crate::encode::{self, Response};
 use crate::limits::{HttpSettings, Permit};
 use crate::server::{Link, Server};
 use crate::shares::Share;
-use crate::{body, decode, room};
+use crate::{body, room};
 
 /// The server behind `POST /mcp`, made once.
 pub(crate) struct Endpoint {
@@ -75,21 +76,21 @@ pub(crate) async fn handle(server: &Server, link: &Link, request: Request<Incomi
         Err(refusal) => return Err(principal.refuse(&endpoint.service, refusal).await),
     };
     let parcel = wire::read(&body);
-    let call = Call::of(endpoint, head, body, principal, &parcel).await?;
+    let call = Call::of(head, body, principal);
     match parcel {
         Ok(Parcel::One(message)) => {
-            let changes = called_tool(&message).is_some_and(|tool| endpoint.mcp.changes(tool));
-            let waits = called_tool(&message).is_some_and(|tool| endpoint.mcp.waits(tool));
-            server.room.answer(client, changes, || endpoint.one(server, &call, waits)).await
+            let tool = called_tool(&message);
+            let changes = tool.is_some_and(|tool| endpoint.mcp.changes(tool));
+            server.room.answer(client, changes, || endpoint.one(server, &call, tool)).await
         }
         Ok(Parcel::Batch(items)) if has_batches(&call.head.headers) => {
             Batch { server, call, client, permit: None, answers: Vec::new(), share: None }.answer(items).await
         }
         Ok(Parcel::Batch(_)) => {
             let refusal = Refusal::invalid("batches exist in revision 2025-03-26 alone", Value::Null);
-            Ok(document(StatusCode::BAD_REQUEST, &refusal.answer()))
+            endpoint.refuse(&call.principal, &refusal).await
         }
-        Err(refusal) => Ok(document(StatusCode::BAD_REQUEST, &refusal.answer())),
+        Err(refusal) => endpoint.refuse(&call.principal, &refusal).await,
     }
 }
 
@@ -101,23 +102,13 @@ struct Call {
 }
 
 impl Call {
-    async fn of(
-        endpoint: &Endpoint,
-        mut head: Parts,
-        body: Bytes,
-        principal: Principal,
-        parcel: &std::result::Result<Parcel, Refusal>,
-    ) -> Result<Self> {
+    fn of(mut head: Parts, body: Bytes, principal: Principal) -> Self {
         // From here on the credential travels where no trace shows it.
         head.headers.remove(AUTHORIZATION);
         head.headers.remove(COOKIE);
         head.headers.insert(ACCEPT, BOTH);
         head.headers.insert(CONTENT_TYPE, JSON);
-        let is_call = matches!(parcel, Ok(Parcel::One(message)) if called_tool(message).is_some());
-        // The operation that is called looks at the credential itself, in its own transaction.
-        let principal =
-            if is_call { principal } else { principal.with_capabilities(&endpoint.service).await? };
-        Ok(Self { head, body, principal })
+        Self { head, body, principal }
     }
 }
 
@@ -133,26 +124,34 @@ impl Endpoint {
         server.hosts.check(uri, headers).map_err(|_| {
             Error::forbidden("MCP is served only under this server's own names; see SVC_ALLOWED_HOSTS")
         })?;
-        let token = decode::bearer(headers)?;
+        let token = server.bearer(peer, headers).await?;
         Principal::admitted(&self.service, svc_mcp_stdio::head(token, Some(peer))).await
     }
 
     /// Answers one message. A parked wait is not in flight.
-    async fn one(&self, server: &Server, call: &Call, waits: bool) -> Result<Response> {
-        let forwarded = self.forward(call, call.body.clone());
-        if waits {
+    async fn one(&self, server: &Server, call: &Call, tool: Option<&str>) -> Result<Response> {
+        let forwarded = self.forward(call, tool, call.body.clone());
+        if tool.is_some_and(|tool| self.mcp.waits(tool)) {
             return server.unless_closing(forwarded).await?;
         }
         let _permit = server.place()?;
         forwarded.await
     }
 
-    /// Has rmcp answer one message. What it says in plain text becomes a problem.
-    async fn forward(&self, call: &Call, body: Bytes) -> Result<Response> {
+    /// Has rmcp answer one message, which may call a tool. What it says in plain text becomes a problem.
+    async fn forward(&self, call: &Call, tool: Option<&str>, body: Bytes) -> Result<Response> {
         let mut head = call.head.clone();
-        head.extensions.insert(call.principal.clone());
+        let principal = call.principal.clone();
+        // The operation that is called looks at the credential itself, in its own transaction.
+        let principal =
+            if tool.is_some() { principal } else { principal.with_capabilities(&self.service).await? };
+        head.extensions.insert(principal.clone());
         let Ok(response) = self.rmcp.clone().call(Request::from_parts(head, Full::new(body))).await;
-        if let Some(refusal) = call.principal.refusal() {
+        if principal.is_unasked() {
+            // It was refused before it came to an operation.
+            accepted(principal.refuse(&self.service, Error::malformed("no operation was called")).await)?;
+        }
+        if let Some(refusal) = principal.refusal() {
             return Err(refusal.clone());
         }
         let (parts, body) = response.into_parts();
@@ -160,12 +159,25 @@ impl Endpoint {
         let body = body.to_bytes();
         if parts.status.is_success() || parts.headers.get(CONTENT_TYPE) == Some(&JSON) {
             let mut response = Response::from_parts(parts, body.into());
-            encode::tell_lsn(response.headers_mut(), call.principal.room_lsn());
+            encode::tell_lsn(response.headers_mut(), principal.room_lsn());
             return Ok(response);
         }
         let text = String::from_utf8_lossy(&body).into_owned();
         Err(if parts.status.is_client_error() { Error::malformed(text) } else { Error::internal(text) })
     }
+
+    /// Answers what is no message.
+    async fn refuse(&self, principal: &Principal, refusal: &Refusal) -> Result<Response> {
+        accepted(principal.refuse(&self.service, refusal.error()).await)?;
+        let mut response = document(StatusCode::BAD_REQUEST, &refusal.answer());
+        encode::tell_lsn(response.headers_mut(), principal.room_lsn());
+        Ok(response)
+    }
+}
+
+/// What is wrong beside the message itself, which is known.
+fn accepted(error: Error) -> Result<()> {
+    if error.code() == Code::Malformed { Ok(()) } else { Err(error) }
 }
 
 /// A batch on its way. Its messages are answered one after the other, so that their effects come in the order they
@@ -182,44 +194,57 @@ struct Batch<'a> {
     share: Option<Share<Client>>,
 }
 
+/// A message of a batch, or what stands in the place of one.
+type Item = std::result::Result<Message, Refusal>;
+
 impl Batch<'_> {
-    async fn answer(mut self, items: Vec<std::result::Result<Message, Refusal>>) -> Result<Response> {
+    async fn answer(mut self, items: Vec<Item>) -> Result<Response> {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.call.principal = self.call.principal.until(Instant::now() + longest);
         for (number, item) in items.into_iter().enumerate() {
-            match item {
-                Ok(message) if message.kind == Kind::Response => {}
-                Ok(message) => {
-                    let answer = self.message(number, &message).await;
-                    let answer = match answer {
-                        // A dead credential ends all of it.
-                        Err(error) if error.code() == Code::Unauthenticated => return Err(error),
-                        answer => answer.unwrap_or_else(|error| refused(&message, &error)),
-                    };
-                    if message.kind == Kind::Request {
-                        self.answers.push(answer);
-                    }
-                }
-                Err(refusal) => self.answers.push(refusal.answer().to_string().into()),
+            let answer = match self.item(number, &item).await {
+                // A dead credential ends all of it.
+                Err(error) if error.code() == Code::Unauthenticated => return Err(error),
+                Err(error) => refused(&item, &error),
+                Ok(answer) => answer,
+            };
+            if item.as_ref().map_or(true, |message| message.kind == Kind::Request) {
+                self.answers.push(answer);
             }
         }
         self.permit = None;
         Ok(self.together())
     }
 
+    /// Answers what stands in the batch, which is counted whatever it is.
+    async fn item(&mut self, number: usize, item: &Item) -> Result<Bytes> {
+        let service = &self.server.mcp.service;
+        if number > 0 {
+            self.call.principal = self.call.principal.again(service).await?;
+        }
+        match item {
+            Ok(message) if message.kind == Kind::Response => {
+                self.call.principal.clone().with_capabilities(service).await.map(|_| Bytes::new())
+            }
+            Ok(message) => self.message(number, message).await,
+            Err(refusal) => {
+                accepted(self.call.principal.refuse(service, refusal.error()).await)?;
+                Ok(refusal.answer().to_string().into())
+            }
+        }
+    }
+
     /// Answers one message, or refuses it before anything is done.
     async fn message(&mut self, number: usize, message: &Message) -> Result<Bytes> {
         let endpoint = &self.server.mcp;
         if message.method() == "initialize" {
-            return Err(Error::malformed("initialize must not be in a batch"));
+            let refusal = Error::malformed("initialize must not be in a batch");
+            return Err(self.call.principal.refuse(&endpoint.service, refusal).await);
         }
         if self.size() >= BATCH_ANSWER_MAX {
             return Err(Error::new(Code::Overloaded, "the answer of the batch is full; send the rest again"));
         }
         let tool = called_tool(message);
-        if tool.is_none() && number > 0 {
-            self.call.principal.count(&endpoint.service)?;
-        }
         let bytes = serde_json::to_vec(&message.value).map_err(Error::internal)?;
         let waits = tool.is_some_and(|tool| endpoint.mcp.waits(tool));
         if waits {
@@ -228,7 +253,7 @@ impl Batch<'_> {
             let first = number == 0;
             self.permit = Some(if first { self.server.place()? } else { self.server.place_again().await? });
         }
-        let forwarded = endpoint.forward(&self.call, bytes.into());
+        let forwarded = endpoint.forward(&self.call, tool, bytes.into());
         let response = if waits { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };
         let Ok(body) = response.into_body().collect().await;
         let body = body.to_bytes();
@@ -271,13 +296,15 @@ impl Batch<'_> {
 const BATCH_ANSWER_MAX: usize = 1 << 20;
 
 /// The answer to a message of a batch that was not forwarded.
-fn refused(message: &Message, error: &Error) -> Bytes {
-    let code = match error.code() {
-        Code::Malformed => wire::INVALID_REQUEST,
-        _ => SERVER_ERROR,
+fn refused(item: &Item, error: &Error) -> Bytes {
+    let code = match told(error.code()) {
+        Told::Error(code) => code,
+        Told::Result if error.code() == Code::Malformed => wire::INVALID_REQUEST,
+        Told::Result => SERVER_ERROR,
     };
+    let id = item.as_ref().map_or_else(Refusal::id, Message::id);
     let error = json!({"code": code, "message": error.detail(), "data": error.problem()});
-    json!({"jsonrpc": "2.0", "id": message.id(), "error": error}).to_string().into()
+    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into()
 }
 
 /// The JSON-RPC code of what the server could not do.

@@ -159,9 +159,9 @@ fn subscribe() -> Description {
     Description {
         summary: "Subscribe to events",
         description: "A WebSocket (RFC 6455, over HTTP/1.1). The first frame is a JSON object: `token` unless the \
-            handshake carries it, `filter` with `workspace_id` and optionally `channel_id`, `thread_id` and \
-            `member_id`, and `after_id` to begin after an event. The answer is a frame `subscribe_ack`, then one \
-            frame an event. Without a credential that has `event:subscribe` it is closed with 1008.",
+            handshake carries it, `filter` with `workspace_id` and optionally `channel_id`, `thread_id`, \
+            `member_id` and `kind`, and `after_id` to begin after an event, or `resume_token` of an earlier answer to \
+            go on. The answer is a frame `subscribe_ack`, then one frame an event. Without a credential that has `event:subscribe` it is closed with 1008.",
         responses: json!({"101": {"description": "The connection is a WebSocket from here on."}}),
         refused: &[400, 401, 403, 429, 500, 503],
         more: json!({"security": [{"bearer": []}, {}], "parameters": [
@@ -223,7 +223,7 @@ fn mcp() -> Description {
             }},
             "404": answer("The revision has no such method.", JSON, &answer_to_one),
         }),
-        refused: &[401, 403, 413, 415, 429, 500, 503],
+        refused: &[401, 403, 413, 415, 417, 429, 500, 501, 503],
         more: json!({
             "security": [{"bearer": []}],
             "requestBody": {"required": true, "content": {JSON: {

@@ -19,6 +19,7 @@ use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use secrecy::SecretString;
 use svc_core::op::{self, Admission, Surface};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
@@ -123,6 +124,15 @@ pub async fn serve(
         tracing::warn!("some connections did not finish in time and were cut off");
     }
     connections.shutdown().await;
+    // All zero, unless something holds on to what it had when its connection ended.
+    tracing::debug!(
+        connections = server.connections.taken(),
+        in_flight = server.in_flight.taken(),
+        sockets = server.sockets.taken(),
+        bodies = server.bodies.unfinished(),
+        bytes = server.room.taken(),
+        "closed"
+    );
     Ok(())
 }
 
@@ -131,6 +141,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Bytes of a request's head, and of what is read of a body before it is asked for.
 const BUFFER_MAX: usize = 64 << 10;
+/// Bytes of a request's head over HTTP/2.
+const HEAD_MAX: u32 = 64 << 10;
 /// Bytes that a client may send over HTTP/2 before they are asked for: the least that a connection can have.
 const WINDOW: u32 = (64 << 10) - 1;
 /// Requests at once on one connection of HTTP/2.
@@ -144,6 +156,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
         .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_MAX)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .max_send_buf_size(BUFFER_MAX);
@@ -257,11 +270,11 @@ impl Server {
             }
             Own::Liveness => Ok(health::liveness()),
             Own::OpenApi => {
-                self.service.count(&self.head(link, &request)?)?;
+                self.let_anybody_in(link, &request).await?;
                 Ok(self.document.response(self.service.table()))
             }
             Own::Problem => {
-                self.service.count(&self.head(link, &request)?)?;
+                self.let_anybody_in(link, &request).await?;
                 problems::page(request.uri().path(), request.headers())
             }
             Own::WebSocket => ws::upgrade(self, link, request).await,
@@ -271,7 +284,7 @@ impl Server {
 
     /// Answers where there is no route.
     async fn elsewhere(&self, found: Found, link: &Link, request: Request<Incoming>) -> Result<Response> {
-        self.service.count(&self.head(link, &request)?)?;
+        self.let_anybody_in(link, &request).await?;
         let path = echo(request.uri().path()).into_owned();
         match found {
             Found::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
@@ -287,6 +300,15 @@ impl Server {
         }
     }
 
+    /// Lets a request in that needs no credential: without one, under this server's own names alone.
+    async fn let_anybody_in(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {
+        let head = self.head(link, request).await?;
+        if head.credential.is_none() {
+            self.hosts.check(request.uri(), request.headers())?;
+        }
+        self.service.count(head).await
+    }
+
     async fn operation(
         &self,
         row: Named,
@@ -294,7 +316,7 @@ impl Server {
         link: &Link,
         request: Request<Incoming>,
     ) -> Result<Response> {
-        let asks = self.head(link, &request)?;
+        let asks = self.head(link, &request).await?;
         if row.open && asks.credential.is_none() {
             self.hosts.check(request.uri(), request.headers())?;
         }
@@ -367,13 +389,23 @@ impl Server {
     }
 
     /// What the core wants to know of a request before its body is read.
-    pub fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::Head> {
+    pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::Head> {
+        let peer = self.peer(link, request.headers());
         Ok(op::Head {
-            credential: decode::bearer(request.headers())?,
+            credential: self.bearer(peer, request.headers()).await?,
             surface: Surface::Rest,
             path: request.uri().path().to_owned(),
-            peer: Some(self.peer(link, request.headers())),
+            peer: Some(peer),
         })
+    }
+
+    /// The bearer token. A request of which that cannot be told is counted for its address.
+    pub async fn bearer(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Option<SecretString>> {
+        let token = decode::bearer(headers);
+        if token.is_err() {
+            self.service.count(op::Head { peer: Some(peer), ..op::Head::default() }).await?;
+        }
+        token
     }
 
     /// The address a request comes from.

@@ -75,7 +75,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         }
     }
 
-    #[cfg(test)]
+    /// How much somebody has.
     pub fn taken(&self) -> usize {
         self.0.lock().all
     }

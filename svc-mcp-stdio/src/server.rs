@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -55,14 +55,37 @@ A refusal says what was refused, with a stable code in brackets, why, and what t
 #[derive(Clone, Debug)]
 pub struct Principal {
     head: Head,
-    /// For the next operation, which was counted when the request came.
-    admission: Arc<Mutex<Option<Admission>>>,
+    admission: Arc<Mutex<Admitted>>,
     client: Option<Client>,
     capabilities: Option<Capabilities>,
     /// When its waits are over, whatever they ask for.
     deadline: Option<Instant>,
     refusal: Arc<OnceLock<Error>>,
     room_lsn: Arc<AtomicI64>,
+}
+
+/// By what a message is let in. It is counted, and recorded, once: by what it asks first.
+#[derive(Debug, Default)]
+enum Admitted {
+    /// Whatever it asks is let in by itself.
+    #[default]
+    Never,
+    /// It has asked nothing yet.
+    Unasked(Admission),
+    Asked(Admission),
+}
+
+impl Admitted {
+    /// What the next question is asked by.
+    fn next(&mut self) -> Option<Admission> {
+        let (admission, follow_up) = match std::mem::take(self) {
+            Self::Never => return None,
+            Self::Unasked(admission) => (admission.clone(), admission.follow_up()),
+            Self::Asked(admission) => (admission.clone(), admission),
+        };
+        *self = Self::Asked(follow_up);
+        Some(admission)
+    }
 }
 
 impl Principal {
@@ -79,11 +102,17 @@ impl Principal {
         }
     }
 
-    /// Whoever sends `head`, if its credential is live. The first operation it calls is counted by that.
+    /// Whoever sends `head`, if its credential is live; for one message, which is counted.
     pub async fn admitted(service: &Service, head: Head) -> Result<Self> {
-        let admission = service.admit(None, head.clone()).await?;
+        Self::new(head).again(service).await
+    }
+
+    /// The same for one more message, which is counted.
+    pub async fn again(&self, service: &Service) -> Result<Self> {
+        let admission = service.admit(None, self.head.clone()).await?;
         let client = admission.client();
-        Ok(Self { admission: Arc::new(Mutex::new(Some(admission))), client, ..Self::new(head) })
+        let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
+        Ok(Self { admission, client, refusal: Arc::default(), ..self.clone() })
     }
 
     /// The same, whose waits are over at `deadline`: together they take no longer than one.
@@ -97,9 +126,22 @@ impl Principal {
         self.client
     }
 
-    /// Counts one more message that calls no operation.
-    pub fn count(&self, service: &Service) -> Result<()> {
-        service.count(&self.head)
+    /// Whether nothing has been asked for the message, so that nothing has decided about its credential.
+    pub fn is_unasked(&self) -> bool {
+        matches!(*self.lock(), Admitted::Unasked(_))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Admitted> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the next question is asked by.
+    async fn admission(&self, service: &Service, operation: Option<&str>) -> Result<Admission> {
+        let admission = self.lock().next();
+        match admission {
+            Some(admission) => Ok(admission),
+            None => service.admit(operation, self.head.clone()).await,
+        }
     }
 
     /// The same, with what the bearer can do.
@@ -136,20 +178,27 @@ impl Principal {
     }
 
     async fn ask(&self, service: &Service, operation: &str, arguments: Vec<u8>) -> Result<Reply> {
-        let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let admission = match admission {
-            Some(admission) => admission,
-            None => service.admit(Some(operation), self.head.clone()).await?,
-        };
+        let admission = self.admission(service, Some(operation)).await?;
         service.run(operation, admission, &Input::json(arguments)).await
     }
 
-    /// Why a request that could not be read is refused: for its credential, if that has ended by now.
+    /// Why a message that calls no operation, or could not be read, is refused: for its credential, if that has ended by
+    /// now.
     pub async fn refuse(&self, service: &Service, refusal: Error) -> Error {
-        let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match admission {
-            Some(admission) => service.refuse(None, admission, refusal).await,
-            None => refusal,
+        let error = match self.admission(service, None).await {
+            Ok(admission) => service.refuse(None, admission, refusal).await,
+            Err(error) => error,
+        };
+        self.saw(error.room_lsn());
+        self.note(&error);
+        error
+    }
+
+    /// Keeps why the core has refused the credential as such.
+    fn note(&self, error: &Error) {
+        if error.code() == Code::Unauthenticated {
+            // A second refusal of the same request says nothing new.
+            let _ = self.refusal.set(error.clone());
         }
     }
 
@@ -248,11 +297,8 @@ impl Mcp {
     async fn call(&self, request: CallToolRequestParams, cx: &RequestContext<RoleServer>) -> Outcome {
         let principal = self.principal(cx)?;
         let outcome = self.run(&principal, request, cx).await;
-        if let Err(Failure::Refused(error)) = &outcome
-            && error.code() == Code::Unauthenticated
-        {
-            // A second refusal of the same request says nothing new.
-            let _ = principal.refusal.set(error.clone());
+        if let Err(Failure::Refused(error)) = &outcome {
+            principal.note(error);
         }
         outcome
     }
@@ -264,8 +310,11 @@ impl Mcp {
         cx: &RequestContext<RoleServer>,
     ) -> Outcome {
         let Some(entry) = self.catalogue.entry(&call.name) else {
-            self.held(principal).await?;
-            return Err(Failure::NoSuchTool(call.name.into_owned()));
+            let message = format!("there is no tool called \"{}\"; see tools/list", echo(&call.name));
+            return Err(match principal.refuse(&self.service, Error::malformed(message)).await {
+                error if error.code() == Code::Malformed => Failure::NoSuchTool(error),
+                error => Failure::Refused(error),
+            });
         };
         let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
         tokio::select! {
@@ -289,7 +338,7 @@ type Outcome = std::result::Result<Vec<u8>, Failure>;
 /// Why a tool call has no answer.
 enum Failure {
     Refused(Error),
-    NoSuchTool(String),
+    NoSuchTool(Error),
     Cancelled,
 }
 
@@ -306,11 +355,7 @@ fn told(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResult, Err
             Told::Error(code) => Err(refused(ErrorCode(code), &error)),
             Told::Result => Ok(refusal(tool, &error)),
         },
-        Err(Failure::NoSuchTool(name)) => {
-            let message = format!("there is no tool called \"{}\"; see tools/list", echo(&name));
-            let problem = json!(Error::malformed(message.clone()).problem());
-            Err(ErrorData::invalid_params(message, Some(problem)))
-        }
+        Err(Failure::NoSuchTool(error)) => Err(refused(ErrorCode::INVALID_PARAMS, &error)),
         Err(Failure::Cancelled) => Err(ErrorData::internal_error("the request was cancelled", None)),
     }
 }
@@ -425,7 +470,8 @@ impl ServerHandler for Mcp {
         let held = self.held(&principal).await.map_err(|error| failed(&error))?;
         let cursor = request.and_then(|request| request.cursor);
         let Some(page) = self.catalogue.page(held, cursor.as_deref()) else {
-            return Err(ErrorData::invalid_params("the cursor is not one of this list", None));
+            let error = Error::malformed("the cursor is not one of this list");
+            return Err(refused(ErrorCode::INVALID_PARAMS, &error));
         };
         let mut result = ListToolsResult::with_all_items(page.tools);
         result.next_cursor = page.next_cursor;
@@ -454,12 +500,16 @@ impl ServerHandler for Mcp {
         cx: RequestContext<RoleServer>,
     ) -> std::result::Result<CustomResult, ErrorData> {
         let method = request.method.as_str();
-        if METHODS.contains(&method) || (LEGACY_METHODS.contains(&method) && !is_modern(&cx)) {
-            let message = format!("the params of {method} are not of the form that it takes");
-            return Err(ErrorData::invalid_params(message, None));
-        }
-        let message = format!("there is no method {}", echo(method));
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+        let (code, message) =
+            if METHODS.contains(&method) || (LEGACY_METHODS.contains(&method) && !is_modern(&cx)) {
+                let message = format!("the params of {method} are not of the form that it takes");
+                (ErrorCode::INVALID_PARAMS, message)
+            } else {
+                (ErrorCode::METHOD_NOT_FOUND, format!("there is no method {}", echo(method)))
+            };
+        let principal = self.principal(&cx).map_err(|error| failed(&error))?;
+        let error = principal.refuse(&self.service, Error::malformed(message)).await;
+        Err(if error.code() == Code::Malformed { refused(code, &error) } else { failed(&error) })
     }
 
     // What is not declared among the capabilities is not there, rather than empty.

@@ -2,6 +2,7 @@
 //! the refusal of what is none. Methods and their parameters are not looked at.
 
 use serde_json::{Value, json};
+use svc_core::Error;
 
 /// Messages in one batch at the most.
 pub const BATCH_MAX: usize = 100;
@@ -64,6 +65,16 @@ impl Refusal {
     /// A refusal of something that is not a request, with the id as far as it could be read.
     pub fn invalid(message: &'static str, id: Value) -> Self {
         Self { code: INVALID_REQUEST, message, id }
+    }
+
+    /// The same as an error of the service.
+    pub fn error(&self) -> Error {
+        Error::malformed(self.message)
+    }
+
+    /// The id of what is refused, as far as it could be read.
+    pub fn id(&self) -> Value {
+        self.id.clone()
     }
 
     /// The answer.

@@ -394,7 +394,8 @@ fn no_such_token() -> Error {
 
 /// Revokes a token of your workspace, whatever it can do, and with it every token that was derived from it. They stop
 /// working at once. Revoking a token that was revoked before changes nothing. A token with `operator:global` or
-/// `audit:read-global` is revoked only with one that has the same, or with itself (403).
+/// `audit:read-global` is revoked only with one that has the same (403), or with itself.
+/// Either needs `token:admin`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeToken {

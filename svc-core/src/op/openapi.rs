@@ -29,7 +29,7 @@ pub fn document(table: &Table) -> Value {
     schemas.insert("Problem".to_owned(), schema_of::<Problem>());
     schemas.insert("ProblemType".to_owned(), schema_of::<ProblemType>());
     schemas.insert(FREE.to_owned(), free_schema());
-    let statuses: BTreeSet<u16> = Code::ALL.iter().map(|code| code.status()).collect();
+    let statuses: BTreeSet<u16> = table.operations().flat_map(statuses).collect();
     let responses: Map<String, Value> =
         statuses.into_iter().map(|status| (response_name(status), refusal(status))).collect();
     json!({
@@ -95,6 +95,8 @@ fn statuses(row: &Operation) -> BTreeSet<u16> {
         Code::NotFound,
         Code::BodyTooLarge,
         Code::UnsupportedMediaType,
+        Code::ExpectationFailed,
+        Code::UnsupportedTransferCoding,
         Code::RateLimited,
         Code::Internal,
         Code::Overloaded,

@@ -47,12 +47,12 @@ pub(crate) async fn upgrade(
     link: &Link,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
-    let head = server.head(link, &request)?;
+    let head = server.head(link, &request).await?;
     let admission = match head.credential {
         Some(_) => Some(server.service.admit(Some(OPERATION), head.clone()).await?),
         None => {
             server.hosts.check(request.uri(), request.headers())?;
-            server.service.count(&head)?;
+            server.service.count(head.clone()).await?;
             None
         }
     };

@@ -1,6 +1,7 @@
 //! Benchmarks: what is measured runs beside a floor, in one process and in alternation, with the same statements,
 //! settings, sealing and hashing in both. The ratio is what counts; absolute numbers are those of the machine.
 
+pub mod admission;
 pub mod claims;
 pub mod floor;
 pub mod load;

@@ -17,6 +17,7 @@ use super::posts::callers;
 use super::stage::{Stage, body};
 use super::{Finding, Sample, alternate, round};
 use crate::database::TestDatabase;
+use crate::process::until;
 
 const SPAN: Duration = Duration::from_millis(2500);
 const CALLERS: usize = 64;
@@ -93,9 +94,7 @@ impl Field {
     /// How long a withdrawal takes until its scrub is done, and the longest that a post or read took meanwhile.
     fn watch_one(&self, runtime: &Runtime) -> (Duration, f64) {
         let pending = || self.database.number("select count(*) from scrubs") > 0;
-        while pending() {
-            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
-        }
+        until("earlier scrubs", || !pending());
         let over = Arc::new(AtomicBool::new(false));
         let watched = runtime.spawn({
             let (stage, over) = (self.stage.clone(), Arc::clone(&over));
@@ -116,9 +115,7 @@ impl Field {
         });
         let begun = Instant::now();
         runtime.block_on(withdraw(&self.stage, self.withdrawn.fetch_add(1, Ordering::Relaxed)));
-        while pending() {
-            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
-        }
+        until("the scrub", || !pending());
         let finished = begun.elapsed();
         over.store(true, Ordering::Relaxed);
         let slowest = runtime.block_on(watched).expect("the watch");

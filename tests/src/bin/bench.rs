@@ -1,4 +1,4 @@
-//! `bench posts|reads|claims|verify|withdraw [--engine sqlite|postgres] [--pairs N] [--json]`: runs one benchmark and
+//! `bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]`: runs one benchmark and
 //! prints what it found; with `--json` the last line is an object.
 
 use std::process::ExitCode;
@@ -6,14 +6,13 @@ use std::process::ExitCode;
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
-use svc_tests::bench::{claims, posts, reads, verify, withdraw};
+use svc_tests::bench::{admission, claims, posts, reads, verify, withdraw};
 
 /// The allocator of `svc-http`, for both sides.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const USAGE: &str =
-    "usage: bench posts|reads|claims|verify|withdraw [--engine sqlite|postgres] [--pairs N] [--json]";
+const USAGE: &str = "usage: bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]";
 
 struct Arguments {
     name: String,
@@ -61,6 +60,7 @@ fn main() -> ExitCode {
         "claims" => claims::run(engine, pairs, runtime),
         "verify" => verify::run(engine, pairs, runtime),
         "withdraw" => withdraw::run(engine, pairs, runtime),
+        "admission" => admission::run(engine, pairs, runtime),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");
             return ExitCode::from(2);

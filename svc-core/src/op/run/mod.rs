@@ -233,15 +233,6 @@ impl Dispatch {
         }
     }
 
-    /// Counts what is no operation: a document, or a route that is not there.
-    pub(crate) fn count(&self, head: &Head) -> Result<()> {
-        let now = self.clock.monotonic();
-        let known = head.secret_hash().and_then(|hash| self.credentials.get(&hash, now));
-        let found = known.map_or(Found::Nothing, Found::Token);
-        let (limits, now) = (&self.limits, self.clock.now());
-        Gate { limits, needs: Needs::Nothing, peer: head.peer, now, charged: false }.charge(&found)
-    }
-
     /// Runs an operation for a request that was let in, and answers through `done`, exactly once.
     pub(crate) fn start(
         self: &Arc<Self>,
