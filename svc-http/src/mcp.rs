@@ -131,11 +131,21 @@ impl Endpoint {
     /// Answers one message. A parked wait is not in flight.
     async fn one(&self, server: &Server, call: &Call, tool: Option<&str>) -> Result<Response> {
         let forwarded = self.forward(call, tool, call.body.clone());
-        if tool.is_some_and(|tool| self.mcp.waits(tool)) {
-            return server.unless_closing(forwarded).await?;
+        let answered = if tool.is_some_and(|tool| self.mcp.waits(tool)) {
+            server.unless_closing(forwarded).await?
+        } else {
+            let _permit = server.place()?;
+            forwarded.await
+        };
+        match answered {
+            // Said by rmcp, which knows nothing of the log.
+            Err(error) if error.code() == Code::Malformed => {
+                let mut response = encode::problem(&error);
+                encode::tell_lsn(response.headers_mut(), call.principal.room_lsn());
+                Ok(response)
+            }
+            answered => answered,
         }
-        let _permit = server.place()?;
-        forwarded.await
     }
 
     /// Has rmcp answer one message, which may call a tool. What it says in plain text becomes a problem.
@@ -147,6 +157,9 @@ impl Endpoint {
             if tool.is_some() { principal } else { principal.with_capabilities(&self.service).await? };
         head.extensions.insert(principal.clone());
         let Ok(response) = self.rmcp.clone().call(Request::from_parts(head, Full::new(body))).await;
+        let (parts, body) = response.into_parts();
+        let Ok(body) = body.collect().await;
+        let body = body.to_bytes();
         if principal.is_unasked() {
             // It was refused before it came to an operation.
             accepted(principal.refuse(&self.service, Error::malformed("no operation was called")).await)?;
@@ -154,9 +167,6 @@ impl Endpoint {
         if let Some(refusal) = principal.refusal() {
             return Err(refusal.clone());
         }
-        let (parts, body) = response.into_parts();
-        let Ok(body) = body.collect().await;
-        let body = body.to_bytes();
         if parts.status.is_success() || parts.headers.get(CONTENT_TYPE) == Some(&JSON) {
             let mut response = Response::from_parts(parts, body.into());
             encode::tell_lsn(response.headers_mut(), principal.room_lsn());

@@ -85,6 +85,47 @@ fn over_mcp_too() {
 }
 
 #[test]
+fn each_message_of_a_batch_counts_whatever_it_is() {
+    with_limits(|world| {
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 1}});
+        for message in [json!(1), ping, call] {
+            let batch = json!(vec![message; 9]);
+            let token = world.new_token(vec!["workspace:read"]);
+            let answers = world.rest().send(Some(&token), "POST", "/mcp", &[], Some(&batch)).output();
+            let answers = answers.as_array().unwrap();
+            let refused = answers.iter().filter(|answer| answer["error"]["code"] == 429).count();
+            assert_eq!((answers.len(), times(429, 3).len()), (9, refused), "{answers:?}");
+            world.clock.advance(Duration::from_secs(60));
+        }
+    });
+}
+
+#[test]
+fn what_is_no_operation_counts_for_the_live_token_that_it_shows() {
+    with_limits(|world| {
+        let rest = world.rest();
+        for number in 0..PER_CLIENT {
+            rest.send(Some(&format!("svc_{number}")), "GET", "/me", &[], None)
+                .refused(401, "unauthenticated");
+        }
+        for path in ["/nowhere", "/openapi.json", "/problems/not-found"] {
+            // A token that nobody has seen yet.
+            let token = world.new_token(vec!["workspace:read"]);
+            let seen: Vec<u16> =
+                (0..=PER_CLIENT).map(|_| rest.send(Some(&token), "GET", path, &[], None).status).collect();
+            let answered = if path == "/nowhere" { 404 } else { 200 };
+            assert_eq!(seen, [times(answered, PER_CLIENT), times(429, 1)].concat(), "{path}");
+            world.clock.advance(Duration::from_secs(60));
+        }
+        let twice = [("authorization", "Bearer svc_1"), ("authorization", "Bearer svc_2")];
+        let twice = |_| rest.send(None, "GET", "/me", &twice, None).status;
+        let seen: Vec<u16> = (0..=PER_CLIENT).map(twice).collect();
+        assert_eq!(seen, [times(400, PER_CLIENT), times(429, 1)].concat());
+    });
+}
+
+#[test]
 fn a_dead_token_uses_nobodys_limit_up() {
     with_limits(|world| {
         let dead = world.new_token(vec!["workspace:read"]);
@@ -183,6 +224,44 @@ fn each_delegated_request_leaves_one_decision() {
                 let decision = if refused.is_some() { "refused" } else { "allowed" };
                 assert_eq!(after[0], (operation.to_owned(), decision.to_owned(), json!(refused)));
             }
+        }
+    });
+}
+
+/// What calls no operation, and the status with which it is answered to a live token.
+fn pointless_messages() -> Vec<(Value, &'static [(&'static str, &'static str)], u16)> {
+    let request =
+        |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    vec![
+        (request("tools/call", json!({"name": 1})), &[], 200),
+        (request("tools/call", json!({"name": "whoami", "arguments": "x"})), &[], 200),
+        (request("tools/call", json!({"name": "no_such_tool"})), &[], 200),
+        (request("tools/call", json!({"name": "whoami"})), &[("mcp-protocol-version", "1999-01-01")], 400),
+        (json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call"}), &[], 200),
+        (json!({"jsonrpc": "2.0", "id": 1}), &[], 400),
+        (json!([1]), &[], 200),
+        (json!([1]), &[("mcp-protocol-version", "2025-06-18")], 400),
+    ]
+}
+
+#[test]
+fn a_message_that_calls_nothing_is_decided_like_any_other() {
+    on_both_engines(|world| {
+        let rest = world.rest();
+        for (message, headers, status) in pointless_messages() {
+            let token = delegated(world, vec!["workspace:read"]);
+            let send = || rest.send(Some(&token), "POST", "/mcp", headers, Some(&message));
+            let before = decisions(world).len();
+            let answer = send();
+            assert_eq!(answer.status, status, "{message}: {}", answer.body);
+            assert!(answer.lsn().is_some(), "{message}: {:?}", answer.headers);
+            let after = decisions(world);
+            assert_eq!(after.len(), before + 1, "{message}");
+            assert_eq!((&*after[0].1, &after[0].2), ("refused", &json!("malformed-request")), "{message}");
+            world.call(&token, "rotate_token", json!({})).refused(409, "wrong-state");
+            let id = world.call(&token, "whoami", json!({})).output()["token_id"].clone();
+            world.admin("revoke_token", json!({"token_id": id}));
+            send().refused(401, "unauthenticated");
         }
     });
 }
