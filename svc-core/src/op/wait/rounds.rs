@@ -204,7 +204,8 @@ fn rest(dispatch: &Arc<Dispatch>, key: LineKey) {
 struct Round {
     dispatch: Arc<Dispatch>,
     of: Of,
-    /// Chosen when it runs, so that whoever became due meanwhile is among them.
+    /// Chosen right before its transaction begins, so that whoever became due meanwhile is among them; but nobody who
+    /// comes later, for whom that transaction is too old.
     turns: Option<Vec<Placed>>,
 }
 
@@ -216,7 +217,7 @@ impl Round {
             Of::Woken => usize::MAX,
             Of::Line(key) => self.measure(reader, key)?,
         };
-        let turns = self.turns.get_or_insert_with(|| choose(&self.dispatch, &self.of));
+        let turns = self.turns.get_or_insert_default();
         let mut answered = 0;
         turns.iter_mut().for_each(|(_, turn)| turn.outcome = Outcome::Unasked);
         for (_, turn) in turns {
@@ -315,6 +316,10 @@ impl Task for Round {
 }
 
 impl ReadTask<Notes> for Round {
+    fn prepare(&mut self) {
+        self.turns.get_or_insert_with(|| choose(&self.dispatch, &self.of));
+    }
+
     fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
         self.ask(reader)
     }
@@ -359,8 +364,27 @@ mod tests {
         assert_eq!((after.asked - before.asked, after.rounds - before.rounds), (count as u64, 3));
     }
 
-    /// Reads, and so sees one moment from then on; lets something happen; and then asks whoever that has woken.
-    struct Stale(Arc<Stage>, Sender<Round>, Option<Round>);
+    /// Reads, and so sees one moment from then on; lets something happen; and then asks.
+    struct Stale {
+        stage: Arc<Stage>,
+        happens: Option<Happens>,
+        sender: Sender<Round>,
+        round: Round,
+    }
+
+    type Happens = Box<dyn FnOnce(&Stage) + Send>;
+
+    impl Stale {
+        /// The round that has asked.
+        fn run(stage: &Arc<Stage>, happens: impl FnOnce(&Stage) + Send + 'static) -> Round {
+            let (sender, receiver) = channel();
+            let round = Round { dispatch: Arc::clone(stage.dispatch()), of: Of::Woken, turns: None };
+            let happens: Happens = Box::new(happens);
+            let stale = Self { stage: Arc::clone(stage), happens: Some(happens), sender, round };
+            stage.dispatch().executor.read(Box::new(stale), false);
+            receiver.recv().unwrap()
+        }
+    }
 
     impl Task for Stale {
         fn bytes(&self) -> usize {
@@ -373,23 +397,34 @@ mod tests {
 
         fn finish(self: Box<Self>, outcome: Result<()>) {
             outcome.unwrap();
-            let Self(stage, sender, round) = *self;
+            let Self { stage, sender, round, .. } = *self;
             // The last handle of a service must not go on one of its threads.
             drop(stage);
-            sender.send(round.unwrap()).unwrap();
+            sender.send(round).unwrap();
         }
     }
 
     impl ReadTask<Notes> for Stale {
-        fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
-            let (dispatch, workspace) = (self.0.dispatch(), self.0.workspace());
-            Call::instance(dispatch, workspace, Surface::System).enter(&Reading::<()>::on(reader))?;
-            self.0.happen();
-            let mut round = Round { dispatch: Arc::clone(self.0.dispatch()), of: Of::Woken, turns: None };
-            round.ask(reader)?;
-            self.2 = Some(round);
-            Ok(())
+        fn prepare(&mut self) {
+            self.round.prepare();
         }
+
+        fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+            let (dispatch, workspace) = (self.stage.dispatch(), self.stage.workspace());
+            Call::instance(dispatch, workspace, Surface::System).enter(&Reading::<()>::on(reader))?;
+            self.happens.take().unwrap()(&self.stage);
+            self.round.ask(reader)
+        }
+    }
+
+    /// Lets rounds run, or no other than those of a test.
+    fn set_resting(stage: &Stage, resting: bool) {
+        lock(&stage.dispatch().rounds.schedule).resting = resting;
+        pump(stage.dispatch());
+    }
+
+    fn woken(stage: &Stage) -> usize {
+        lock(&stage.dispatch().rounds.schedule).woken.len()
     }
 
     #[test]
@@ -397,17 +432,28 @@ mod tests {
         let stage = Arc::new(Stage::new());
         let (job, asked) = script([Run::NotYet, Run::NotYet, Run::Ready]);
         let (parked, outcome) = stage.parked(job);
-        // No other round takes it.
-        let set_resting = |resting| lock(&stage.dispatch().rounds.schedule).resting = resting;
-        set_resting(true);
-        let (sender, receiver) = channel();
-        stage.dispatch().executor.read(Box::new(Stale(Arc::clone(&stage), sender, None)), false);
-        let round = receiver.recv().unwrap();
+        set_resting(&stage, true);
+        stage.happen();
+        let round = Stale::run(&stage, Stage::happen);
         assert_eq!(asked.try_iter().count(), 2, "the snapshot does not have what it was woken by");
         round.settle(Ok(()));
-        assert_eq!(lock(&stage.dispatch().rounds.schedule).woken.len(), 1);
-        set_resting(false);
-        pump(stage.dispatch());
+        assert_eq!(woken(&stage), 1);
+        set_resting(&stage, false);
+        assert_eq!(outcome.recv().unwrap(), Ok(()));
+        drop(parked);
+    }
+
+    #[test]
+    fn who_comes_when_a_snapshot_is_taken_is_not_asked_in_it() {
+        let stage = Arc::new(Stage::new());
+        let (job, asked) = script([Run::Ready]);
+        let (sender, receiver) = channel();
+        set_resting(&stage, true);
+        let round = Stale::run(&stage, move |stage| sender.send(stage.wait(job)).unwrap());
+        let (parked, outcome) = receiver.recv().unwrap();
+        assert!(asked.try_recv().is_err(), "it may know of a change that the snapshot does not have");
+        round.settle(Ok(()));
+        set_resting(&stage, false);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
         drop(parked);
     }

@@ -28,6 +28,9 @@ pub(crate) struct Reader<N> {
 
 /// A read. It may run more than once; only the last run counts.
 pub(crate) trait ReadTask<N>: Task {
+    /// Called before a transaction begins in which it may run. What it looks for outside of the database has to be
+    /// taken here: whoever comes later may know of a change that the transaction does not see.
+    fn prepare(&mut self) {}
     /// Does the work inside a read transaction.
     fn run(&mut self, reader: &Reader<N>) -> Result<()>;
 }
@@ -106,7 +109,8 @@ impl<N: Notes> ReadPool<N> {
 }
 
 /// Runs tasks in one read transaction; in another one from where it is lost.
-fn read<N: Notes>(reader: &Reader<N>, tasks: Vec<Box<dyn ReadTask<N>>>) {
+fn read<N: Notes>(reader: &Reader<N>, mut tasks: Vec<Box<dyn ReadTask<N>>>) {
+    tasks.iter_mut().for_each(|task| task.prepare());
     let mut begun = begin(reader);
     for mut task in tasks {
         let mut outcome = attempt(reader, &begun, task.as_mut());
