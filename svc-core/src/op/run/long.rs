@@ -2,11 +2,12 @@
 //! queue, so that those of several workspaces take turns and none holds back whoever waits for older transactions to
 //! end. One at a time for a workspace, and for a limited time.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::super::row::{Answer, LongJob};
-use super::call::Call;
-use super::pipeline::{self, Bound};
+use super::call::{Call, Entered};
+use super::pipeline::{self, Bound, Stage};
 use super::tasks::Reading;
 use super::{Dispatch, Done, Reply};
 use crate::error::{Code, Error, Result};
@@ -86,11 +87,32 @@ impl ReadTask<Notes> for LongCall {
         if self.is_overdue() {
             return Err(overdue());
         }
-        if self.turn.is_none() {
-            self.turn = Some(Turn::take(&self.call.dispatch, self.call.access.workspace())?);
-        }
-        self.answer = pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?;
+        let stage = ReadingLong { reading: Reading::on(reader), turn: RefCell::new(&mut self.turn) };
+        self.answer = pipeline::run(&stage, &mut self.call, &mut self.job)?;
         Ok(())
+    }
+}
+
+/// The transaction of a page. Only who may read at all takes a turn.
+struct ReadingLong<'r> {
+    reading: Reading<'r, Option<Answer>>,
+    turn: RefCell<&'r mut Option<Turn>>,
+}
+
+impl Stage for ReadingLong<'_> {
+    type Job = LongJob;
+    type Answer = Option<Answer>;
+
+    fn find(&self, call: &Call) -> Result<Entered> {
+        self.reading.find(call)
+    }
+
+    fn perform(&self, call: &Call, job: &mut LongJob) -> Result<Option<Answer>> {
+        let mut turn = self.turn.borrow_mut();
+        if turn.is_none() {
+            **turn = Some(Turn::take(&call.dispatch, call.entered()?.caller.workspace_id)?);
+        }
+        self.reading.perform(call, job)
     }
 }
 
