@@ -32,8 +32,8 @@ const KNOWN_MAX: usize = 100_000;
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 /// Lookups under way at the most.
 const LOOKUPS_MAX: usize = 64;
-/// Lookups that wait for those at the most: of one address, and of all.
-const WAITING_OF_ONE_MAX: usize = 1024;
+/// Lookups that wait for those at the most: of one address, which is more than it may have connections, and of all.
+const WAITING_OF_ONE_MAX: usize = 4096;
 const WAITING_MAX: usize = 16_384;
 
 /// What came of looking for a credential.
