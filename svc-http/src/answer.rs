@@ -21,6 +21,7 @@ pub(crate) struct Answer {
     rest: Bytes,
     share: Option<Share<Client>>,
     pending: Option<Pending>,
+    place: Option<Share<Client>>,
 }
 
 impl Answer {
@@ -33,6 +34,11 @@ impl Answer {
         self.share = Some(share);
     }
 
+    /// Keeps a place until the last piece is taken.
+    pub fn keep(&mut self, place: Share<Client>) {
+        self.place = Some(place);
+    }
+
     /// Lets a connection's pace know what is taken.
     pub fn watched(&mut self, pace: &Pace) {
         if !self.rest.is_empty() {
@@ -43,7 +49,7 @@ impl Answer {
 
 impl From<Bytes> for Answer {
     fn from(bytes: Bytes) -> Self {
-        Self { rest: bytes, share: None, pending: None }
+        Self { rest: bytes, ..Self::default() }
     }
 }
 
@@ -60,14 +66,19 @@ impl Body for Answer {
         }
         let size = self.rest.len().min(PIECE);
         let bytes = self.rest.split_to(size);
-        let (share, pending) = if self.rest.is_empty() {
-            (self.share.take(), self.pending.take())
+        let pending = self.pending.take();
+        let (share, place) = if self.rest.is_empty() {
+            (self.share.take(), self.place.take())
         } else {
-            (self.share.as_mut().map(|share| share.split(size)), self.pending.clone())
+            // What is left begins to wait when a piece of it is taken.
+            self.pending = pending.as_ref().map(Pending::another);
+            (self.share.as_mut().map(|share| share.split(size)), None)
         };
-        let piece = match (share, pending) {
-            (None, None) => bytes,
-            (share, pending) => Bytes::from_owner(Piece { bytes, _share: share, _pending: pending }),
+        let piece = if share.is_none() && pending.is_none() && place.is_none() {
+            bytes
+        } else {
+            let pending = pending.map(|pending| pending.another());
+            Bytes::from_owner(Piece { bytes, _share: share, _pending: pending, _place: place })
         };
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
@@ -86,6 +97,7 @@ struct Piece {
     bytes: Bytes,
     _share: Option<Share<Client>>,
     _pending: Option<Pending>,
+    _place: Option<Share<Client>>,
 }
 
 impl AsRef<[u8]> for Piece {

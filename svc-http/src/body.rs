@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
-use hyper::{HeaderMap, Request};
+use hyper::{HeaderMap, Request, Version};
 use svc_core::{Client, Code, Error, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -146,6 +146,10 @@ pub(crate) async fn discard<B>(request: Request<B>)
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    // A stream of HTTP/2 ends without that.
+    if request.version() == Version::HTTP_2 {
+        return;
+    }
     let (head, body) = request.into_parts();
     drain(&head.headers, body, REFUSED_BYTES).await;
 }

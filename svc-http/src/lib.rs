@@ -18,6 +18,7 @@ mod listen;
 mod mcp;
 mod openapi;
 mod pace;
+mod places;
 mod problems;
 mod room;
 mod route;

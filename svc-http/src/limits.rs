@@ -7,7 +7,6 @@ use std::time::Duration;
 use svc_core::config::Config;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 /// How long a client may take over its request's head.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -112,14 +111,16 @@ impl Ceiling {
         Arc::clone(&self.left).try_acquire_owned().ok()
     }
 
-    /// A place, if one becomes free in time.
+    /// Whether there is one left.
+    pub fn is_left(&self) -> bool {
+        self.left.available_permits() > 0
+    }
+
+    /// A place, as soon as there is one left.
     pub async fn wait(&self) -> Option<Permit> {
-        timeout(PLACE_TIMEOUT, Arc::clone(&self.left).acquire_owned()).await.ok()?.ok()
+        Arc::clone(&self.left).acquire_owned().await.ok()
     }
 }
-
-/// How long to wait for a place that was given back for a while.
-const PLACE_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -24,8 +24,9 @@ use tokio::time::Instant;
 use tower_service::Service as _;
 
 use crate::encode::{self, Response};
-use crate::limits::{HttpSettings, Permit};
-use crate::server::{Link, Server};
+use crate::limits::HttpSettings;
+use crate::places::Place;
+use crate::server::{Link, Server, Unknown};
 use crate::shares::Share;
 use crate::{body, room};
 
@@ -59,7 +60,12 @@ impl Endpoint {
 }
 
 /// Answers `POST /mcp`.
-pub(crate) async fn handle(server: &Server, link: &Link, request: Request<Incoming>) -> Result<Response> {
+pub(crate) async fn handle(
+    server: &Server,
+    link: &Link,
+    request: Request<Incoming>,
+    unknown: &mut Unknown,
+) -> Result<Response> {
     let endpoint = &server.mcp;
     let peer = server.peer(link, request.headers());
     let principal = match endpoint.admit(server, request.uri(), request.headers(), peer).await {
@@ -69,6 +75,7 @@ pub(crate) async fn handle(server: &Server, link: &Link, request: Request<Incomi
             return Err(refusal);
         }
     };
+    drop(unknown.take());
     let client = principal.client().unwrap_or(Client::at(peer));
     let (head, body) = request.into_parts();
     let body = match server.bodies.read(client, &head.headers, body, server.settings.body_max_bytes).await {
@@ -81,10 +88,10 @@ pub(crate) async fn handle(server: &Server, link: &Link, request: Request<Incomi
         Ok(Parcel::One(message)) => {
             let tool = called_tool(&message);
             let changes = tool.is_some_and(|tool| endpoint.mcp.changes(tool));
-            server.room.answer(client, changes, || endpoint.one(server, &call, tool)).await
+            server.room.answer(client, changes, || endpoint.one(server, client, &call, tool)).await
         }
         Ok(Parcel::Batch(items)) if has_batches(&call.head.headers) => {
-            Batch { server, call, client, permit: None, answers: Vec::new(), share: None }.answer(items).await
+            Batch { server, call, client, place: None, answers: Vec::new(), share: None }.answer(items).await
         }
         Ok(Parcel::Batch(_)) => {
             let refusal = Refusal::invalid("batches exist in revision 2025-03-26 alone", Value::Null);
@@ -129,12 +136,18 @@ impl Endpoint {
     }
 
     /// Answers one message. A parked wait is not in flight.
-    async fn one(&self, server: &Server, call: &Call, tool: Option<&str>) -> Result<Response> {
+    async fn one(
+        &self,
+        server: &Server,
+        client: Client,
+        call: &Call,
+        tool: Option<&str>,
+    ) -> Result<Response> {
         let forwarded = self.forward(call, tool, call.body.clone());
         let answered = if tool.is_some_and(|tool| self.mcp.waits(tool)) {
             server.unless_closing(forwarded).await?
         } else {
-            let _permit = server.place()?;
+            let _place = server.in_flight.take(client).await?;
             forwarded.await
         };
         match answered {
@@ -197,7 +210,7 @@ struct Batch<'a> {
     server: &'a Server,
     call: Call,
     client: Client,
-    permit: Option<Permit>,
+    place: Option<Place>,
     /// The encoded answers.
     answers: Vec<Bytes>,
     /// What they count for.
@@ -222,7 +235,7 @@ impl Batch<'_> {
                 self.answers.push(answer);
             }
         }
-        self.permit = None;
+        self.place = None;
         Ok(self.together())
     }
 
@@ -232,6 +245,7 @@ impl Batch<'_> {
         if number > 0 {
             self.call.principal = self.call.principal.again(service).await?;
         }
+        self.server.room.wait(self.client, Instant::now() + room::TIMEOUT).await?;
         match item {
             Ok(message) if message.kind == Kind::Response => {
                 self.call.principal.clone().with_capabilities(service).await.map(|_| Bytes::new())
@@ -258,10 +272,13 @@ impl Batch<'_> {
         let bytes = serde_json::to_vec(&message.value).map_err(Error::internal)?;
         let waits = tool.is_some_and(|tool| endpoint.mcp.waits(tool));
         if waits {
-            self.permit = None;
-        } else if self.permit.is_none() {
-            let first = number == 0;
-            self.permit = Some(if first { self.server.place()? } else { self.server.place_again().await? });
+            self.place = None;
+        } else if self.place.is_none() {
+            let places = &self.server.in_flight;
+            self.place = Some(match number {
+                0 => places.take(self.client).await?,
+                _ => places.take_again(self.client).await?,
+            });
         }
         let forwarded = endpoint.forward(&self.call, tool, bytes.into());
         let response = if waits { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };

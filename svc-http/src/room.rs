@@ -13,10 +13,11 @@ use crate::shares::{Share, Shares};
 const ALL_MAX: usize = 64 << 20;
 /// Bytes that one client may leave.
 const EACH_MAX: usize = 8 << 20;
-/// A smaller answer is counted, and always given: what an agent does goes on while it leaves a large one.
+/// A smaller answer is counted, and given while its client has left less than its part: what an agent does goes on while
+/// it leaves a large one.
 const SMALL: usize = 16 << 10;
 /// How long to wait for room.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The bytes that were made and are not taken. Clones are handles to the same room.
 #[derive(Clone)]
@@ -54,6 +55,7 @@ impl Room {
         make: impl Fn() -> F,
     ) -> Result<(T, Share<Client>)> {
         let (deadline, mut kept) = (Instant::now() + TIMEOUT, None);
+        self.wait(client, deadline).await?;
         loop {
             let made = make().await?;
             let size = size(&made);
@@ -64,6 +66,12 @@ impl Room {
             let waited = timeout_at(deadline, self.0.wait(client, size)).await;
             kept = Some(waited.map_err(|_| full())?);
         }
+    }
+
+    /// Comes back once the client has left less than its part. Before that nothing is done for it, so that even what is
+    /// small, or changes something and has to be told, adds no more than was under way.
+    pub async fn wait(&self, client: Client, deadline: Instant) -> Result<()> {
+        timeout_at(deadline, self.0.below_part(client)).await.map_err(|_| full())
     }
 
     /// Room for `size` bytes, of what is `kept` or else of what there is.
@@ -96,6 +104,29 @@ mod tests {
 
     use super::*;
     use crate::encode;
+
+    #[tokio::test]
+    async fn who_leaves_its_part_is_done_nothing_for_and_lessens_nobody_elses() {
+        let (room, client) = (Room::new(), Client::at([127, 0, 0, 1].into()));
+        let made = Cell::new(0);
+        let make = async |size: usize| {
+            made.set(made.get() + 1);
+            Ok(encode::json(StatusCode::OK, vec![7; size].into()))
+        };
+        let left = room.answer(client, true, || make(100 << 20)).await.unwrap();
+        for changes in [false, true] {
+            assert!(room.answer(client, changes, || make(1)).now_or_never().is_none());
+        }
+        assert_eq!(made.get(), 1, "nothing was done");
+        let mut others = Vec::new();
+        for number in 2..8 {
+            let other = Client::at([127, 0, 0, number].into());
+            let read = room.answer(other, false, || make(7 << 20)).now_or_never();
+            others.push(read.expect("there is room for others"));
+        }
+        drop(left);
+        assert!(room.answer(client, false, || make(1)).now_or_never().is_some());
+    }
 
     #[tokio::test]
     async fn what_finds_no_room_is_made_again_when_there_is_some() {

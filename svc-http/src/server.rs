@@ -1,7 +1,6 @@
 //! Accepts connections, leads each request to what answers it, and ends in order: say `draining`, stop
 //! accepting, finish what is under way.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +14,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Method, Request};
+use hyper::{HeaderMap, Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -35,6 +34,7 @@ use crate::hosts::{self, Hosts};
 use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings, Permit, TAKE_TIMEOUT};
 use crate::openapi::Document;
 use crate::pace::Pace;
+use crate::places::{Places, overloaded};
 use crate::room::Room;
 use crate::route::{Found, Named, Own, Routes, Target};
 use crate::shares::{Share, Shares};
@@ -64,9 +64,17 @@ pub(crate) struct Server {
     routes: Routes,
     document: Document,
     connections: Shares<Client>,
-    in_flight: Ceiling,
+    pub in_flight: Places,
+    /// Streams of HTTP/2 whose credential is not known to be live, and answers on them.
+    unknown: Shares<Client>,
     sockets: Ceiling,
 }
+
+/// The place of a request whose credential is not known to be live yet.
+pub(crate) type Unknown = Option<Share<Client>>;
+
+/// Why a stream is ended without an answer.
+type TurnedAway = &'static str;
 
 /// The connection that a request comes over.
 pub(crate) struct Link {
@@ -142,11 +150,13 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Bytes of a request's head, and of what is read of a body before it is asked for.
 const BUFFER_MAX: usize = 64 << 10;
 /// Bytes of a request's head over HTTP/2.
-const HEAD_MAX: u32 = 64 << 10;
+const HEAD_MAX: u32 = 16 << 10;
 /// Bytes that a client may send over HTTP/2 before they are asked for: the least that a connection can have.
 const WINDOW: u32 = (64 << 10) - 1;
 /// Requests at once on one connection of HTTP/2.
 const STREAMS_MAX: u32 = 64;
+/// Of one address, over all of its connections of HTTP/2, as long as they show no live credential.
+const UNKNOWN_MAX: usize = 512;
 
 fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -193,7 +203,7 @@ async fn connection(
     let service = service_fn(move |request| {
         heard.store(true, Ordering::Relaxed);
         let (server, link) = (Arc::clone(&server), Arc::clone(&link));
-        async move { Ok::<_, Infallible>(server.answer(&link, request).await) }
+        async move { server.answer(&link, request).await }
     });
     let stream = TokioIo::new(Stream::new(stream, TAKE_TIMEOUT));
     let conn = builder.serve_connection_with_upgrades(stream, service);
@@ -230,7 +240,8 @@ impl Server {
                 let (all, each) = settings.connections();
                 Shares::new(all, each)
             },
-            in_flight: Ceiling::new(settings.concurrent_requests.map(Into::into)),
+            in_flight: Places::new(settings.concurrent_requests.map(Into::into)),
+            unknown: Shares::new(usize::MAX, UNKNOWN_MAX),
             sockets: Ceiling::new(Some(settings.ws_connections)),
             service,
             settings,
@@ -238,9 +249,14 @@ impl Server {
     }
 
     /// Answers a request, whatever happens.
-    async fn answer(&self, link: &Link, request: Request<Incoming>) -> Response {
+    async fn answer(
+        &self,
+        link: &Link,
+        request: Request<Incoming>,
+    ) -> std::result::Result<Response, TurnedAway> {
         let head = request.method() == Method::HEAD;
-        let respond = AssertUnwindSafe(self.respond(link, request)).catch_unwind();
+        let mut unknown = self.unknown(link, &request)?;
+        let respond = AssertUnwindSafe(self.respond(link, request, &mut unknown)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => encode::problem(&error),
@@ -248,21 +264,44 @@ impl Server {
         };
         let mut response = if head { encode::without_body(response) } else { response };
         response.body_mut().watched(&link.pace);
-        response
+        unknown.into_iter().for_each(|place| response.body_mut().keep(place));
+        Ok(response)
     }
 
-    async fn respond(&self, link: &Link, request: Request<Incoming>) -> Result<Response> {
+    /// A place for a request that may be anybody's. A connection of HTTP/1 has one request at a time, and needs none.
+    fn unknown(&self, link: &Link, request: &Request<Incoming>) -> std::result::Result<Unknown, TurnedAway> {
+        if request.version() != Version::HTTP_2 {
+            return Ok(None);
+        }
+        let peer = Client::at(self.peer(link, request.headers()));
+        self.unknown.take(peer, 1).map(Some).ok_or("too many requests of that address are under way")
+    }
+
+    async fn respond(
+        &self,
+        link: &Link,
+        request: Request<Incoming>,
+        unknown: &mut Unknown,
+    ) -> Result<Response> {
         hosts::check_single(request.version(), request.headers())?;
         // Only operations are answered in place: the others are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
-            Found::Target(Target::Operation(row), text) => self.operation(row, text, link, request).await,
-            Found::Target(Target::Own(own), _) => Box::pin(self.own(own, link, request)).await,
+            Found::Target(Target::Operation(row), text) => {
+                self.operation(row, text, link, request, unknown).await
+            }
+            Found::Target(Target::Own(own), _) => Box::pin(self.own(own, link, request, unknown)).await,
             nowhere => Box::pin(self.elsewhere(nowhere, link, request)).await,
         }
     }
 
     /// Answers on a route that is no operation.
-    async fn own(&self, target: Own, link: &Link, request: Request<Incoming>) -> Result<Response> {
+    async fn own(
+        &self,
+        target: Own,
+        link: &Link,
+        request: Request<Incoming>,
+        unknown: &mut Unknown,
+    ) -> Result<Response> {
         match target {
             Own::Health => {
                 let phase = *self.phase.borrow();
@@ -278,7 +317,7 @@ impl Server {
                 problems::page(request.uri().path(), request.headers())
             }
             Own::WebSocket => ws::upgrade(self, link, request).await,
-            Own::Mcp => mcp::handle(self, link, request).await,
+            Own::Mcp => mcp::handle(self, link, request, unknown).await,
         }
     }
 
@@ -315,6 +354,7 @@ impl Server {
         text: Result<Text>,
         link: &Link,
         request: Request<Incoming>,
+        unknown: &mut Unknown,
     ) -> Result<Response> {
         let asks = self.head(link, &request).await?;
         if row.open && asks.credential.is_none() {
@@ -328,6 +368,7 @@ impl Server {
                 return Err(refusal);
             }
         };
+        drop(unknown.take());
         let client = admission.client().unwrap_or(peer);
         let input = match self.input(row, text, client, request).await {
             Ok(input) => input,
@@ -338,7 +379,7 @@ impl Server {
             // What is run again was recorded before.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            self.run(row, admission, &input)
+            self.run(row, admission, &input, client)
         };
         self.room.answer(client, row.changes, run).await
     }
@@ -360,27 +401,23 @@ impl Server {
         Ok(op::Input { text, body })
     }
 
-    async fn run(&self, row: Named, admission: Admission, input: &op::Input) -> Result<Response> {
-        let permit = self.place()?;
+    async fn run(
+        &self,
+        row: Named,
+        admission: Admission,
+        input: &op::Input,
+        client: Client,
+    ) -> Result<Response> {
+        let place = self.in_flight.take(client).await?;
         let run = self.service.run(row.name, admission, input);
         let reply = if row.waits {
             // A parked wait is not in flight.
-            drop(permit);
+            drop(place);
             Box::pin(self.unless_closing(run)).await??
         } else {
             run.await?
         };
         Ok(encode::reply(&reply))
-    }
-
-    /// A place among the requests in flight.
-    pub fn place(&self) -> Result<Permit> {
-        self.in_flight.take().ok_or_else(overloaded)
-    }
-
-    /// A place among the requests in flight for one that has given its own back, as soon as there is one.
-    pub async fn place_again(&self) -> Result<Permit> {
-        self.in_flight.wait().await.ok_or_else(overloaded)
     }
 
     /// A place among the WebSocket connections.
@@ -429,8 +466,4 @@ impl Server {
 pub(crate) async fn closing(phase: &mut watch::Receiver<Phase>) {
     // The sender goes away only after closing.
     let _ = phase.wait_for(|phase| *phase == Phase::Closing).await;
-}
-
-fn overloaded() -> Error {
-    Error::new(Code::Overloaded, "the server is at its ceiling; try again shortly")
 }

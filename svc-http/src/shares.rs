@@ -26,6 +26,7 @@ struct Supply<K> {
 }
 
 struct Taken<K> {
+    /// What one has beyond its part lessens nobody else's, so it does not count here.
     all: usize,
     each: HashMap<K, usize>,
 }
@@ -80,10 +81,25 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         self.0.lock().all
     }
 
+    /// Comes back once `key` has less than its part.
+    pub async fn below_part(&self, key: K) {
+        loop {
+            let returned = self.0.returned.notified();
+            let mut returned = std::pin::pin!(returned);
+            // From here on no return is missed.
+            returned.as_mut().enable();
+            if self.0.lock().each.get(&key).is_none_or(|own| *own < self.0.each) {
+                return;
+            }
+            returned.await;
+        }
+    }
+
     fn enter(&self, taken: &mut Taken<K>, key: K, size: usize) -> Share<K> {
-        taken.all = taken.all.saturating_add(size);
         let own = taken.each.entry(key).or_default();
+        let counted = (*own).min(self.0.each);
         *own = own.saturating_add(size);
+        taken.all = taken.all.saturating_add((*own).min(self.0.each).saturating_sub(counted));
         Share { supply: Arc::clone(&self.0), key, size }
     }
 }
@@ -118,12 +134,14 @@ impl<K: Copy + Eq + Hash> Drop for Share<K> {
             return;
         }
         let mut taken = self.supply.lock();
-        taken.all = taken.all.saturating_sub(self.size);
         if let Some(own) = taken.each.get_mut(&self.key) {
+            let counted = (*own).min(self.supply.each);
             *own = own.saturating_sub(self.size);
-            if *own == 0 {
+            let left = *own;
+            if left == 0 {
                 taken.each.remove(&self.key);
             }
+            taken.all = taken.all.saturating_sub(counted.saturating_sub(left.min(self.supply.each)));
         }
         drop(taken);
         self.supply.returned.notify_waiters();
@@ -148,14 +166,18 @@ mod tests {
         assert!(shares.take(1, 1).is_none(), "it has its part");
         assert!(shares.take(3, 1).is_none(), "nothing is left");
         let over = shares.take_anyway(3, 5);
-        assert_eq!(taken(&shares), (15, 3));
+        assert_eq!(taken(&shares), (12, 3), "what it has beyond its part is nobody else's loss");
+        assert!(
+            shares.below_part(3).now_or_never().is_none() && shares.below_part(4).now_or_never().is_some()
+        );
         drop(over);
+        assert_eq!(taken(&shares), (10, 3));
         held.truncate(2);
         assert_eq!(taken(&shares), (4, 1));
         drop(held);
         assert_eq!(taken(&shares), (0, 0));
         let large = shares.take(1, 100).unwrap();
-        assert!(shares.take(2, 1).is_none());
+        assert!(shares.take(1, 1).is_none() && shares.take(2, 1).is_some());
         drop(large);
     }
 
