@@ -55,17 +55,17 @@ codes! {
     Malformed = "malformed-request", 400, "The request could not be read";
     /// No credential came with the request, or it is unknown, expired or revoked. Send a live token as `Authorization: Bearer`.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed";
-    /// The credential is valid but does not carry a capability that the operation needs. The detail names it.
+    /// The credential is valid but does not carry a capability that the operation needs, which the detail names. Use a token that has it, or ask who holds `token:admin` for one.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability";
-    /// A rule about this caller and this object forbids the change, such as editing another's message.
+    /// A rule about this caller and this object forbids the change, such as editing another's message. Leave it to who may, whom the detail names where it can.
     Forbidden = "forbidden", 403, "Not allowed for this caller";
-    /// The member is frozen and may only read until an administrator unfreezes it.
+    /// The member is frozen and may only read until an administrator unfreezes it. Stop changing things, and ask an administrator.
     MemberFrozen = "member-frozen", 403, "The member is frozen";
-    /// There is no such object, or the caller may not see it.
+    /// There is no such object, or the caller may not see it. Check the id; for what stands in a private channel ask one of its members to be added.
     NotFound = "not-found", 404, "Not found";
     /// The service has no such route. See `GET /openapi.json`.
     UnknownRoute = "unknown-route", 404, "No such route";
-    /// The route exists, but not with this method; the `Allow` header names those it has.
+    /// The route exists, but not with this method; the `Allow` header names those it has. Use one of these.
     MethodNotAllowed = "method-not-allowed", 405, "Wrong method";
     /// The handle is already in use in this workspace. Choose another.
     HandleTaken = "handle-taken", 409, "The handle is taken";
@@ -73,35 +73,35 @@ codes! {
     NameTaken = "name-taken", 409, "The name is taken";
     /// The object's present state does not allow the change. Read it again.
     WrongState = "wrong-state", 409, "The state does not allow this";
-    /// The close is refused: the detail and `reasons` name the conditions that are not met.
+    /// The close is refused: the detail and `reasons` name the conditions that are not met. Meet them and close again, or cancel the thread.
     CloseRefused = "close-refused", 409, "The thread may not close yet";
     /// The lease id is not that of the live claim: the claim lapsed, was released or handed over. Stop working on the thread, or claim it anew.
     StaleClaim = "stale-claim", 409, "The claim is no longer current";
-    /// Another member, or nobody, holds the claim that the change needs.
+    /// Another member, or nobody, holds the claim that the change needs. Claim the thread if it is free, or leave it to its holder.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim";
-    /// The thread cannot be claimed by this member now; the detail says why.
+    /// The thread cannot be claimed by this member now; the detail says why. Take another, or wait with `wait_for_ready`.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed";
-    /// The dependency would close a circle in which every thread waits for itself.
+    /// The dependency would close a circle in which every thread waits for itself. Remove another dependency of the circle first, or do without this one.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle";
     /// A thread cannot wait for one that others who see it may not see: that one stands in a private channel, and this one in another channel; or a channel cannot become private while threads outside wait for its threads. Put both into one channel, or remove the dependency.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it";
     /// The event log does not verify: `lsn` names the first broken event. Stop what uses the database, keep a copy of it, and restore a backup or cut the log back; `svc verify` in svc(1) says how.
     EventLogBroken = "event-log-broken", 409, "The event log is broken";
-    /// The set-up has been done before; nothing was changed.
+    /// The set-up has been done before; nothing was changed. Use what is there; `svc token mint --as-instance` gives a new token.
     AlreadyInitialised = "already-initialised", 409, "Already set up";
     /// A variable or a file of the set-up is missing, unknown or has a value that is not allowed. Correct what the detail names; svc-env(7) lists every variable.
     Configuration = "configuration", 500, "The configuration is refused";
-    /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`).
+    /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`). Send less, or in several requests.
     BodyTooLarge = "body-too-large", 413, "The body is too large";
-    /// The body must be sent as `application/json`, in UTF-8 and without a content coding.
+    /// The body is not sent as JSON. Send it as `Content-Type: application/json`, in UTF-8 and without a content coding.
     UnsupportedMediaType = "unsupported-media-type", 415, "The body is not JSON";
-    /// The `Expect` header asks for something other than `100-continue`.
+    /// The `Expect` header asks for something other than `100-continue`. Leave it out.
     ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met";
     /// The body comes in a transfer coding other than `chunked`. Send it as it is.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known";
     /// Too many requests in the window; wait as many seconds as `Retry-After` says.
     RateLimited = "rate-limited", 429, "Too many requests";
-    /// The service failed in a way that is its own fault. The trace has the cause.
+    /// The service failed in a way that is its own fault. The trace has the cause: tell whoever runs the service, and do not try again at once.
     Internal = "internal", 500, "Internal error";
     /// The service is at its ceiling and took nothing up. Try again shortly.
     Overloaded = "overloaded", 503, "Overloaded";
@@ -349,6 +349,14 @@ impl std::fmt::Display for ProblemType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_code_says_what_it_means_and_what_to_do() {
+        for code in Code::ALL {
+            let sentences = code.manual().trim_end_matches('.').split(". ").count();
+            assert!(sentences > 1 || code.manual().contains(';'), "{}: {}", code.name(), code.manual());
+        }
+    }
 
     #[test]
     fn codes_are_unique_and_explained() {
