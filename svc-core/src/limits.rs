@@ -80,6 +80,10 @@ pub const WAIT_MAX_SECS: i64 = 330;
 pub const WAIT_DEFAULT_SECS: i64 = 30;
 /// Waits that may be parked at once in one process.
 pub const WAITS_MAX: usize = 20_000;
+/// Of these, those of one workspace: three quarters.
+pub const WAITS_OF_WORKSPACE_MAX: usize = WAITS_MAX / 4 * 3;
+/// Of these, those of one client: a tenth.
+pub const WAITS_OF_CLIENT_MAX: usize = WAITS_MAX / 10;
 
 /// Request body (`SVC_MAX_BODY_BYTES`).
 pub const BODY_MAX_BYTES: i64 = 2_097_152;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::capability::Capability;
+use svc_core::limits::WAITS_OF_CLIENT_MAX;
 use svc_core::op::{Feature, Read, Request, Surface, Ticket, read};
 use svc_core::{Code, Engine, Result};
 use svc_tests::client::Answer;
@@ -120,9 +121,24 @@ impl Crowd {
         Self { tickets: Vec::new(), sender, receiver }
     }
 
+    /// As many waits of agents, of which each has its part at the most.
+    fn gather(world: &World, count: usize, operation: &str, input: &Value) -> Self {
+        let agents: Vec<String> = (0..count.div_ceil(WAITS_OF_CLIENT_MAX))
+            .map(|number| world.new_agent(&format!("waiting-{number}")).1)
+            .collect();
+        let mut crowd = Self::new();
+        (0..count).for_each(|number| crowd.add_of(world, &agents[number % agents.len()], operation, input));
+        crowd
+    }
+
     /// One more wait of the agent.
     fn add(&mut self, world: &World, operation: &str, input: &Value) {
-        let credential = Some(SecretString::from(world.people.agent.as_str()));
+        self.add_of(world, &world.people.agent, operation, input);
+    }
+
+    /// One more wait of the bearer of `token`.
+    fn add_of(&mut self, world: &World, token: &str, operation: &str, input: &Value) {
+        let credential = Some(SecretString::from(token));
         let request = Request::json(Surface::Rest, credential, input.to_string());
         let (number, sender) = (self.tickets.len(), self.sender.clone());
         let ticket = world.service.submit(operation, request, move |outcome| {
@@ -153,10 +169,7 @@ fn one_thread_calls_one_of_thousands_who_wait() {
         let ready = json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel,
             "timeout_secs": 300});
         let begun = world.clock.now();
-        let mut crowd = Crowd::new();
-        for _ in 0..CROWD {
-            crowd.add(world, "wait_for_ready", &ready);
-        }
+        let crowd = Crowd::gather(world, CROWD, "wait_for_ready", &ready);
         until("all of them wait", || world.service.parked_waits() == CROWD);
         // Reads are answered while all of them wait.
         world.agent("whoami", json!({}));
@@ -219,13 +232,39 @@ fn one_thread_calls_one_of_thousands_who_wait() {
 }
 
 #[test]
+fn who_has_its_part_of_the_waits_is_refused_alone() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let derived = text(
+            &world.agent("attenuate_token", json!({"capabilities": ["workspace:read", "event:subscribe"]}))["secret"],
+        );
+        let event = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
+        let mut crowd = Crowd::new();
+        (0..WAITS_OF_CLIENT_MAX).for_each(|_| crowd.add(world, "wait_for_event", &event));
+        until("all of them wait", || world.service.parked_waits() == WAITS_OF_CLIENT_MAX);
+        for token in [&world.people.agent, &derived] {
+            crowd.add_of(world, token, "wait_for_event", &event);
+            let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert_eq!(outcome.unwrap_err().code(), Code::Overloaded);
+        }
+        let before = world.service.parked_waits();
+        crowd.add_of(world, &world.people.admin, "wait_for_event", &event);
+        until("another one waits", || world.service.parked_waits() == before + 1);
+        // One is given up, and its place is free.
+        drop(crowd.tickets.swap_remove(0));
+        crowd.add(world, "wait_for_event", &event);
+        until("it waits", || world.service.parked_waits() == before + 1);
+        assert!(crowd.is_silent());
+    });
+}
+
+#[test]
 fn a_crowd_that_waits_for_the_same_event_is_asked_together() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let wanted = json!({"workspace_id": world.fixture.workspace_id, "after_id": world.lsn(),
             "channel_id": channel, "kind": "ThreadCreated", "timeout_secs": 300});
-        let mut crowd = Crowd::new();
-        (0..5000).for_each(|_| crowd.add(world, "wait_for_event", &wanted));
+        let crowd = Crowd::gather(world, 5000, "wait_for_event", &wanted);
         until("all of them wait", || world.service.parked_waits() == 5000);
         let before = world.service.wait_counts();
         world.new_thread(&channel, "for all of you");

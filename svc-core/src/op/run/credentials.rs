@@ -60,7 +60,7 @@ pub(crate) struct Known {
 
 impl Known {
     /// Whom its requests are charged to.
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::Token(self.root)
     }
 

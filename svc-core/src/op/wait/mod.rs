@@ -4,12 +4,14 @@
 //! repetition cannot be done, because the database is silent, it is refused shortly after its deadline.
 
 mod line;
+mod places;
 mod rounds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use places::{Holder, Place};
 pub(crate) use rounds::Rounds;
 pub use rounds::WaitCounts;
 
@@ -69,6 +71,8 @@ struct State {
     over: bool,
     listening: Option<WorkspaceId>,
     timer: Option<TimerId>,
+    /// Gone once it has ended.
+    place: Option<Place>,
 }
 
 impl State {
@@ -104,9 +108,12 @@ impl Parked {
     /// Takes a wait up and asks it for the first time. None if that was refused.
     pub fn start(call: Call, poll: LongPoll, done: Done) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
-        let Some(number) = dispatch.rounds.admit() else {
-            done(Err(Error::new(Code::Overloaded, "too many waits are parked; try again shortly")));
-            return None;
+        let (number, place) = match dispatch.rounds.admit(Holder::of(&call.access)) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                done(Err(error));
+                return None;
+            }
         };
         let LongPoll { name, job, wakes, timeout, supply } = poll;
         let state = State {
@@ -114,6 +121,7 @@ impl Parked {
             question: Some((call, Bound::Ready(job))),
             queued: true,
             due: true,
+            place: Some(place),
             ..State::default()
         };
         let deadline = dispatch.clock.deadline(timeout);
@@ -185,6 +193,7 @@ impl Parked {
         let done = state.done.take()?;
         let question = state.question.take();
         let (timer, listening) = (state.timer.take(), state.listening.take());
+        let place = state.place.take();
         drop(state);
         if let Some(timer) = timer {
             self.dispatch.timers.stop(timer);
@@ -194,7 +203,7 @@ impl Parked {
             self.dispatch.rounds.leave((workspace, self.name), self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
-        drop(question);
+        drop((question, place));
         Some(done)
     }
 
@@ -372,6 +381,7 @@ mod tests {
     use super::*;
     use crate::op::access::{Surface, secret_hash};
     use crate::op::{Dispatch, Request};
+    use crate::rate::RateSettings;
     use crate::service::{Options, Service};
     use crate::setup::Established;
     use crate::store::{Database, OpenMode};
@@ -396,6 +406,7 @@ mod tests {
             let options = Options {
                 mode: OpenMode::Create,
                 clock: clock.clone(),
+                rates: RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() },
                 reap_tick: None,
                 ..Options::new(database, [7; 32])
             };

@@ -11,10 +11,10 @@ use super::super::access::Surface;
 use super::super::row::{ReadingJob, Supply};
 use super::super::run::{self, Bound, Call, Dispatch, Reading};
 use super::line::{Line, Next, Placed};
+use super::places::{Holder, Place, Places};
 use super::{Outcome, Parked};
 use crate::error::{Code, Result};
 use crate::id::WorkspaceId;
-use crate::limits::WAITS_MAX;
 use crate::log::bus::Passed;
 use crate::log::memo::Notes;
 use crate::store::executor::{ReadTask, Reader, Task};
@@ -52,7 +52,7 @@ pub struct WaitCounts {
 pub(crate) struct Rounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
-    under_way: AtomicUsize,
+    places: Places,
     parked: AtomicUsize,
     asked: AtomicU64,
     rounds: AtomicU64,
@@ -70,13 +70,10 @@ struct Schedule {
 }
 
 impl Rounds {
-    /// Gives a new wait its number; none if there are too many.
-    pub fn admit(&self) -> Option<u64> {
-        if self.under_way.fetch_add(1, Ordering::SeqCst) < WAITS_MAX {
-            return Some(self.admitted.fetch_add(1, Ordering::SeqCst));
-        }
-        self.under_way.fetch_sub(1, Ordering::SeqCst);
-        None
+    /// Gives a new wait of these holders its number and its place, if one is left to them.
+    pub(super) fn admit(&self, holders: Vec<Holder>) -> Result<(u64, Place)> {
+        let place = self.places.take(holders)?;
+        Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
     }
 
     /// A wait was parked.
@@ -86,7 +83,6 @@ impl Rounds {
 
     /// A wait has ended.
     pub fn ended(&self, was_parked: bool) {
-        self.under_way.fetch_sub(1, Ordering::SeqCst);
         if was_parked {
             self.parked.fetch_sub(1, Ordering::SeqCst);
         }
@@ -331,22 +327,37 @@ mod tests {
 
     use super::super::tests::{Run, Stage, script};
     use super::*;
+    use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX};
 
     #[test]
     fn there_is_an_end_to_the_waits_that_are_taken_up() {
-        let rounds = Rounds::default();
-        assert_eq!((0..WAITS_MAX).filter_map(|_| rounds.admit()).count(), WAITS_MAX);
-        assert_eq!(rounds.admit(), None);
-        rounds.ended(false);
-        assert!(rounds.admit().is_some(), "one has ended");
-
         let stage = Stage::new();
-        assert_eq!((0..WAITS_MAX).filter_map(|_| stage.dispatch().rounds.admit()).count(), WAITS_MAX);
+        let of_all = || stage.dispatch().rounds.admit(vec![Holder::All]);
+        let mut held: Vec<_> = (0..WAITS_MAX).map(|_| of_all().unwrap()).collect();
         let (job, asked) = script([Run::Ready]);
         let (parked, outcome) = stage.wait(job);
         assert!(parked.is_none());
         assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
         assert!(asked.recv().is_err(), "it was not asked");
+        held.pop();
+        let (_parked, outcome) = stage.wait(script([Run::Ready]).0);
+        assert_eq!(outcome.recv().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn a_wait_counts_for_its_token_until_it_ends_or_is_given_up() {
+        let stage = Stage::new();
+        let never = || script([]).0;
+        let held: Vec<_> = (0..WAITS_OF_CLIENT_MAX).map(|_| stage.wait(never())).collect();
+        let (parked, outcome) = stage.wait(never());
+        assert!(parked.is_none(), "one token parks no more than its part");
+        assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
+        held.iter().take(1).flat_map(|(parked, _)| parked).for_each(|parked| parked.give_up());
+        let (parked, outcome) = stage.wait(script([Run::Ready]).0);
+        assert_eq!(outcome.recv().unwrap(), Ok(()), "one was given up");
+        drop(parked);
+        assert!(stage.wait(never()).0.is_some(), "and one has ended");
+        assert!(stage.wait(never()).0.is_none());
     }
 
     #[test]
