@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::{Outcome, Running, program, run, until};
-use svc_tests::site::{Site, command};
+use svc_tests::site::{Site, command, through};
 use svc_tests::{in_parallel, runtime};
 
 /// How often races are run: what goes wrong now and then shows.
@@ -467,20 +467,22 @@ fn make_read_only(folder: &Path) {
 
 /// The command as somebody who is not root, and so cannot write to what is not writable.
 fn as_somebody(command: Command) -> Command {
-    let id = run(Command::new("id").arg("-u")).out;
-    if id.trim() != "0" {
+    if !is_root() {
         return command;
     }
-    let mut other = Command::new("setpriv");
-    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-    other.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => other.env(name, value),
-            None => other.env_remove(name),
-        };
+    through("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", "--"], &command)
+}
+
+fn is_root() -> bool {
+    run(Command::new("id").arg("-u")).out.trim() == "0"
+}
+
+/// Gives a folder to whom [`as_somebody`] makes of a command.
+fn give_away(folder: &Path) {
+    if is_root() {
+        let outcome = run(Command::new("chown").args(["-R", "65534:65534"]).arg(folder));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
-    other
 }
 
 #[test]
@@ -531,6 +533,32 @@ fn a_folder_that_cannot_be_written_to_is_not_served() {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(outcome.err.contains("must be writable for this user"), "{outcome:?}");
     assert_eq!(files(site.path()), before);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_to_is_not_served() {
+    let site = Site::found(Engine::Sqlite);
+    let programs = tempfile::tempdir().unwrap();
+    set_mode(programs.path(), 0o755);
+    for name in ["svc", "svc-http"] {
+        std::fs::copy(program(name), programs.path().join(name)).unwrap();
+    }
+    let start = |name: &str, words: &[&str]| {
+        let mut command = command(programs.path().join(name), words, &site.database);
+        command.arg("--data").arg(site.path()).env("SVC_TOKEN", &site.founders.agent).env("SVC_LOG", "error");
+        as_somebody(command)
+    };
+    give_away(site.path());
+    set_mode(&site.path().join("svc.db"), 0o400);
+    for (name, words) in STARTS.into_iter().filter(|(name, _)| *name != "svc-mcp-stdio") {
+        let outcome = Running::start(&mut start(name, words)).ended();
+        if (name, words) == VERIFY {
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        } else {
+            assert_eq!(outcome.code, Some(2), "{name} {words:?}: {outcome:?}");
+            assert!(outcome.err.contains("must be writable for this user"), "{name} {words:?}: {outcome:?}");
+        }
+    }
 }
 
 /// The sessions of a database, standing still until this is dropped.

@@ -115,10 +115,7 @@ impl Site {
     /// Starts a server, with more variables than the tests' own.
     pub fn serve(&self, variables: &[(&str, &str)]) -> Server {
         let mut command = self.command("svc-http", &["--listen", "127.0.0.1:0"]);
-        let mut running = Running::start(command.envs(variables.iter().copied()));
-        let line = running.next_line();
-        let address = address_in(&line).unwrap_or_else(|| panic!("no address in the first line: {line}"));
-        Server { running, rest: Rest { address } }
+        Server::begin(command.envs(variables.iter().copied()))
     }
 
     /// Starts `svc mcp-stdio` for the bearer of `token`.
@@ -173,6 +170,19 @@ pub fn command(program: impl AsRef<OsStr>, words: &[&str], database: &TestDataba
     command
 }
 
+/// The command, started by another program that changes what it may do.
+pub fn through(program: &str, words: &[&str], command: &Command) -> Command {
+    let mut other = Command::new(program);
+    other.args(words).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
+        };
+    }
+    other
+}
+
 fn address_in(line: &str) -> Option<SocketAddr> {
     let words = line.split_whitespace().map(|word| word.trim_start_matches("http://").trim_end_matches('/'));
     words.filter_map(|word| word.parse().ok()).next()
@@ -187,6 +197,14 @@ pub struct Server {
 }
 
 impl Server {
+    /// Starts the server of a command, and waits until it listens.
+    pub fn begin(command: &mut Command) -> Self {
+        let mut running = Running::start(command);
+        let line = running.next_line();
+        let address = address_in(&line).unwrap_or_else(|| panic!("no address in the first line: {line}"));
+        Self { running, rest: Rest { address } }
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.rest.address

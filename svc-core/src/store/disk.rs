@@ -15,16 +15,19 @@ pub(super) enum Trouble {
     Unsettled,
     /// The disk is full: what the log holds is to be moved into the file before more is written.
     Full,
+    /// The files may not be written.
+    ReadOnly,
 }
 
 impl Trouble {
-    const ALL: [Self; 3] = [Self::None, Self::Unsettled, Self::Full];
+    const ALL: [Self; 4] = [Self::None, Self::Unsettled, Self::Full, Self::ReadOnly];
 
     fn number(self) -> u8 {
         match self {
             Self::None => 0,
             Self::Unsettled => 1,
             Self::Full => 2,
+            Self::ReadOnly => 3,
         }
     }
 }

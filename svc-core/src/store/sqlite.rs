@@ -21,7 +21,7 @@ use crate::time::Clock;
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus, ffi};
 
 /// The size of a page, decided when the file is made. The table of shelves goes by it, so that no node is in a page with
 /// other rows.
@@ -71,6 +71,15 @@ enum JobState {
     Written,
 }
 
+/// Refuses a file that may only be read: SQLite opens it nevertheless, and then fails each write.
+fn check_writable(conn: &Connection) -> Result<()> {
+    if !conn.is_readonly("main").map_err(failed)? {
+        return Ok(());
+    }
+    let code = ffi::Error::new(ffi::SQLITE_READONLY);
+    Err(failed(rusqlite::Error::SqliteFailure(code, None)))
+}
+
 /// Gives the connection the function `sha256(text)`, which PostgreSQL has by itself.
 fn add_sha256(conn: &Connection) -> rusqlite::Result<()> {
     let flags =
@@ -101,6 +110,9 @@ impl SqliteConn {
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
         let open_here = shared.and_then(OpenHere::note);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
+        if role != Role::Auditor {
+            check_writable(&conn)?;
+        }
         conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         conn.busy_handler(Some(wait_for_lock)).map_err(failed)?;
@@ -249,8 +261,10 @@ impl SqliteConn {
 
     /// The error, once it is noted what it says of the disk.
     fn noted(&self, error: rusqlite::Error, told: impl FnOnce(rusqlite::Error) -> Error) -> Error {
-        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
-            self.disk.set(Trouble::Full);
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => self.disk.set(Trouble::Full),
+            Some(ErrorCode::ReadOnly) => self.disk.set(Trouble::ReadOnly),
+            _ => {}
         }
         told(error)
     }
@@ -475,6 +489,10 @@ fn failed(error: rusqlite::Error) -> Error {
         Some(ErrorCode::DiskFull) => {
             Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(error)
         }
+        Some(ErrorCode::ReadOnly) => {
+            Error::new(Code::Unavailable, "the database may not be written to; nothing was changed")
+                .caused_by(error)
+        }
         Some(ErrorCode::SystemIoFailure) => {
             Error::new(Code::Unavailable, "the disk failed; nothing was changed: try again").caused_by(error)
         }
@@ -492,6 +510,7 @@ fn failed_in(error: rusqlite::Error, sql: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{Database, refusal};
     use crate::time::Time;
 
     #[test]
@@ -564,6 +583,36 @@ mod tests {
         for (pragma, wanted) in wanted {
             assert_eq!(conn.pragma(pragma).unwrap(), wanted, "{pragma}");
         }
+    }
+
+    #[test]
+    fn a_file_that_may_only_be_read_is_refused_where_it_is_to_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
+        let open = |role| SqliteConn::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY, role, Some(&path));
+        for role in [Role::Creator, Role::Writer, Role::Reader] {
+            let refused = open(role).map(drop).unwrap_err();
+            assert_eq!(refused.code(), Code::Unavailable, "{role:?}");
+            let database = Database::Sqlite(path.clone());
+            let told = refusal::refusal(refused, &database);
+            assert_eq!(told.code(), Code::Configuration);
+            assert!(told.detail().contains("must be writable for this user"), "{told}");
+        }
+        assert!(open(Role::Auditor).is_ok());
+    }
+
+    #[test]
+    fn who_may_not_write_any_more_says_so_until_it_may() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        conn.batch("create table t (n bigint); pragma query_only = on").unwrap();
+        let refused = conn.execute("insert into t values (1)", &[]).unwrap_err();
+        assert_eq!((refused.code(), conn.disk().trouble()), (Code::Unavailable, Trouble::ReadOnly));
+        assert_eq!(conn.recover().unwrap_err().code(), Code::Unavailable);
+        conn.batch("pragma query_only = off").unwrap();
+        conn.recover().unwrap();
+        assert!(!conn.disk().is_troubled());
     }
 
     #[test]

@@ -86,7 +86,10 @@ impl<L: Ledger> Lane<L> {
     /// Fails while the disk has failed the last write.
     pub fn check(&self) -> Result<()> {
         if self.disk.is_troubled() {
-            return Err(Error::new(Code::Unavailable, "the disk takes no writes: it is full, or it fails"));
+            return Err(Error::new(
+                Code::Unavailable,
+                "the disk takes no writes: it is full, it fails, or the files are read-only",
+            ));
         }
         Ok(())
     }
