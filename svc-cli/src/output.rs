@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use svc_core::{EXIT_CODES, Error, Result};
+use svc_core::{Code, EXIT_CODES, Error, Result};
 
 /// The table as the help shows it.
 pub fn exit_codes_help() -> String {
@@ -27,17 +27,27 @@ impl Output {
 
     /// Prints a result: `value` for programs, `text` for people.
     pub fn show(&self, value: &impl Serialize, text: &str) -> Result<()> {
+        match self.print(value, text)? {
+            // Whoever read the output has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            printed => printed.map_err(Error::internal),
+        }
+    }
+
+    /// Prints a result with a secret in it, which nobody can see again. Where it cannot be printed, be it that nobody
+    /// reads it, that is an error, with `lost` to say what was done and how to get another secret.
+    pub fn show_once(&self, value: &impl Serialize, text: &str, lost: impl FnOnce() -> String) -> Result<()> {
+        self.print(value, text)?.map_err(|error| Error::new(Code::Internal, lost()).caused_by(error))
+    }
+
+    fn print(&self, value: &impl Serialize, text: &str) -> Result<io::Result<()>> {
         let printed = if self.json {
             serde_json::to_string_pretty(value).map_err(Error::internal)?
         } else {
             text.trim_end().to_owned()
         };
-        match writeln!(io::stdout().lock(), "{printed}") {
-            // Whoever read the output has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(Error::internal(error)),
-            Ok(()) => Ok(()),
-        }
+        let mut out = io::stdout().lock();
+        Ok(writeln!(out, "{printed}").and_then(|()| out.flush()))
     }
 
     /// Prints an error on one line and answers its exit code. Whoever runs this command may see the causes.

@@ -246,6 +246,55 @@ fn tokens_are_minted_as_the_caller_or_as_the_instance() {
     });
 }
 
+/// Runs `svc` on the folder with an output that takes nothing.
+fn run_mute(place: &Place, words: &[&str], out: Stdio) -> Ended {
+    let mut command = Command::new(program());
+    command.args(words).env_clear().stdin(Stdio::null()).stdout(out);
+    if words.first() != Some(&"contract") {
+        command.arg("--data").arg(place.data());
+    }
+    let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    Ended { code: output.status.code().unwrap(), out: String::new(), err }
+}
+
+/// A pipe that nobody reads.
+fn broken_pipe() -> Stdio {
+    std::io::pipe().unwrap().1.into()
+}
+
+fn full_disk() -> Stdio {
+    fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into()
+}
+
+#[test]
+fn a_secret_that_could_not_be_shown_is_a_failure() {
+    for out in [broken_pipe, full_disk] {
+        let place = Place::on(Engine::Sqlite);
+        let init = run_mute(&place, &["init"], out());
+        let told = format!(
+            "{} is set up, but the tokens could not be shown and nobody has seen them: mint others with \
+             `svc token mint --as-instance --member admin --data {}`",
+            place.data().display(),
+            place.data().display()
+        );
+        assert_eq!((init.code, init.err.contains(&told), init.err.lines().count()), (1, true, 1), "{init:?}");
+        let mint = ["token", "mint", "--member", "worker", "--as-instance"];
+        for words in [mint.to_vec(), [mint.as_slice(), &["--json"]].concat()] {
+            let minted = run_mute(&place, &words, out());
+            assert_eq!((minted.code, minted.err.lines().count()), (1, 1), "{minted:?}");
+            assert!(
+                minted.err.contains("was minted for worker, but its secret could not be shown"),
+                "{minted:?}"
+            );
+        }
+        assert_eq!(place.run(&mint, &[]).code, 0);
+    }
+    let place = Place::on(Engine::Sqlite);
+    assert_eq!(run_mute(&place, &["contract", "operations"], broken_pipe()).code, 0, "who has seen enough");
+    assert_eq!(run_mute(&place, &["contract", "operations"], full_disk()).code, 1);
+}
+
 #[test]
 fn contracts_are_arrays() {
     let place = Place::on(Engine::Sqlite);

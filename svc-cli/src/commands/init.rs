@@ -59,5 +59,12 @@ pub fn run(command: &Init, variables: &Variables, output: &Output) -> Result<()>
         made.agent.id,
         made.agent_token.secret,
     );
-    output.show(&Made { data_dir, established: &made }, &text)
+    let lost = || {
+        format!(
+            "{data_dir} is set up, but the tokens could not be shown and nobody has seen them: mint others with `svc \
+             token mint --as-instance --member {} --data {data_dir}`, and the same for {}",
+            made.admin.handle, made.agent.handle
+        )
+    };
+    output.show_once(&Made { data_dir: data_dir.clone(), established: &made }, &text, lost)
 }

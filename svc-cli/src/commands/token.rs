@@ -63,8 +63,16 @@ pub fn run(command: &Token, variables: &Variables, output: &Output) -> Result<()
         let member = Caller { service: setup::open(&config)?, credential };
         member.mint(mint)?
     };
-    let secret = minted.get("secret").and_then(Value::as_str).unwrap_or_default();
-    output.show(&minted, secret)
+    let text = |field: &str| minted.get(field).and_then(Value::as_str).unwrap_or_default();
+    let lost = || {
+        format!(
+            "the token {} was minted for {}, but its secret could not be shown and nobody has seen it: revoke it, and \
+             mint another one",
+            text("id"),
+            mint.member
+        )
+    };
+    output.show_once(&minted, text("secret"), lost)
 }
 
 fn wanted(mint: &Mint) -> WantedToken {
