@@ -41,13 +41,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.json);
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let outcome = match cli.command {
+    let outcome = svc_mcp_stdio::outlive_size_limit().and_then(|()| match cli.command {
         Command::Init(command) => init::run(&command, &variables, &output),
         Command::Verify(command) => verify::run(&command, &variables, &output),
         Command::Token(command) => token::run(&command, &variables, &output),
         Command::Contract(command) => contract::run(&command, &output),
         Command::McpStdio(command) => mcp_stdio::run(&command, &variables),
-    };
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output.refuse(&error),

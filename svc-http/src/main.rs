@@ -15,7 +15,7 @@ use svc_core::config::Config;
 use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, listen, raise_descriptors, serve};
-use svc_mcp_stdio::{refuse, start_trace};
+use svc_mcp_stdio::{outlive_size_limit, refuse, start_trace};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -47,6 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<()> {
+    outlive_size_limit()?;
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let config = Config::read(variables.iter().cloned(), &cli.data)?;
     start_trace(&config)?;

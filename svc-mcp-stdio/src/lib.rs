@@ -11,10 +11,12 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use rmcp::service::serve_directly;
+use rustix::process::Signal;
 use secrecy::SecretString;
 use svc_core::config::{Config, LogFormat};
 use svc_core::{Code, Error, Result, Service, setup};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
@@ -64,6 +66,16 @@ pub fn process(config: &Config) -> Result<()> {
     // A read of standard input that nobody will answer must not keep the process.
     runtime.shutdown_background();
     outcome
+}
+
+/// From here on a file that has come to the limit of sizes (`ulimit -f`) is like a full disk: a write to it fails, and
+/// does not end the process.
+pub fn outlive_size_limit() -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+    let _entered = runtime.enter();
+    // That the signal is caught is enough. It stays so without the runtime, and nobody has to hear of it.
+    signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).map_err(Error::internal)
 }
 
 /// Ends a program that was refused: one line on standard error, with every cause, and the exit code of svc(1).

@@ -21,7 +21,8 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let config = Config::read(std::env::vars_os(), &cli.data);
-    match config.and_then(|config| svc_mcp_stdio::process(&config)) {
+    let ready = svc_mcp_stdio::outlive_size_limit().and(config);
+    match ready.and_then(|config| svc_mcp_stdio::process(&config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => svc_mcp_stdio::refuse("svc-mcp-stdio", &error),
     }

@@ -14,6 +14,7 @@ mod document;
 mod event_words;
 mod extension;
 mod fan_out;
+mod file_sizes;
 mod hooks;
 mod hostile_wire;
 mod house;
