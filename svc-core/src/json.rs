@@ -1,9 +1,10 @@
 //! JSON as every transport reads it: no object has a member twice, at any depth. Which of two members counts is where
 //! two readers of one text would see two things.
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
@@ -14,13 +15,36 @@ pub fn read(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(text).map(|Strict(value)| value)
 }
 
+/// Why a text was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not JSON.
+    NotJson,
+    /// A member stands twice.
+    Twice,
+    /// It has more values than it may.
+    TooMany,
+}
+
+/// The same for a text of at most so many values, at all depths together: each takes many times its bytes.
+pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
+    let left = Cell::new(Some(most));
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let read = Reader { left: &left }.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    read.map_err(|error| match left.get() {
+        None => Unread::TooMany,
+        Some(_) if error.is_data() => Unread::Twice,
+        Some(_) => Unread::NotJson,
+    })
+}
+
 /// A JSON value in which no member stands twice.
 #[derive(Debug)]
 pub(crate) struct Strict(pub Value);
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader).map(Self)
+        Reader { left: &Cell::new(Some(usize::MAX)) }.deserialize(deserializer).map(Self)
     }
 }
 
@@ -29,9 +53,25 @@ pub(crate) fn twice(name: &str) -> String {
     format!("the field `{}` stands twice", echo(name))
 }
 
-struct Reader;
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    /// How many more values there may be; none once there were too many.
+    left: &'a Cell<Option<usize>>,
+}
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.left.set(self.left.get().and_then(|left| left.checked_sub(1)));
+        match self.left.get() {
+            Some(_) => deserializer.deserialize_any(self),
+            None => Err(D::Error::custom("there are too many values")),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +108,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(Strict(item)) = access.next_element()? {
+        while let Some(item) = access.next_element_seed(self)? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -78,7 +118,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut members = Map::new();
         while let Some(name) = access.next_key::<String>()? {
             match members.entry(name) {
-                Entry::Vacant(entry) => drop(entry.insert(access.next_value::<Strict>()?.0)),
+                Entry::Vacant(entry) => drop(entry.insert(access.next_value_seed(self)?)),
                 Entry::Occupied(entry) => return Err(A::Error::custom(twice(entry.key()))),
             }
         }
@@ -109,6 +149,16 @@ mod tests {
         assert!(read(br#"{"a":{"a":[{"a":1},{"a":1}]}}"#).is_ok());
         let long = format!(r#"{{"{0}":1,"{0}":2}}"#, "n".repeat(100_000));
         assert!(read(long.as_bytes()).unwrap_err().to_string().len() < 300);
+    }
+
+    #[test]
+    fn values_are_counted_at_every_depth() {
+        let text = br#"{"a":[1,{"b":null}],"c":"d"}"#;
+        assert!(read_at_most(text, 6).is_ok());
+        assert_eq!(read_at_most(text, 5), Err(Unread::TooMany));
+        assert_eq!(read_at_most(br#"{"a":1,"a":2}"#, 2), Err(Unread::Twice));
+        assert_eq!(read_at_most(b"[1] 2", 9), Err(Unread::NotJson));
+        assert_eq!(read_at_most(b"", 0), Err(Unread::TooMany));
     }
 
     proptest! {

@@ -3,9 +3,15 @@
 
 use serde_json::{Value, json};
 use svc_core::Error;
+use svc_core::json::{self, Unread};
 
 /// Messages in one batch at the most.
 pub const BATCH_MAX: usize = 100;
+
+/// Values in what is sent at once, at all depths together: more than the largest arguments have.
+const VALUES_MAX: usize = 300_000;
+/// Values in a request beside the arguments of a call. They stay as they are for as long as it is under way.
+const VALUES_BESIDE_MAX: usize = 256;
 
 /// The bytes are not JSON.
 pub const PARSE_ERROR: i32 = -32_700;
@@ -85,9 +91,10 @@ impl Refusal {
 
 /// Reads one message or one batch.
 pub fn read(bytes: &[u8]) -> Result<Parcel, Refusal> {
-    let value = svc_core::json::read(bytes).map_err(|error| match error.is_data() {
-        true => Refusal::invalid("a member stands twice in the message", Value::Null),
-        false => Refusal { code: PARSE_ERROR, message: "the message is not JSON", id: Value::Null },
+    let value = json::read_at_most(bytes, VALUES_MAX).map_err(|unread| match unread {
+        Unread::TooMany => Refusal::invalid("the message has more than 300,000 values", Value::Null),
+        Unread::Twice => Refusal::invalid("a member stands twice in the message", Value::Null),
+        Unread::NotJson => Refusal { code: PARSE_ERROR, message: "the message is not JSON", id: Value::Null },
     })?;
     match value {
         Value::Array(items) if items.is_empty() => Err(Refusal::invalid("the batch is empty", Value::Null)),
@@ -120,7 +127,22 @@ fn message(value: Value) -> Result<Message, Refusal> {
         None if members.contains_key("result") || members.contains_key("error") => Kind::Response,
         None => return refuse("the message has no method"),
     };
+    if kind == Kind::Request {
+        let arguments = value.pointer("/params/arguments").map_or(0, values);
+        if values(&value) - arguments > VALUES_BESIDE_MAX {
+            return refuse("the message has more than 256 values beside the arguments of a call");
+        }
+    }
     Ok(Message { kind, value })
+}
+
+/// How many values there are, at all depths together.
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(members) => members.values().map(values).sum(),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +185,20 @@ mod tests {
         assert_eq!(one(twice), Err((INVALID_REQUEST, Value::Null)));
         let listed = r#"{"jsonrpc":"2.0","id":"x","method":"ping","params":[]}"#;
         assert_eq!(one(listed), Err((INVALID_REQUEST, json!("x"))));
+    }
+
+    #[test]
+    fn what_has_more_values_than_it_may_is_refused() {
+        let call = |name: &str, count: usize| {
+            let zeros = vec!["0"; count].join(",");
+            one(&format!(
+                r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"{name}":[{zeros}]}}}}"#
+            ))
+        };
+        let sound = Ok((Kind::Request, "tools/call".to_owned()));
+        assert_eq!((call("_meta", 250), call("arguments", 299_994)), (sound.clone(), sound));
+        assert_eq!(call("_meta", 251), Err((INVALID_REQUEST, json!(7))));
+        assert_eq!(call("arguments", 299_995), Err((INVALID_REQUEST, Value::Null)));
     }
 
     #[test]
