@@ -20,11 +20,11 @@ impl Hosts {
 
     /// Refuses a request that names another site as where it goes to or comes from.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let all = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
         // The URI's wins (RFC 9112, 3.2.2; RFC 9113, 8.3.1): it is what the request goes to.
-        let host = uri.authority().map(|authority| authority.as_str()).or(header(HOST));
-        let origin = header(ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site));
-        let stranger = host.into_iter().chain(origin).find(|site| !self.is_own(site));
+        let host = uri.authority().map(|authority| authority.as_str()).or(all(HOST).next());
+        let origins = all(ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site));
+        let stranger = host.into_iter().chain(origins).find(|site| !self.is_own(site));
         match stranger {
             None if host.is_some() => Ok(()),
             _ => Err(Error::new(
@@ -102,6 +102,12 @@ mod tests {
         assert!(ask("localhost", Some("http://localhost:3000")).is_ok());
         assert!(ask("localhost", Some("https://evil.example")).is_err());
         assert!(ask("localhost", Some("null")).is_err());
+        let mut twice = HeaderMap::new();
+        twice.insert(HOST, HeaderValue::from_static("localhost"));
+        twice.append(ORIGIN, HeaderValue::from_static("http://localhost"));
+        assert!(hosts.check(&Uri::from_static("/"), &twice).is_ok());
+        twice.append(ORIGIN, HeaderValue::from_static("https://evil.example"));
+        assert!(hosts.check(&Uri::from_static("/"), &twice).is_err(), "each Origin counts");
         assert!(hosts.check(&Uri::from_static("/"), &HeaderMap::new()).is_err());
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static("localhost"));
