@@ -100,8 +100,12 @@ pub fn start_trace(config: &Config) -> Result<()> {
 }
 
 /// What speaks MCP and WebSocket for us traces whole messages, with the tokens in them. So of that only errors are
-/// shown, whatever is wanted.
+/// shown, whatever is wanted; and not that an answer found nobody, which says only that a client has left.
 fn shows_no_token(traced: &Metadata<'_>) -> bool {
-    let module = traced.target().split("::").next().unwrap_or_default();
-    !matches!(module, "rmcp" | "tungstenite" | "tokio_tungstenite") || *traced.level() == Level::ERROR
+    let mut modules = traced.target().split("::");
+    match modules.next() {
+        Some("rmcp") => *traced.level() == Level::ERROR && modules.next() != Some("service"),
+        Some("tungstenite" | "tokio_tungstenite") => *traced.level() == Level::ERROR,
+        _ => true,
+    }
 }

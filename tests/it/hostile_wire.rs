@@ -537,3 +537,22 @@ fn no_level_of_the_trace_shows_a_token() {
         assert!(line.is_none(), "{line:?}");
     }
 }
+
+#[test]
+fn that_a_client_has_left_is_no_error() {
+    let site = Site::found(Engine::Sqlite);
+    let server = site.serve(&[("SVC_LOG", "error")]);
+    let arguments = json!({"workspace_id": site.founders.workspace_id, "after_id": 1_000_000});
+    let params = json!({"name": "wait_for_event", "arguments": arguments});
+    let wait = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let send = Rest { address: server.address() };
+    runtime().block_on(async {
+        let body = Some(wait.to_string().into());
+        let waiting = send.raw(Some(&site.founders.agent), "POST", "/mcp", &[], body);
+        assert!(timeout(Duration::from_millis(500), waiting).await.is_err(), "it waits");
+    });
+    let mut running = server.running;
+    running.end();
+    let trace = running.err.whole();
+    assert!(!trace.contains("ERROR"), "{trace}");
+}
