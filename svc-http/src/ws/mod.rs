@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::{Method, Request, StatusCode, Version};
 use serde_json::{Value, json};
 use svc_core::op::{self, Admission};
 use svc_core::{Code, Error, Result, Service};
@@ -56,7 +56,7 @@ pub(crate) async fn upgrade(
             None
         }
     };
-    let accept = handshake(request.headers())?;
+    let accept = handshake(&request)?;
     let places = (server.socket()?, Arc::clone(&link.place));
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
@@ -80,13 +80,20 @@ pub(crate) async fn upgrade(
 }
 
 /// The answer to the client's key, if this is a WebSocket handshake.
-fn handshake(headers: &HeaderMap) -> Result<HeaderValue> {
+fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
+    let headers = request.headers();
+    let is_plain = request.method() == Method::GET
+        && request.version() == Version::HTTP_11
+        && request.body().is_end_stream();
     let has = |name: HeaderName, wanted: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
     };
     let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| {
-        has(CONNECTION, "upgrade") && has(UPGRADE, "websocket") && has(SEC_WEBSOCKET_VERSION, "13")
+        is_plain
+            && has(CONNECTION, "upgrade")
+            && has(UPGRADE, "websocket")
+            && has(SEC_WEBSOCKET_VERSION, "13")
     });
     let key = key.ok_or_else(|| {
         Error::malformed("the route speaks WebSocket alone (RFC 6455, version 13, over HTTP/1.1)")
@@ -260,14 +267,24 @@ mod tests {
 
     #[test]
     fn only_a_whole_handshake_is_one() {
-        let mut headers = HeaderMap::new();
+        let mut whole = Request::new(String::new());
+        let headers = whole.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("WebSocket"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-        assert!(handshake(&headers).is_err());
         headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ=="));
-        assert_eq!(handshake(&headers).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("8"));
-        assert!(handshake(&headers).is_err());
+        assert_eq!(handshake(&whole).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        let refused = |change: fn(&mut Request<String>)| {
+            let mut request = whole.clone();
+            change(&mut request);
+            handshake(&request).is_err_and(|error| error.code() == Code::Malformed)
+        };
+        assert!(refused(|request| drop(request.headers_mut().remove(SEC_WEBSOCKET_KEY))));
+        assert!(refused(|request| {
+            request.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("8"));
+        }));
+        assert!(refused(|request| *request.method_mut() = Method::HEAD));
+        assert!(refused(|request| *request.version_mut() = Version::HTTP_10));
+        assert!(refused(|request| *request.body_mut() = "a frame".into()));
     }
 }
