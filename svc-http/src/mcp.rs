@@ -169,10 +169,12 @@ impl Endpoint {
         let principal =
             if tool.is_some() { principal } else { principal.with_capabilities(&self.service).await? };
         head.extensions.insert(principal.clone());
+        principal.take_turn(body.len()).await;
         let Ok(response) = self.rmcp.clone().call(Request::from_parts(head, Full::new(body))).await;
         let (parts, body) = response.into_parts();
         let Ok(body) = body.collect().await;
         let body = body.to_bytes();
+        principal.end_turn();
         if principal.is_unasked() {
             // It was refused before it came to an operation.
             accepted(principal.refuse(&self.service, Error::malformed("no operation was called")).await)?;

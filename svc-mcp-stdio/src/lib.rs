@@ -5,6 +5,7 @@
 mod catalogue;
 mod lines;
 mod server;
+pub mod turns;
 pub mod wire;
 
 use std::io::{self, Write as _};

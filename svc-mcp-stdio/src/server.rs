@@ -26,7 +26,8 @@ use svc_core::{Client, Code, Error, Result, Service};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Entry};
+use crate::turns::{self, Turn};
 
 /// The path that audit rows give for a tool call.
 const PATH: &str = "/mcp";
@@ -62,6 +63,8 @@ pub struct Principal {
     deadline: Option<Instant>,
     refusal: Arc<OnceLock<Error>>,
     room_lsn: Arc<AtomicI64>,
+    /// That of the message or of its answer, while one of them is parsed.
+    turn: Arc<Mutex<Option<Turn>>>,
 }
 
 /// By what a message is let in. It is counted, and recorded, once: by what it asks first.
@@ -99,6 +102,7 @@ impl Principal {
             deadline: None,
             refusal: Arc::default(),
             room_lsn: Arc::new(AtomicI64::new(UNKNOWN)),
+            turn: Arc::default(),
         }
     }
 
@@ -135,8 +139,25 @@ impl Principal {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits for the turn of a message of so many bytes. It is over when something is asked.
+    pub async fn take_turn(&self, bytes: usize) {
+        let turn = turns::take(bytes).await;
+        self.set_turn(turn);
+    }
+
+    /// Says that nothing of a message or of its answer is parsed any more.
+    pub fn end_turn(&self) {
+        self.set_turn(None);
+    }
+
+    fn set_turn(&self, turn: Option<Turn>) {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+    }
+
     /// What the next question is asked by.
     async fn admission(&self, service: &Service, operation: Option<&str>) -> Result<Admission> {
+        // Whoever waits for the database keeps nobody waiting.
+        self.end_turn();
         let admission = self.lock().next();
         match admission {
             Some(admission) => Ok(admission),
@@ -177,9 +198,9 @@ impl Principal {
         }
     }
 
-    async fn ask(&self, service: &Service, operation: &str, arguments: Vec<u8>) -> Result<Reply> {
+    async fn ask(&self, service: &Service, operation: &str, input: &Input) -> Result<Reply> {
         let admission = self.admission(service, Some(operation)).await?;
-        service.run(operation, admission, &Input::json(arguments)).await
+        service.run(operation, admission, input).await
     }
 
     /// Why a message that calls no operation, or could not be read, is refused: for its credential, if that has ended by
@@ -203,7 +224,7 @@ impl Principal {
     }
 
     async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
-        let reply = self.ask(service, WHOAMI, b"{}".to_vec()).await?;
+        let reply = self.ask(service, WHOAMI, &Input::json("{}")).await?;
         let answer: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
         self.saw(reply.lsn);
         serde_json::from_value(answer.get("capabilities").cloned().unwrap_or_default())
@@ -303,6 +324,26 @@ impl Mcp {
         outcome
     }
 
+    /// What the tool answers, and with it the turn of that. What cannot wait for its turn is dropped, and asked for
+    /// again later, if it changes nothing.
+    async fn answer(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<Vec<u8>> {
+        loop {
+            let outcome = principal.ask(&self.service, &entry.tool.name, input).await;
+            principal.saw(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
+            let body = outcome?.body()?;
+            if entry.changes {
+                principal.take_turn(body.len()).await;
+                return Ok(body);
+            }
+            if let Some(turn) = turns::take_ready(body.len()).await {
+                principal.set_turn(turn);
+                return Ok(body);
+            }
+            drop(body);
+            turns::fewer_ready().await?;
+        }
+    }
+
     async fn run(
         &self,
         principal: &Principal,
@@ -317,11 +358,9 @@ impl Mcp {
             });
         };
         let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
+        let input = Input::json(arguments);
         tokio::select! {
-            outcome = principal.ask(&self.service, &call.name, arguments) => {
-                principal.saw(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
-                Ok(outcome?.body()?)
-            }
+            outcome = self.answer(principal, entry, &input) => Ok(outcome?),
             () = cx.ct.cancelled() => Err(Failure::Cancelled),
             () = self.ended(), if entry.waits => Ok(TIMED_OUT.to_vec()),
             () = principal.is_over(), if entry.waits => Ok(TIMED_OUT.to_vec()),

@@ -539,6 +539,32 @@ fn no_level_of_the_trace_shows_a_token() {
 }
 
 #[test]
+fn calls_whose_answers_are_many_small_values() {
+    const CALLS: usize = 40;
+    let arena = Arena::open();
+    let workspace = &arena.site.founders.workspace_id;
+    let channels = format!("/workspaces/{workspace}/channels");
+    let channel = arena.server.caller(arena.admin()).post(&channels, json!({"name": "numbers"}));
+    let agent = arena.server.caller(&arena.site.founders.agent);
+    let path = |of: &Value, rest: &str| rest.replace("{}", of["id"].as_str().unwrap());
+    let thread = agent.post(&path(&channel, "/channels/{}/threads"), json!({"title": "numbers"}));
+    let post = json!({"body": "many", "metadata": {"n": vec![0; 130_000]}});
+    (0..4).for_each(|_| drop(agent.post(&path(&thread, "/threads/{}/messages"), post.clone())));
+    let params = json!({"name": "list_messages", "arguments": {"thread_id": thread["id"]}});
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let list = arena.post("/mcp", &arena.site.founders.agent, &list);
+    runtime().block_on(async {
+        let all = (0..CALLS).map(|_| timeout(Duration::from_secs(60), arena.status(list.as_bytes())));
+        let heard = join_all(all).await;
+        let answered = heard.iter().filter(|status| matches!(status, Ok(Some(200)))).count();
+        println!("{answered} of {CALLS} answered; peak {} MiB", arena.memory("VmHWM") >> 10);
+        assert_eq!(answered, CALLS);
+    });
+    assert!(arena.memory("VmHWM") < MEMORY_MAX_KIB);
+    arena.leaves_nothing();
+}
+
+#[test]
 fn that_a_client_has_left_is_no_error() {
     let site = Site::found(Engine::Sqlite);
     let server = site.serve(&[("SVC_LOG", "error")]);

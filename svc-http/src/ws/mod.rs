@@ -19,6 +19,7 @@ use hyper::{Method, Request, StatusCode, Version};
 use serde_json::{Value, json};
 use svc_core::op::{self, Admission};
 use svc_core::{Code, Error, Result, Service};
+use svc_mcp_stdio::turns;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -114,7 +115,8 @@ struct Client {
 
 /// What one look found.
 struct Page {
-    events: Vec<Value>,
+    /// Each as it is sent: parsed they would be many times as large.
+    frames: Vec<String>,
     /// How far the log was looked at; none if the answer does not say.
     after_id: Option<i64>,
     /// How far the log reached.
@@ -127,14 +129,14 @@ impl Page {
     fn of(body: &[u8], room_lsn: i64, share: Share<svc_core::Client>) -> Result<Self> {
         let body: Value = serde_json::from_slice(body).map_err(Error::internal)?;
         let Value::Object(mut body) = body else { return Err(Error::internal("a page is no object")) };
-        let events = match body.remove("items") {
-            Some(Value::Array(items)) => items,
+        let frames = match body.remove("items") {
+            Some(Value::Array(items)) => items.into_iter().map(frame).collect(),
             _ => Vec::new(),
         };
         // Nothing matched up to where the log reached at the last look.
         let timed_out = body.contains_key("timed_out").then_some(room_lsn);
         let after_id = body.get("after_id").and_then(Value::as_i64).or(timed_out);
-        Ok(Self { events, after_id, room_lsn, share })
+        Ok(Self { frames, after_id, room_lsn, share })
     }
 }
 
@@ -186,8 +188,8 @@ impl Client {
         socket.send(ack.to_string()).await?;
         let follow_up = admission.follow_up();
         loop {
-            for event in page.events {
-                socket.send(frame(event)).await?;
+            for frame in page.frames {
+                socket.send(frame).await?;
             }
             drop(page.share);
             after_id = after_id.max(page.after_id.unwrap_or(after_id));
@@ -243,6 +245,7 @@ impl Client {
             }
         };
         let ((body, room_lsn), share) = self.room.hold(client, false, |(body, _)| body.len(), read).await?;
+        let _turn = turns::take(body.len()).await;
         Page::of(&body, room_lsn.unwrap_or(0), share)
     }
 }
