@@ -52,6 +52,8 @@ pub const THREAD_DEPTH_MAX: i64 = 16;
 pub const JSON_MAX_BYTES: usize = 262_144;
 /// Nesting of a JSON value that the service stores.
 pub const JSON_MAX_DEPTH: usize = 64;
+/// Bytes of what a wait is asked with: thousands of them are kept at once.
+pub const WAIT_INPUT_MAX_BYTES: usize = 4096;
 /// Characters of a result's kind.
 pub const RESULT_KIND_MAX: usize = 200;
 /// Characters of a repository's name or clone URL.

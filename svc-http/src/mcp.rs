@@ -9,17 +9,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode, Uri};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
-use svc_core::limits::WAIT_MAX_SECS;
+use svc_core::limits::{WAIT_INPUT_MAX_BYTES, WAIT_MAX_SECS};
 use svc_core::op::mcp::{Told, told};
 use svc_core::{Client, Code, Error, Result, Service};
-use svc_mcp_stdio::wire::{self, Kind, Message, Parcel, Refusal};
-use svc_mcp_stdio::{Mcp, Principal};
+use svc_mcp_stdio::wire::{self, Kind, Message, Parcel, Refusal, WAIT_BATCH_MAX};
+use svc_mcp_stdio::{Mcp, Principal, large_wait};
 use tokio::time::Instant;
 use tower_service::Service as _;
 
@@ -82,18 +82,24 @@ pub(crate) async fn handle(
         Ok(body) => body,
         Err(refusal) => return Err(principal.refuse(&endpoint.service, refusal).await),
     };
-    let parcel = wire::read(&body);
-    let call = Call::of(head, body, principal);
-    match parcel {
-        Ok(Parcel::One(message)) => {
-            let tool = called_tool(&message);
-            let changes = tool.is_some_and(|tool| endpoint.mcp.changes(tool));
-            server.room.answer(client, changes, || endpoint.one(server, client, &call, tool)).await
+    let mail = endpoint.open(body);
+    let call = Call::of(&head, principal);
+    drop(head);
+    match mail {
+        Ok(Mail::One(letter)) if letter.is_large_wait() => {
+            Err(call.principal.refuse(&endpoint.service, large_wait()).await)
         }
-        Ok(Parcel::Batch(items)) if has_batches(&call.head.headers) => {
+        Ok(Mail::One(letter)) => {
+            let changes = letter.tool.is_some_and(|tool| tool.changes);
+            server.room.answer(client, changes, || endpoint.one(server, client, &call, &letter)).await
+        }
+        Ok(Mail::Batch(items, size)) if has_batches(&call.head.headers) => {
+            if size > WAIT_BATCH_MAX && items.iter().flatten().any(Letter::waits) {
+                return Err(call.principal.refuse(&endpoint.service, large_batch()).await);
+            }
             Batch { server, call, client, place: None, answers: Vec::new(), share: None }.answer(items).await
         }
-        Ok(Parcel::Batch(_)) => {
+        Ok(Mail::Batch(..)) => {
             let refusal = Refusal::invalid("batches exist in revision 2025-03-26 alone", Value::Null);
             endpoint.refuse(&call.principal, &refusal).await
         }
@@ -101,22 +107,87 @@ pub(crate) async fn handle(
     }
 }
 
-/// What a POST asks for, with a credential that was sent.
+fn large_batch() -> Error {
+    Error::new(Code::BodyTooLarge, format!("a batch with a wait in it is larger than {WAIT_BATCH_MAX} bytes"))
+}
+
+/// What a POST brings. Of messages only the bytes are kept: parsed they would be many times as large.
+enum Mail {
+    One(Letter),
+    /// A batch that came in so many bytes.
+    Batch(Vec<Item>, usize),
+}
+
+/// A message that is still to be answered.
+struct Letter {
+    kind: Kind,
+    id: Value,
+    opens: bool,
+    /// The tool that it calls, which may be none of ours.
+    tool: Option<Tool>,
+    bytes: Bytes,
+}
+
+/// What is to be known of a tool that is called.
+#[derive(Clone, Copy)]
+struct Tool {
+    waits: bool,
+    changes: bool,
+}
+
+/// A message of a batch, or what stands in the place of one.
+type Item = std::result::Result<Letter, Refusal>;
+
+impl Letter {
+    fn waits(&self) -> bool {
+        self.tool.is_some_and(|tool| tool.waits)
+    }
+
+    fn is_large_wait(&self) -> bool {
+        self.waits() && self.bytes.len() > WAIT_INPUT_MAX_BYTES
+    }
+}
+
+/// The head of a POST, with a credential that was sent.
 struct Call {
     head: Parts,
-    body: Bytes,
     principal: Principal,
 }
 
 impl Call {
-    fn of(mut head: Parts, body: Bytes, principal: Principal) -> Self {
-        // From here on the credential travels where no trace shows it.
-        head.headers.remove(AUTHORIZATION);
-        head.headers.remove(COOKIE);
-        head.headers.insert(ACCEPT, BOTH);
-        head.headers.insert(CONTENT_TYPE, JSON);
-        Self { head, body, principal }
+    /// Only what rmcp reads of the head is kept. So the credential travels from here on where no trace shows it.
+    fn of(head: &Parts, principal: Principal) -> Self {
+        let (mut kept, ()) = Request::new(()).into_parts();
+        kept.method = head.method.clone();
+        kept.uri = Uri::from_static("/mcp");
+        // Whatever it was, it was one of ours.
+        kept.headers.insert(HOST, HeaderValue::from_static("localhost"));
+        kept.headers.insert(ACCEPT, BOTH);
+        kept.headers.insert(CONTENT_TYPE, JSON);
+        for name in READ {
+            // A second one is enough to be refused for.
+            for value in head.headers.get_all(&name).iter().take(2) {
+                kept.headers.append(&name, own(value));
+            }
+        }
+        Self { head: kept, principal }
     }
+}
+
+/// The headers that rmcp reads beside those that are put there.
+const READ: [HeaderName; 3] = [
+    HeaderName::from_static("mcp-protocol-version"),
+    HeaderName::from_static("mcp-method"),
+    HeaderName::from_static("mcp-name"),
+];
+
+/// Bytes of a header that are kept. No revision, method or tool has as many.
+const READ_MAX: usize = 1024;
+
+/// The value without the head that it stands in.
+fn own(value: &HeaderValue) -> HeaderValue {
+    let bytes = value.as_bytes();
+    HeaderValue::from_bytes(bytes.get(..READ_MAX).unwrap_or(bytes)).unwrap_or_else(|_| value.clone())
 }
 
 impl Endpoint {
@@ -135,16 +206,28 @@ impl Endpoint {
         Principal::admitted(&self.service, svc_mcp_stdio::head(token, Some(peer))).await
     }
 
+    /// Reads what a POST brings.
+    fn open(&self, body: Bytes) -> std::result::Result<Mail, Refusal> {
+        Ok(match wire::read(&body)? {
+            Parcel::One(message) => Mail::One(self.letter(&message, body)),
+            Parcel::Batch(items) => {
+                let letter = |message: Message| self.letter(&message, message.value.to_string().into());
+                Mail::Batch(items.into_iter().map(|item| item.map(letter)).collect(), body.len())
+            }
+        })
+    }
+
+    fn letter(&self, message: &Message, bytes: Bytes) -> Letter {
+        let tool = called_tool(message);
+        let tool = tool.map(|tool| Tool { waits: self.mcp.waits(tool), changes: self.mcp.changes(tool) });
+        let opens = message.method() == "initialize";
+        Letter { kind: message.kind, id: message.id(), opens, tool, bytes }
+    }
+
     /// Answers one message. A parked wait is not in flight.
-    async fn one(
-        &self,
-        server: &Server,
-        client: Client,
-        call: &Call,
-        tool: Option<&str>,
-    ) -> Result<Response> {
-        let forwarded = self.forward(call, tool, call.body.clone());
-        let answered = if tool.is_some_and(|tool| self.mcp.waits(tool)) {
+    async fn one(&self, server: &Server, client: Client, call: &Call, letter: &Letter) -> Result<Response> {
+        let forwarded = self.forward(call, letter);
+        let answered = if letter.waits() {
             server.unless_closing(forwarded).await?
         } else {
             let _place = server.in_flight.take(client).await?;
@@ -162,15 +245,19 @@ impl Endpoint {
     }
 
     /// Has rmcp answer one message, which may call a tool. What it says in plain text becomes a problem.
-    async fn forward(&self, call: &Call, tool: Option<&str>, body: Bytes) -> Result<Response> {
+    async fn forward(&self, call: &Call, letter: &Letter) -> Result<Response> {
         let mut head = call.head.clone();
         let principal = call.principal.clone();
         // The operation that is called looks at the credential itself, in its own transaction.
-        let principal =
-            if tool.is_some() { principal } else { principal.with_capabilities(&self.service).await? };
+        let principal = if letter.tool.is_some() {
+            principal
+        } else {
+            principal.with_capabilities(&self.service).await?
+        };
         head.extensions.insert(principal.clone());
-        principal.take_turn(body.len()).await;
-        let Ok(response) = self.rmcp.clone().call(Request::from_parts(head, Full::new(body))).await;
+        principal.take_turn(letter.bytes.len()).await;
+        let request = Request::from_parts(head, Full::new(letter.bytes.clone()));
+        let Ok(response) = self.rmcp.clone().call(request).await;
         let (parts, body) = response.into_parts();
         let Ok(body) = body.collect().await;
         let body = body.to_bytes();
@@ -219,9 +306,6 @@ struct Batch<'a> {
     share: Option<Share<Client>>,
 }
 
-/// A message of a batch, or what stands in the place of one.
-type Item = std::result::Result<Message, Refusal>;
-
 impl Batch<'_> {
     async fn answer(mut self, items: Vec<Item>) -> Result<Response> {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
@@ -233,7 +317,7 @@ impl Batch<'_> {
                 Err(error) => refused(&item, &error),
                 Ok(answer) => answer,
             };
-            if item.as_ref().map_or(true, |message| message.kind == Kind::Request) {
+            if item.as_ref().map_or(true, |letter| letter.kind == Kind::Request) {
                 self.answers.push(answer);
             }
         }
@@ -249,10 +333,10 @@ impl Batch<'_> {
         }
         self.server.room.wait(self.client, Instant::now() + room::TIMEOUT).await?;
         match item {
-            Ok(message) if message.kind == Kind::Response => {
+            Ok(letter) if letter.kind == Kind::Response => {
                 self.call.principal.clone().with_capabilities(service).await.map(|_| Bytes::new())
             }
-            Ok(message) => self.message(number, message).await,
+            Ok(letter) => self.letter(number, letter).await,
             Err(refusal) => {
                 accepted(self.call.principal.refuse(service, refusal.error()).await)?;
                 Ok(refusal.answer().to_string().into())
@@ -261,19 +345,19 @@ impl Batch<'_> {
     }
 
     /// Answers one message, or refuses it before anything is done.
-    async fn message(&mut self, number: usize, message: &Message) -> Result<Bytes> {
+    async fn letter(&mut self, number: usize, letter: &Letter) -> Result<Bytes> {
         let endpoint = &self.server.mcp;
-        if message.method() == "initialize" {
+        if letter.is_large_wait() {
+            return Err(self.call.principal.refuse(&endpoint.service, large_wait()).await);
+        }
+        if letter.opens {
             let refusal = Error::malformed("initialize must not be in a batch");
             return Err(self.call.principal.refuse(&endpoint.service, refusal).await);
         }
         if self.size() >= BATCH_ANSWER_MAX {
             return Err(Error::new(Code::Overloaded, "the answer of the batch is full; send the rest again"));
         }
-        let tool = called_tool(message);
-        let bytes = serde_json::to_vec(&message.value).map_err(Error::internal)?;
-        let waits = tool.is_some_and(|tool| endpoint.mcp.waits(tool));
-        if waits {
+        if letter.waits() {
             self.place = None;
         } else if self.place.is_none() {
             let places = &self.server.in_flight;
@@ -282,11 +366,12 @@ impl Batch<'_> {
                 _ => places.take_again(self.client).await?,
             });
         }
-        let forwarded = endpoint.forward(&self.call, tool, bytes.into());
-        let response = if waits { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };
+        let forwarded = endpoint.forward(&self.call, letter);
+        let response =
+            if letter.waits() { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };
         let Ok(body) = response.into_body().collect().await;
         let body = body.to_bytes();
-        let changes = tool.is_some_and(|tool| endpoint.mcp.changes(tool));
+        let changes = letter.tool.is_some_and(|tool| tool.changes);
         let share = self.server.room.take(self.client, changes, body.len(), None).ok_or_else(room::full)?;
         match &mut self.share {
             Some(all) => all.merge(share),
@@ -331,7 +416,7 @@ fn refused(item: &Item, error: &Error) -> Bytes {
         Told::Result if error.code() == Code::Malformed => wire::INVALID_REQUEST,
         Told::Result => SERVER_ERROR,
     };
-    let id = item.as_ref().map_or_else(Refusal::id, Message::id);
+    let id = item.as_ref().map_or_else(Refusal::id, |letter| letter.id.clone());
     let error = json!({"code": code, "message": error.detail(), "data": error.problem()});
     json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into()
 }

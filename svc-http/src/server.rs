@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use secrecy::SecretString;
+use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::op::{self, Admission, Surface};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
@@ -395,6 +396,7 @@ impl Server {
         let (head, body) = request.into_parts();
         let most = self.settings.body_max_bytes;
         let most = if row.open { most.min(OPEN_BODY_MAX) } else { most };
+        let most = if row.waits { most.min(WAIT_INPUT_MAX_BYTES) } else { most };
         let body = self.bodies.read(client, &head.headers, body, most).await?;
         let mut text = text?;
         decode::query(head.uri.query(), &mut text)?;

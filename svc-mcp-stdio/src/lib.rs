@@ -27,7 +27,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use lines::Lines;
-pub use server::{Mcp, Principal, head};
+pub use server::{Mcp, Principal, head, large_wait};
 
 /// Serves one caller, the bearer of `token`, on standard input and output until the input ends and everything that
 /// came in is answered.

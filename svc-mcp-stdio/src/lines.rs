@@ -6,14 +6,17 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
+};
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
 
-use crate::wire::{self, Kind, Message, Parcel, Refusal};
+use crate::server::Size;
+use crate::wire::{self, Kind, Message, Parcel, Refusal, WAIT_BATCH_MAX};
 
 /// Bytes of a line at the most.
 const LINE_MAX: usize = 4 << 20;
@@ -267,14 +270,16 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
             return Ok(());
         }
         match wire::read(line)? {
-            Parcel::One(message) => self.admit(message, None).await,
-            Parcel::Batch(items) if self.desk.enter(|ledger| ledger.batching) => self.batch(items).await,
+            Parcel::One(message) => self.admit(message, Size(line.len()), None).await,
+            Parcel::Batch(items) if self.desk.enter(|ledger| ledger.batching) => {
+                self.batch(items, line.len()).await
+            }
             Parcel::Batch(_) => Err(Refusal::invalid("this revision has no batches", Value::Null).into()),
         }
     }
 
     /// Hands the messages of a batch on. Its answer goes out when the last of them is answered.
-    async fn batch(&self, items: Vec<Result<Message, Refusal>>) -> Result<(), Stop> {
+    async fn batch(&self, items: Vec<Result<Message, Refusal>>, size: usize) -> Result<(), Stop> {
         let number = self.desk.enter(Ledger::open_batch);
         let mut refused = Vec::new();
         for item in items {
@@ -282,7 +287,12 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 Ok(message) if message.method() == "initialize" => {
                     Err(Refusal::invalid("initialize must not be in a batch", message.id()).into())
                 }
-                Ok(message) => self.admit(message, Some(number)).await,
+                Ok(message) => {
+                    let own = message.value.to_string().len();
+                    // In a large one no wait is small.
+                    let counted = if size > WAIT_BATCH_MAX { size } else { own };
+                    self.admit(message, Size(counted), Some(number)).await
+                }
                 Err(refusal) => Err(refusal.into()),
             };
             match admitted {
@@ -295,7 +305,7 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
     }
 
     /// Hands a message on to rmcp. Answers to us are dropped: this server asks nothing.
-    async fn admit(&self, message: Message, batch: Option<u64>) -> Result<(), Stop> {
+    async fn admit(&self, message: Message, size: Size, batch: Option<u64>) -> Result<(), Stop> {
         match message.kind {
             Kind::Response => Ok(()),
             Kind::Notification => {
@@ -316,7 +326,10 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 let id = message.id();
                 let unreadable = |_| Refusal::invalid("the request cannot be read", id.clone());
                 let number: RequestId = serde_json::from_value(id.clone()).map_err(unreadable)?;
-                let request = serde_json::from_value(message.value).map_err(unreadable)?;
+                let mut request = serde_json::from_value(message.value).map_err(unreadable)?;
+                if let ClientJsonRpcMessage::Request(request) = &mut request {
+                    request.request.extensions_mut().insert(size);
+                }
                 if !self.desk.enter(|ledger| ledger.begin(&number, batch)) {
                     return Err(Refusal::invalid("the id is that of a request under way", id).into());
                 }

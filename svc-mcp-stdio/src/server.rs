@@ -19,6 +19,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
+use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::op::mcp::{self, Told};
 use svc_core::op::{Admission, Head, Input, Reply, Surface};
 use svc_core::text::echo;
@@ -357,6 +358,9 @@ impl Mcp {
                 error => Failure::Refused(error),
             });
         };
+        if entry.waits && cx.extensions.get::<Size>().is_some_and(|Size(size)| *size > WAIT_INPUT_MAX_BYTES) {
+            return Err(principal.refuse(&self.service, large_wait()).await.into());
+        }
         let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
         let input = Input::json(arguments);
         tokio::select! {
@@ -366,6 +370,16 @@ impl Mcp {
             () = principal.is_over(), if entry.waits => Ok(TIMED_OUT.to_vec()),
         }
     }
+}
+
+/// The bytes of the message that a request came in, where the transport has not looked at them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size(pub usize);
+
+/// The refusal of a wait that came in too large a message.
+pub fn large_wait() -> Error {
+    let detail = format!("the message of a wait is larger than {WAIT_INPUT_MAX_BYTES} bytes");
+    Error::new(Code::BodyTooLarge, detail)
 }
 
 /// What a wait answers when the input ends, or the time of its batch: the client's time is over.

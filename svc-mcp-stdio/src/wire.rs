@@ -8,6 +8,9 @@ use svc_core::json::{self, Unread};
 /// Messages in one batch at the most.
 pub const BATCH_MAX: usize = 100;
 
+/// Bytes of a batch with a wait in it at the most: all of it is kept while that is parked.
+pub const WAIT_BATCH_MAX: usize = 64 << 10;
+
 /// Values in what is sent at once, at all depths together: more than the largest arguments have.
 const VALUES_MAX: usize = 300_000;
 /// Values in a request beside the arguments of a call. They stay as they are for as long as it is under way.

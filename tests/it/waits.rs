@@ -404,3 +404,41 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
         });
     }
 }
+
+#[test]
+fn what_a_wait_is_asked_with_is_small() {
+    on_both_engines(|world| {
+        let (rest, token) = (world.rest(), &world.people.agent);
+        let arguments =
+            json!({"workspace_id": world.fixture.workspace_id, "after_id": 0, "timeout_secs": 300});
+        let wait = |more: usize| {
+            let params =
+                json!({"name": "wait_for_event", "arguments": arguments, "_meta": {"m": "m".repeat(more)}});
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        };
+        let post = |message: &Value| rest.send(Some(token), "POST", "/mcp", &[], Some(message));
+        let path = format!("/workspaces/{}/wait/event?after_id=0", world.fixture.workspace_id);
+        rest.send(Some(token), "GET", &path, &[], Some(&json!("m".repeat(4096))))
+            .refused(413, "body-too-large");
+        post(&wait(4096)).refused(413, "body-too-large");
+        assert!(post(&wait(3000)).output()["result"]["structuredContent"].is_object());
+        let answers = post(&json!([wait(4096), wait(3000)])).output();
+        let told = text(&answers[0]["error"]["data"]["type"]);
+        assert!(told.ends_with("body-too-large"), "{answers}");
+        assert!(answers[1]["result"]["structuredContent"].is_object(), "{answers}");
+        let ping =
+            json!({"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {"m": "m".repeat(64 << 10)}});
+        post(&json!([ping, wait(0)])).refused(413, "body-too-large");
+        assert_eq!(post(&json!([ping])).status, 200);
+        // Who has no live token is told that first.
+        rest.send(Some("svc_unknown"), "POST", "/mcp", &[], Some(&wait(4096)))
+            .refused(401, "unauthenticated");
+        let mut large = arguments.clone();
+        large["kind"] = json!("k".repeat(4096));
+        let large = json!({"name": "wait_for_event", "arguments": large});
+        let refused = world.stdio(token).request("tools/call", large);
+        let told = text(&refused["result"]["_meta"]["svc/problem"]["type"]);
+        assert!(told.ends_with("body-too-large"), "{refused}");
+        assert_eq!(world.service.parked_waits(), 0);
+    });
+}
