@@ -7,7 +7,7 @@ use svc_core::Engine;
 use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, summary, write_during};
 use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors};
 use svc_tests::ordeal::faults::{Calls, EIO, ENOSPC, EUCLEAN, Faults, How};
-use svc_tests::ordeal::{for_a_while, rounds};
+use svc_tests::ordeal::{RECOVERY, for_a_while, rounds};
 use svc_tests::process::{PATIENCE, until};
 use svc_tests::site::{Server, Site};
 
@@ -188,7 +188,8 @@ fn fill_the_disk(faults: &Faults) {
     let server = serve(&site, faults);
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
-        let mut probe = Probe::prepare(workload.caller(PROBE, server.address()));
+        // Not prepared: the disk is full before that.
+        let mut probe = Probe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
         let refused = faults.refused();
         until("the disk is full", || faults.refused() > refused);
         let until_full = progress.acknowledged();

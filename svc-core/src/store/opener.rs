@@ -213,14 +213,18 @@ mod tests {
             let all = std::fs::read_to_string("/proc/locks").unwrap();
             all.lines().filter(|line| line.contains(&inode)).count()
         };
-        let before = locks();
+        // The list changes while it is read, by others' locks too: a line may be missed, or come twice.
+        let has = |count| (0..100).any(|_| locks() == count);
+        let mut seen: Vec<usize> = (0..9).map(|_| locks()).collect();
+        seen.sort_unstable();
+        let before = seen[4];
         assert!(before > 0);
         opener.sync_file().unwrap();
-        assert_eq!(locks(), before);
+        assert!(has(before), "{} of {before}", locks());
         drop(opener.first(OpenMode::Existing).unwrap());
-        assert_eq!(locks(), before);
+        assert!(has(before), "{} of {before}", locks());
         drop(conn);
-        assert_eq!(locks(), 0);
+        assert!(has(0), "{}", locks());
         drop(opener.first(OpenMode::Existing).unwrap());
     }
 }
