@@ -22,6 +22,8 @@ pub(crate) struct Answer {
     share: Option<Share<Client>>,
     pending: Option<Pending>,
     place: Option<Share<Client>>,
+    /// The first piece was taken.
+    begun: bool,
 }
 
 impl Answer {
@@ -66,7 +68,7 @@ impl Body for Answer {
         }
         let size = self.rest.len().min(PIECE);
         let bytes = self.rest.split_to(size);
-        let pending = self.pending.take();
+        let mut pending = self.pending.take();
         let (share, place) = if self.rest.is_empty() {
             (self.share.take(), self.place.take())
         } else {
@@ -74,10 +76,12 @@ impl Body for Answer {
             self.pending = pending.as_ref().map(Pending::another);
             (self.share.as_mut().map(|share| share.split(size)), None)
         };
+        if std::mem::replace(&mut self.begun, true) {
+            pending = pending.map(|pending| pending.another());
+        }
         let piece = if share.is_none() && pending.is_none() && place.is_none() {
             bytes
         } else {
-            let pending = pending.map(|pending| pending.another());
             Bytes::from_owner(Piece { bytes, _share: share, _pending: pending, _place: place })
         };
         Poll::Ready(Some(Ok(Frame::data(piece))))

@@ -1,7 +1,6 @@
 //! Whether the peer of a connection takes its answers. One that reads from its socket can still leave an answer
 //! where it is, over HTTP/2 by giving the stream no window; nothing below notices that.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Clone)]
 pub(crate) struct Pace(Arc<Mutex<Waiting>>);
 
-/// What waits to be taken: since when, by number.
+/// What waits to be taken: since when, with the number of each.
 #[derive(Default)]
 struct Waiting {
-    pieces: BTreeMap<u64, Instant>,
+    pieces: Vec<(u64, Instant)>,
     last: u64,
 }
 
@@ -38,7 +37,7 @@ impl Pace {
     pub async fn stalled(&self, timeout: Duration) {
         loop {
             let now = Instant::now();
-            let oldest = lock(&self.0).pieces.first_key_value().map(|(_, since)| *since);
+            let oldest = lock(&self.0).pieces.iter().map(|(_, since)| *since).min();
             // What begins to wait later is seen in time: nobody is woken for it.
             let deadline = oldest.unwrap_or(now) + timeout;
             if now >= deadline {
@@ -58,7 +57,7 @@ impl Pending {
         let mut waiting = lock(shared);
         waiting.last = waiting.last.saturating_add(1);
         let number = waiting.last;
-        waiting.pieces.insert(number, Instant::now());
+        waiting.pieces.push((number, Instant::now()));
         drop(waiting);
         Self { waiting: Arc::clone(shared), number }
     }
@@ -71,7 +70,10 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        lock(&self.waiting).pieces.remove(&self.number);
+        let mut waiting = lock(&self.waiting);
+        if let Some(place) = waiting.pieces.iter().position(|(number, _)| *number == self.number) {
+            waiting.pieces.swap_remove(place);
+        }
     }
 }
 

@@ -163,19 +163,18 @@ impl<L: Ledger> Executor<L> {
         self.reads.run_here(vec![task]);
     }
 
-    /// Puts a look beside those that will share one transaction; once there are enough of them, or of their bytes, in
-    /// the queue. True if nobody sees to them yet: the caller must, by [`Executor::run_gathered`], once others had the
+    /// Puts a read beside those that will share one transaction; once there are enough of them, or of their bytes, runs
+    /// those first. True if nobody sees to them yet: the caller must, by [`Executor::run_gathered`], once others had the
     /// chance to put theirs in.
     pub fn gather(&self, task: Box<dyn ReadTask<L::Notes>>) -> bool {
         let mut gathered = lock(&self.gathered);
-        if !gathered.room.is_left() {
-            drop(gathered);
-            self.reads.submit(task);
-            return false;
-        }
+        let full = if gathered.room.is_left() { Gathered::default() } else { std::mem::take(&mut *gathered) };
         gathered.room.take(task.bytes());
         gathered.tasks.push(task);
-        gathered.tasks.len() == 1
+        let leads = gathered.tasks.len() == 1;
+        drop(gathered);
+        self.reads.run_here(full.tasks);
+        leads
     }
 
     /// Runs what was gathered in one transaction: on the calling thread if a reader is idle, or from the queue.
@@ -399,12 +398,13 @@ mod tests {
             let gathered: Vec<bool> =
                 (0..fitting).map(|_| executor.gather(Count::task(&sender, bytes))).collect();
             assert!(gathered[0] && !gathered[1..].contains(&true), "the first sees to all");
-            assert!(!executor.gather(Count::task(&sender, bytes)));
-            receiver.recv().unwrap();
-            assert!(receiver.try_recv().is_err(), "only what has no room goes its own way");
+            assert!(executor.gather(Count::task(&sender, bytes)), "it is the first of others");
+            (0..fitting).for_each(|_| drop(receiver.recv().unwrap()));
+            assert!(receiver.try_recv().is_err(), "those before it were run");
+            executor.run_gathered();
             executor.run_gathered();
             drop(sender);
-            assert_eq!(receiver.iter().count(), fitting);
+            assert_eq!(receiver.iter().count(), 1);
         }
     }
 

@@ -69,8 +69,11 @@ impl<N: Notes> ReadPool<N> {
         self.queue.push(task);
     }
 
-    /// Runs tasks on the calling thread if a spare reader is idle, or queues them.
+    /// Runs tasks, if there are any, on the calling thread if a spare reader is idle, or queues them.
     pub fn run_here(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
+        if tasks.is_empty() {
+            return;
+        }
         match self.idle_spare() {
             Some(reader) => read(&reader, tasks),
             None => tasks.into_iter().for_each(|task| self.submit(task)),
