@@ -64,16 +64,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
 
     /// Takes `size` as soon as there is so much left.
     pub async fn wait(&self, key: K, size: usize) -> Share<K> {
-        loop {
-            let returned = self.0.returned.notified();
-            let mut returned = std::pin::pin!(returned);
-            // From here on no return is missed.
-            returned.as_mut().enable();
-            if let Some(share) = self.take(key, size) {
-                return share;
-            }
-            returned.await;
-        }
+        self.once(|| self.take(key, size)).await
     }
 
     /// How much somebody has.
@@ -83,13 +74,18 @@ impl<K: Copy + Eq + Hash> Shares<K> {
 
     /// Comes back once `key` has less than its part.
     pub async fn below_part(&self, key: K) {
+        self.once(|| self.0.lock().each.get(&key).is_none_or(|own| *own < self.0.each).then_some(())).await;
+    }
+
+    /// What `ready` says as soon as it says something; it is asked again whenever something is returned.
+    async fn once<T>(&self, ready: impl Fn() -> Option<T>) -> T {
         loop {
             let returned = self.0.returned.notified();
             let mut returned = std::pin::pin!(returned);
             // From here on no return is missed.
             returned.as_mut().enable();
-            if self.0.lock().each.get(&key).is_none_or(|own| *own < self.0.each) {
-                return;
+            if let Some(said) = ready() {
+                return said;
             }
             returned.await;
         }
