@@ -343,10 +343,16 @@ impl Server {
     /// Lets a request in that needs no credential: without one, under this server's own names alone.
     async fn let_anybody_in(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {
         let head = self.head(link, request).await?;
-        if head.credential.is_none() {
-            self.hosts.check(request.uri(), request.headers())?;
-        }
+        self.check_name(&head, request)?;
         self.service.count(head).await
+    }
+
+    /// Refuses what comes without a credential to another name than this server's own.
+    pub(crate) fn check_name(&self, head: &op::Head, request: &Request<Incoming>) -> Result<()> {
+        if head.credential.is_some() {
+            return Ok(());
+        }
+        self.hosts.check(request.uri(), request.headers())
     }
 
     async fn operation(
@@ -358,10 +364,9 @@ impl Server {
         unknown: &mut Unknown,
     ) -> Result<Response> {
         let asks = self.head(link, &request).await?;
-        if row.open && asks.credential.is_none() {
-            self.hosts.check(request.uri(), request.headers())?;
+        if row.open {
+            self.check_name(&asks, &request)?;
         }
-        let peer = Client::at(self.peer(link, request.headers()));
         let admission = match self.service.admit(Some(row.name), asks).await {
             Ok(admission) => admission,
             Err(refusal) => {
@@ -370,7 +375,7 @@ impl Server {
             }
         };
         drop(unknown.take());
-        let client = admission.client().unwrap_or(peer);
+        let client = admission.client().unwrap_or_else(|| Client::at(self.peer(link, request.headers())));
         let input = match self.input(row, text, client, request).await {
             Ok(input) => input,
             Err(refusal) => return Err(self.service.refuse(Some(row.name), admission, refusal).await),

@@ -49,10 +49,10 @@ pub(crate) async fn upgrade(
     mut request: Request<Incoming>,
 ) -> Result<Response> {
     let head = server.head(link, &request).await?;
+    server.check_name(&head, &request)?;
     let admission = match head.credential {
         Some(_) => Some(server.service.admit(Some(OPERATION), head.clone()).await?),
         None => {
-            server.hosts.check(request.uri(), request.headers())?;
             server.service.count(head.clone()).await?;
             None
         }
