@@ -17,16 +17,18 @@ use crate::store::{Conn, Opener};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// How often the log's size and pending scrubs are looked at.
+/// How often pending scrubs and old keys are looked for.
 const PULSE: Duration = Duration::from_millis(500);
+/// How often the size of SQLite's log is read.
+const CHECKPOINTS: Duration = Duration::from_millis(250);
 /// How often clients that have been quiet are dropped from the rate limits, and the schema and the keys in use are
 /// read again.
 const TIDY: Duration = Duration::from_secs(60);
-/// A SQLite log larger than this is moved into the file, beside the writer.
-const LOG_BYTES: u64 = 32 * 1024 * 1024;
-/// A SQLite log larger than this is cut, for which the writer has to stand still.
-const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// How long SQLite's log is left alone after a reader held it back, because each try makes the writer wait.
+/// A SQLite log larger than this is moved into the file and cut. To cut it takes the longer the larger it is, and the
+/// writer stands still for that: 100 ms for some 300 MB, 5 ms for some 10 MB. So much must also become free on a full
+/// disk.
+const LOG_BYTES: u64 = 4 * 1024 * 1024;
+/// How long SQLite's log is not cut after a reader held it back, because each try makes the writer wait.
 const HELD_BACK: Duration = Duration::from_secs(5);
 /// How long a pulse moves old keys, about: others have their turn in between.
 const OLD_KEYS_SPAN: Duration = Duration::from_millis(250);
@@ -39,7 +41,7 @@ const LEASE: Duration = Duration::from_secs(15);
 pub(crate) struct Upkeep {
     opener: Opener,
     conn: Mutex<Conn>,
-    /// A log that somebody held back is left alone until then.
+    /// A log that somebody held back is not cut until then.
     cut_after: Mutex<Monotonic>,
     scrubber: Mutex<Scrubber<Asked>>,
     old_keys: Mutex<OldKeys>,
@@ -81,13 +83,13 @@ impl Upkeep {
             let upkeep = Arc::clone(&upkeep);
             Box::new(move |round| work(&upkeep, round).map(|()| Step::Done))
         };
-        let pulse = |name, who, run| Chore { name, every: |_| Some(PULSE), lease: LEASE, who, run };
-        let tidy =
-            |name, run| Chore { name, every: |_| Some(TIDY), lease: LEASE, who: Who::EveryProcess, run };
+        let everywhere = |name, every, run| Chore { name, every, lease: LEASE, who: Who::EveryProcess, run };
+        let led = |name, run| Chore { name, every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run };
+        let tidy = |name, run| everywhere(name, |_| Some(TIDY), run);
         Ok(Feature::new()
-            .chore(pulse("checkpoint", Who::EveryProcess, run(Self::checkpoint)))
-            .chore(pulse("old-keys", Who::OneLeader, run(Self::move_old_keys)))
-            .chore(pulse("scrub", Who::OneLeader, run(Self::scrub)))
+            .chore(everywhere("checkpoint", |_| Some(CHECKPOINTS), run(Self::checkpoint)))
+            .chore(led("old-keys", run(Self::move_old_keys)))
+            .chore(led("scrub", run(Self::scrub)))
             .chore(tidy("schema", run(|_, round| round.read(Outdated::of).map(|outdated| outdated.warn()))))
             .chore(tidy(
                 "tidy",
@@ -99,12 +101,11 @@ impl Upkeep {
     }
 
     fn checkpoint(&self, round: &Round<'_>) -> Result<()> {
-        let bytes = self.opener.log_bytes();
-        if bytes <= LOG_BYTES {
+        if self.opener.log_bytes() <= LOG_BYTES {
             return Ok(());
         }
         let mut cut_after = lock(&self.cut_after);
-        if bytes <= LOG_BYTES_MAX || round.clock().monotonic() < *cut_after {
+        if round.clock().monotonic() < *cut_after {
             return lock(&self.conn).checkpoint();
         }
         if !self.cut_log(round)? {

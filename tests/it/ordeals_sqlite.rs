@@ -161,8 +161,8 @@ const ROOM: u64 = 8 << 20;
 const BACK: u64 = 8 << 20;
 /// Characters of a message while the disk fills, so that it does soon.
 const PADDING: usize = 60_000;
-/// How long writers go on with what came back.
-const AFTERWARDS: Duration = Duration::from_secs(4);
+/// How many short writes follow with what came back: their log is longer than that, their rows take a part of it.
+const AFTERWARDS: usize = 1000;
 
 /// Whether readiness says, soon, that nothing can be written.
 fn says_so(server: &Server) -> bool {
@@ -198,11 +198,11 @@ fn fill_the_disk(faults: &Faults) {
         workload.pad(0);
         faults.allow(ROOM + BACK);
         let slow = probe.check_recovery();
-        for_a_while(AFTERWARDS, AFTERWARDS, || {});
-        let still_slow = probe.check_recovery();
+        let goes_on = progress.wait_for(AFTERWARDS, PATIENCE);
         eprintln!("a full disk: {until_full} writes until full, {} until the end", progress.acknowledged());
         let unsaid = silent.then(|| Defect::Late("readiness does not say that the disk is full".to_owned()));
-        (probe.caller.records, slow.into_iter().chain(still_slow).chain(unsaid).collect::<Vec<_>>())
+        let ended = (!goes_on).then(|| Defect::Late("the writes ended again".to_owned()));
+        (probe.caller.records, slow.into_iter().chain(ended).chain(unsaid).collect::<Vec<_>>())
     });
     records.extend(more);
     drop(server);
