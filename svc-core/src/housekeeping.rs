@@ -129,7 +129,7 @@ impl Upkeep {
     /// Finishes withdrawals: removes the bytes of destroyed keys from the files. Somebody who looks at an earlier moment
     /// only delays it to a later pulse.
     fn scrub(&self, round: &Round<'_>) -> Result<()> {
-        round.dispatch().ambient.sealer.trees().evict();
+        round.dispatch().shared.sealer.trees().evict();
         let moving = lock(&self.old_keys).are_moving();
         let pending = round.read(move |cx| scrub::pending(cx, moving))?;
         if pending.is_empty() && !lock(&self.scrubber).owes_checkpoint() {

@@ -100,9 +100,9 @@ pub mod time;
 mod timers;
 
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
-pub use log::bus::Wakes;
-pub use log::event::{Attribution, Event, EventKind, Invalidates, Place, Recorded};
-pub use log::memo::Cached;
+pub use log::bus::EventFilter;
+pub use log::cache::Cached;
+pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::{chain, key_tree, seal, verify};
 pub use op::WaitCounts;
 pub use rate::{Client, RateSettings};

@@ -28,7 +28,7 @@ pub(crate) struct Scheduler {
 
 /// What a chore's turn has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum Outcome {
     /// Done, or failed.
     Over,
     /// There is more to do.
@@ -37,7 +37,7 @@ enum Turn {
     Busy(Duration),
 }
 
-impl Turn {
+impl Outcome {
     /// How long after it the chore is due again, which comes round every `every`.
     fn pause(self, every: Duration) -> Duration {
         match self {
@@ -57,7 +57,7 @@ struct Due<'a> {
 
 impl Scheduler {
     pub fn new(dispatch: Arc<Dispatch>) -> Result<Arc<Self>> {
-        let holder = dispatch.ambient.entropy.id::<WorkspaceId>(dispatch.clock.now())?.uuid();
+        let holder = dispatch.shared.entropy.id::<WorkspaceId>(dispatch.clock.now())?.uuid();
         let closing = Monitor::new(&dispatch.clock, false);
         Ok(Arc::new(Self { dispatch, leases: Leases::new(holder), closing }))
     }
@@ -84,7 +84,7 @@ impl Scheduler {
     }
 
     fn serve(&self) {
-        let (settings, clock) = (&self.dispatch.ambient.settings, &self.dispatch.clock);
+        let (settings, clock) = (&self.dispatch.shared.settings, &self.dispatch.clock);
         let mut chores: Vec<Due<'_>> = Vec::new();
         for chore in self.dispatch.table.chores() {
             chores.extend((chore.every)(settings).map(|every| {
@@ -94,7 +94,7 @@ impl Scheduler {
         }
         while !self.wait(chores.iter().map(|due| due.at).min()) {
             for due in chores.iter_mut().filter(|due| clock.remaining(due.at).is_zero()) {
-                let turn = self.turn(due.chore);
+                let turn = self.run_chore(due.chore);
                 due.at = clock.deadline(turn.pause(due.every));
             }
         }
@@ -116,22 +116,22 @@ impl Scheduler {
     }
 
     /// Lets a chore do some steps.
-    fn turn(&self, chore: &Chore) -> Turn {
+    fn run_chore(&self, chore: &Chore) -> Outcome {
         let round = Round::new(&self.dispatch, chore, &self.leases);
         for _ in 0..STEPS_MAX {
             match round.step() {
                 Ok(Step::More) if !self.is_closing() => {}
                 Ok(Step::More) => break,
-                Ok(Step::Done) => return round.busy().map_or(Turn::Over, Turn::Busy),
-                Err(_) if round.busy().is_some() => return round.busy().map_or(Turn::Over, Turn::Busy),
+                Ok(Step::Done) => return round.busy().map_or(Outcome::Over, Outcome::Busy),
+                Err(_) if round.busy().is_some() => return round.busy().map_or(Outcome::Over, Outcome::Busy),
                 Err(error) => {
                     let (name, cause) = (chore.name, error.cause());
                     tracing::warn!(chore = name, %error, ?cause, "a chore failed and will be repeated");
-                    return Turn::Over;
+                    return Outcome::Over;
                 }
             }
         }
-        Turn::More
+        Outcome::More
     }
 
     /// Lets every chore do all there is to do, whether it is due or not. Answers the first failure, after every other
@@ -160,10 +160,10 @@ mod tests {
     #[test]
     fn a_chore_comes_round_and_sooner_when_there_is_more_or_a_lease_ends() {
         let every = Duration::from_secs(5);
-        assert_eq!(Turn::Over.pause(every), every);
-        assert_eq!(Turn::More.pause(every), Duration::ZERO);
+        assert_eq!(Outcome::Over.pause(every), every);
+        assert_eq!(Outcome::More.pause(every), Duration::ZERO);
         let second = Duration::from_secs(1);
-        assert_eq!(Turn::Busy(second).pause(every), second + AFTER_LEASE);
-        assert_eq!(Turn::Busy(Duration::from_secs(60)).pause(every), every);
+        assert_eq!(Outcome::Busy(second).pause(every), second + AFTER_LEASE);
+        assert_eq!(Outcome::Busy(Duration::from_secs(60)).pause(every), every);
     }
 }

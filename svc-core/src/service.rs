@@ -16,7 +16,7 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Ambient, Credentials, Dispatch, Feature, Head, Input, Reply, Request, Rounds, RunOn, Settings,
+    Admission, Credentials, Dispatch, Feature, Head, Input, Reply, Request, Rounds, RunOn, Settings, Shared,
     Table, Ticket, WaitCounts,
 };
 use crate::opening::{self, Outdated};
@@ -136,15 +136,15 @@ impl Service {
         features.push(Upkeep::feature(opener.clone(), &options.clock)?);
         let bus = Arc::new(Bus::new(&options.clock));
         let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
-        let ledgers = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
+        let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let (open_writer, open_reader) = (opener.clone(), opener.clone());
         let open_writer: Open = Arc::new(move || open_writer.writer());
         let open_reader: Open = Arc::new(move || open_reader.reader());
-        let executor = Executor::start(ledgers, readers, &options.clock, &open_writer, &open_reader)?;
+        let executor = Executor::start(states, readers, &options.clock, &open_writer, &open_reader)?;
         let table = Arc::new(Table::build(features)?);
         let dispatch = Arc::new(Dispatch {
             table: Arc::clone(&table),
-            ambient: Ambient {
+            shared: Shared {
                 entropy: options.entropy,
                 sealer,
                 settings: Settings { reap_tick: options.reap_tick, ..options.settings },
@@ -242,12 +242,12 @@ impl Service {
     /// Whether each part of the service can do its work, as the database says now. Takes as long as the database
     /// takes to answer.
     pub async fn health(&self) -> Vec<PartHealth> {
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
         self.dispatch().submit_as_instance(Outdated::of, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
-            let _ = tell.send(outcome);
+            let _ = sender.send(outcome);
         });
-        let (database, outdated) = match told.await.map_err(Error::internal).flatten() {
+        let (database, outdated) = match receiver.await.map_err(Error::internal).flatten() {
             Ok(outdated) => (None, outdated),
             Err(error) => (Some(error.detail().to_owned()), Outdated::default()),
         };
@@ -274,11 +274,12 @@ impl Service {
         if bus.hangs() {
             return Some("the thread that wakes waits hangs: it waits for the database".to_owned());
         }
-        bus.is_deaf().then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
+        bus.is_interrupted()
+            .then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
     }
 
     /// Does at once what is otherwise done from time to time: ends lapsed claims, removes destroyed keys, and every
-    /// other chore, unless another process leads it. Fails if one fails, after all others have had their turn.
+    /// other chore, unless another process flushes it. Fails if one fails, after all others have had their turn.
     pub fn housekeep(&self) -> Result<()> {
         self.inner.scheduler.round()
     }
@@ -312,27 +313,27 @@ impl Service {
 async fn answered<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
 ) -> Result<T> {
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut ticket = start(Box::new(move |outcome| {
         // The caller may have gone away; then nobody needs the answer.
-        let _ = tell.send(outcome);
+        let _ = sender.send(outcome);
     }));
-    if ticket.leads() {
+    if ticket.must_flush() {
         // Whoever is ready now puts its read in before this goes on.
         tokio::task::yield_now().await;
-        ticket.lead();
+        ticket.flush();
     }
-    told.await.map_err(Error::internal)?
+    receiver.await.map_err(Error::internal)?
 }
 
 /// Waits for what a request that `start` hands to the core comes to.
 fn waited<T: Send + 'static>(start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket) -> Result<T> {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let ticket = start(Box::new(move |outcome| {
         // The caller waits below; it cannot have gone away.
-        let _ = tell.send(outcome);
+        let _ = sender.send(outcome);
     }));
-    let outcome = told.recv().map_err(Error::internal)?;
+    let outcome = receiver.recv().map_err(Error::internal)?;
     drop(ticket);
     outcome
 }

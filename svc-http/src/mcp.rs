@@ -16,19 +16,19 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use svc_core::limits::{WAIT_INPUT_MAX_BYTES, WAIT_MAX_SECS};
-use svc_core::op::mcp::{Told, told};
+use svc_core::op::mcp::{ErrorForm, error_form};
 use svc_core::{Client, Code, Error, Result, Service};
-use svc_mcp_stdio::wire::{self, Kind, Message, Parcel, Refusal, WAIT_BATCH_MAX};
+use svc_mcp_stdio::wire::{self, Kind, Message, Payload, Refusal, WAIT_BATCH_MAX};
 use svc_mcp_stdio::{Mcp, Principal, large_wait};
 use tokio::time::Instant;
 use tower_service::Service as _;
 
 use crate::encode::{self, Response};
+use crate::in_flight::RequestSlot;
 use crate::limits::HttpSettings;
-use crate::places::Place;
 use crate::server::{Link, Server, Unknown};
 use crate::shares::Share;
-use crate::{body, room};
+use crate::{body, unread};
 
 /// The server behind `POST /mcp`, made once.
 pub(crate) struct Endpoint {
@@ -91,7 +91,7 @@ pub(crate) async fn handle(
         }
         Ok(Mail::One(letter)) => {
             let changes = letter.tool.is_some_and(|tool| tool.changes);
-            server.room.answer(client, changes, || endpoint.one(server, client, &call, &letter)).await
+            server.unread.answer(client, changes, || endpoint.one(server, client, &call, &letter)).await
         }
         Ok(Mail::Batch(items, size)) if has_batches(&call.head.headers) => {
             if size > WAIT_BATCH_MAX && items.iter().flatten().any(Letter::waits) {
@@ -209,8 +209,8 @@ impl Endpoint {
     /// Reads what a POST brings.
     fn open(&self, body: Bytes) -> std::result::Result<Mail, Refusal> {
         Ok(match wire::read(&body)? {
-            Parcel::One(message) => Mail::One(self.letter(&message, body)),
-            Parcel::Batch(items) => {
+            Payload::One(message) => Mail::One(self.letter(&message, body)),
+            Payload::Batch(items) => {
                 let letter = |message: Message| self.letter(&message, message.value.to_string().into());
                 Mail::Batch(items.into_iter().map(|item| item.map(letter)).collect(), body.len())
             }
@@ -299,7 +299,7 @@ struct Batch<'a> {
     server: &'a Server,
     call: Call,
     client: Client,
-    place: Option<Place>,
+    place: Option<RequestSlot>,
     /// The encoded answers.
     answers: Vec<Bytes>,
     /// What they count for.
@@ -331,7 +331,7 @@ impl Batch<'_> {
         if number > 0 {
             self.call.principal = self.call.principal.again(service).await?;
         }
-        self.server.room.wait(self.client, Instant::now() + room::TIMEOUT).await?;
+        self.server.unread.wait(self.client, Instant::now() + unread::TIMEOUT).await?;
         match item {
             Ok(letter) if letter.kind == Kind::Response => {
                 self.call.principal.clone().with_capabilities(service).await.map(|_| Bytes::new())
@@ -372,7 +372,8 @@ impl Batch<'_> {
         let Ok(body) = response.into_body().collect().await;
         let body = body.to_bytes();
         let changes = letter.tool.is_some_and(|tool| tool.changes);
-        let share = self.server.room.take(self.client, changes, body.len(), None).ok_or_else(room::full)?;
+        let share =
+            self.server.unread.take(self.client, changes, body.len(), None).ok_or_else(unread::full)?;
         match &mut self.share {
             Some(all) => all.merge(share),
             None => self.share = Some(share),
@@ -411,10 +412,10 @@ const BATCH_ANSWER_MAX: usize = 1 << 20;
 
 /// The answer to a message of a batch that was not forwarded.
 fn refused(item: &Item, error: &Error) -> Bytes {
-    let code = match told(error.code()) {
-        Told::Error(code) => code,
-        Told::Result if error.code() == Code::Malformed => wire::INVALID_REQUEST,
-        Told::Result => SERVER_ERROR,
+    let code = match error_form(error.code()) {
+        ErrorForm::Error(code) => code,
+        ErrorForm::Result if error.code() == Code::Malformed => wire::INVALID_REQUEST,
+        ErrorForm::Result => SERVER_ERROR,
     };
     let id = item.as_ref().map_or_else(Refusal::id, |letter| letter.id.clone());
     let error = json!({"code": code, "message": error.detail(), "data": error.problem()});

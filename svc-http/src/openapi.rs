@@ -12,7 +12,7 @@ use svc_core::op::{Table, openapi};
 use svc_mcp_stdio::wire::BATCH_MAX;
 
 use crate::encode::{self, Response};
-use crate::route::{OWN, Own};
+use crate::route::{BUILTINS, Builtin};
 
 /// The finished bytes.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Document {
 fn document(table: &Table) -> Value {
     let mut document = openapi::document(table);
     let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return document };
-    for (method, path, own) in OWN {
+    for (method, path, own) in BUILTINS {
         let item = paths.entry(path).or_insert_with(|| json!({}));
         if let Some(item) = item.as_object_mut() {
             item.insert(method.as_str().to_lowercase(), route(own, path));
@@ -41,7 +41,7 @@ fn document(table: &Table) -> Value {
 }
 
 /// A route that is no operation.
-fn route(own: Own, path: &str) -> Value {
+fn route(own: Builtin, path: &str) -> Value {
     let Description { summary, description, responses, refused, more } = describe(own);
     let id = path.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let mut route = json!({
@@ -72,14 +72,14 @@ struct Description {
     more: Value,
 }
 
-fn describe(own: Own) -> Description {
+fn describe(own: Builtin) -> Description {
     match own {
-        Own::Health => health(),
-        Own::Liveness => liveness(),
-        Own::OpenApi => this_document(),
-        Own::Problem => problem(),
-        Own::WebSocket => subscribe(),
-        Own::Mcp => mcp(),
+        Builtin::Health => health(),
+        Builtin::Liveness => liveness(),
+        Builtin::OpenApi => this_document(),
+        Builtin::Problem => problem(),
+        Builtin::WebSocket => subscribe(),
+        Builtin::Mcp => mcp(),
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
         let paths = document["paths"].as_object().unwrap();
         let operations = paths.values().flat_map(|item| item.as_object().unwrap().values());
         let mut ids: Vec<&str> = operations.map(|route| route["operationId"].as_str().unwrap()).collect();
-        for (method, path, _) in OWN {
+        for (method, path, _) in BUILTINS {
             let route = &paths[path][&method.as_str().to_lowercase()];
             assert!(route["summary"].is_string() && route["responses"].is_object(), "{path}");
         }

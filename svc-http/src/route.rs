@@ -12,13 +12,13 @@ use crate::decode::{Plus, Text, unescape};
 /// What answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    Operation(Named),
-    Own(Own),
+    Operation(OperationRoute),
+    Builtin(Builtin),
 }
 
 /// A route that is no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum Builtin {
     Health,
     Liveness,
     OpenApi,
@@ -29,7 +29,7 @@ pub(crate) enum Own {
 
 /// What framing has to know of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct OperationRoute {
     pub name: &'static str,
     /// It may be parked, and then is not in flight.
     pub waits: bool,
@@ -40,23 +40,23 @@ pub(crate) struct Named {
 }
 
 /// The routes that are no operation.
-pub(crate) const OWN: [(Method, &str, Own); 7] = [
-    (Method::GET, "/health", Own::Health),
-    (Method::GET, "/health/ready", Own::Health),
-    (Method::GET, "/health/live", Own::Liveness),
-    (Method::GET, "/openapi.json", Own::OpenApi),
-    (Method::GET, "/problems/{type}", Own::Problem),
-    (Method::GET, "/ws/subscribe", Own::WebSocket),
-    (Method::POST, "/mcp", Own::Mcp),
+pub(crate) const BUILTINS: [(Method, &str, Builtin); 7] = [
+    (Method::GET, "/health", Builtin::Health),
+    (Method::GET, "/health/ready", Builtin::Health),
+    (Method::GET, "/health/live", Builtin::Liveness),
+    (Method::GET, "/openapi.json", Builtin::OpenApi),
+    (Method::GET, "/problems/{type}", Builtin::Problem),
+    (Method::GET, "/ws/subscribe", Builtin::WebSocket),
+    (Method::POST, "/mcp", Builtin::Mcp),
 ];
 
 /// All routes.
 pub(crate) struct Routes {
-    router: matchit::Router<Place>,
+    router: matchit::Router<Methods>,
 }
 
 /// One path template.
-struct Place {
+struct Methods {
     methods: Vec<(Method, Target)>,
     allow: HeaderValue,
 }
@@ -76,16 +76,16 @@ impl Routes {
     /// The routes of a table and our own, or the defect that two of them collide.
     pub fn build(table: &Table) -> Result<Self> {
         let mut places: Vec<(&'static str, Vec<(Method, Target)>)> = Vec::new();
-        let of_operations = table.operations().flat_map(|row| {
-            let named = Named {
-                name: row.name(),
-                waits: row.effect() == Effect::Wait,
-                changes: !row.effect().changes_nothing(),
-                open: row.needed() == Needs::Nothing,
+        let of_operations = table.operations().flat_map(|operation| {
+            let named = OperationRoute {
+                name: operation.name(),
+                waits: operation.effect() == Effect::Wait,
+                changes: !operation.effect().changes_nothing(),
+                open: operation.needed() == Needs::Nothing,
             };
-            row.paths().map(move |path| (method(row.method()), path, Target::Operation(named)))
+            operation.paths().map(move |path| (method(operation.method()), path, Target::Operation(named)))
         });
-        let own = OWN.into_iter().map(|(method, path, own)| (method, path, Target::Own(own)));
+        let own = BUILTINS.into_iter().map(|(method, path, own)| (method, path, Target::Builtin(own)));
         for (method, path, target) in own.chain(of_operations) {
             match places.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, methods)) if methods.iter().any(|(known, _)| *known == method) => {
@@ -98,7 +98,7 @@ impl Routes {
         let mut router = matchit::Router::new();
         for (path, methods) in places {
             let allow = allow(&methods)?;
-            router.insert(path, Place { methods, allow }).map_err(Error::internal)?;
+            router.insert(path, Methods { methods, allow }).map_err(Error::internal)?;
         }
         Ok(Self { router })
     }
@@ -163,25 +163,25 @@ mod tests {
     #[derive(Serialize, JsonSchema)]
     struct Nothing {}
 
-    fn row(name: &'static str) -> Operation {
+    fn operation(name: &'static str) -> Operation {
         fn run(_: &Read<'_>, _: &Probe) -> Result<Nothing> {
             Ok(Nothing {})
         }
         op::read(name, run).title("Probe").needs(&[Capability::WorkspaceRead])
     }
 
-    fn routes(rows: Vec<Operation>) -> Result<Routes> {
-        Routes::build(&Table::build(vec![Feature::new().operations("probes", rows)])?)
+    fn routes(operations: Vec<Operation>) -> Result<Routes> {
+        Routes::build(&Table::build(vec![Feature::new().operations("probes", operations)])?)
     }
 
     #[test]
     fn methods_and_variables_are_found() {
-        let rows = vec![
-            row("get").get("/threads/{thread_id}"),
-            row("put").put("/threads/{thread_id}").alias("/t/{thread_id}"),
-            row("list").get("/threads"),
+        let operations = vec![
+            operation("get").get("/threads/{thread_id}"),
+            operation("put").put("/threads/{thread_id}").alias("/t/{thread_id}"),
+            operation("list").get("/threads"),
         ];
-        let routes = routes(rows).unwrap();
+        let routes = routes(operations).unwrap();
         let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path);
         let name = |found| match found {
             Found::Target(Target::Operation(named), text) => (named.name, text.unwrap()),
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(name(find("HEAD", "/threads/a%2Fb+c")), ("get", one.clone()));
         assert_eq!(name(find("PUT", "/t/a%2fb+c")), ("put", one));
         assert_eq!(name(find("GET", "/threads")), ("list", vec![]));
-        assert!(matches!(find("GET", "/health/live"), Found::Target(Target::Own(Own::Liveness), _)));
+        assert!(matches!(find("GET", "/health/live"), Found::Target(Target::Builtin(Builtin::Liveness), _)));
         let Found::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
         assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
         let Found::Allow(allow) = find("GET", "/t/1") else { panic!() };
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn two_rows_with_one_route_are_a_defect() {
-        assert!(routes(vec![row("a").get("/x"), row("b").get("/x")]).is_err());
-        assert!(routes(vec![row("a").get("/x"), row("b").get("/health").alias("/y")]).is_err());
-        assert!(routes(vec![row("a").get("/x"), row("b").post("/x")]).is_ok());
+        assert!(routes(vec![operation("a").get("/x"), operation("b").get("/x")]).is_err());
+        assert!(routes(vec![operation("a").get("/x"), operation("b").get("/health").alias("/y")]).is_err());
+        assert!(routes(vec![operation("a").get("/x"), operation("b").post("/x")]).is_ok());
     }
 }

@@ -32,14 +32,14 @@ use crate::body::{self, Bodies, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::hosts::{self, Hosts};
+use crate::in_flight::{RequestSlots, overloaded};
 use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings, Permit, TAKE_TIMEOUT};
 use crate::openapi::Document;
 use crate::pace::Pace;
-use crate::places::{Places, overloaded};
-use crate::room::Room;
-use crate::route::{Found, Named, Own, Routes, Target};
+use crate::route::{Builtin, Found, OperationRoute, Routes, Target};
 use crate::shares::{Share, Shares};
 use crate::stream::Stream;
+use crate::unread::UnreadAnswers;
 use crate::{health, mcp, problems, ws};
 
 /// How far the server is on its way to the end.
@@ -60,12 +60,12 @@ pub(crate) struct Server {
     pub phase: watch::Sender<Phase>,
     pub mcp: mcp::Endpoint,
     pub bodies: Bodies,
-    pub room: Room,
+    pub unread: UnreadAnswers,
     pub hosts: Hosts,
     routes: Routes,
     document: Document,
     connections: Shares<Client>,
-    pub in_flight: Places,
+    pub in_flight: RequestSlots,
     /// Streams of HTTP/2 whose credential is not known to be live, and answers on them.
     unknown: Shares<Client>,
     sockets: Ceiling,
@@ -139,7 +139,7 @@ pub async fn serve(
         in_flight = server.in_flight.taken(),
         sockets = server.sockets.taken(),
         bodies = server.bodies.unfinished(),
-        bytes = server.room.taken(),
+        bytes = server.unread.taken(),
         "closed"
     );
     Ok(())
@@ -233,7 +233,7 @@ impl Server {
             phase: watch::channel(Phase::Serving).0,
             mcp: mcp::Endpoint::new(&service, &settings)?,
             bodies: Bodies::new(),
-            room: Room::new(),
+            unread: UnreadAnswers::new(),
             hosts: Hosts::new(own, settings.allowed_hosts.clone()),
             routes: Routes::build(service.table())?,
             document: Document::default(),
@@ -241,7 +241,7 @@ impl Server {
                 let (all, each) = settings.connections();
                 Shares::new(all, each)
             },
-            in_flight: Places::new(settings.concurrent_requests.map(Into::into)),
+            in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
             unknown: Shares::new(usize::MAX, UNKNOWN_MAX),
             sockets: Ceiling::new(Some(settings.ws_connections)),
             service,
@@ -287,10 +287,10 @@ impl Server {
         hosts::check_single(request.version(), request.headers())?;
         // Only operations are answered in place: the others are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
-            Found::Target(Target::Operation(row), text) => {
-                self.operation(row, text, link, request, unknown).await
+            Found::Target(Target::Operation(operation), text) => {
+                self.operation(operation, text, link, request, unknown).await
             }
-            Found::Target(Target::Own(own), _) => Box::pin(self.own(own, link, request, unknown)).await,
+            Found::Target(Target::Builtin(own), _) => Box::pin(self.own(own, link, request, unknown)).await,
             nowhere => Box::pin(self.elsewhere(nowhere, link, request)).await,
         }
     }
@@ -298,27 +298,27 @@ impl Server {
     /// Answers on a route that is no operation.
     async fn own(
         &self,
-        target: Own,
+        target: Builtin,
         link: &Link,
         request: Request<Incoming>,
         unknown: &mut Unknown,
     ) -> Result<Response> {
         match target {
-            Own::Health => {
+            Builtin::Health => {
                 let phase = *self.phase.borrow();
                 Ok(health::readiness(&self.service, phase).await)
             }
-            Own::Liveness => Ok(health::liveness()),
-            Own::OpenApi => {
+            Builtin::Liveness => Ok(health::liveness()),
+            Builtin::OpenApi => {
                 self.let_anybody_in(link, &request).await?;
                 Ok(self.document.response(self.service.table()))
             }
-            Own::Problem => {
+            Builtin::Problem => {
                 self.let_anybody_in(link, &request).await?;
                 problems::page(request.uri().path(), request.headers())
             }
-            Own::WebSocket => ws::upgrade(self, link, request).await,
-            Own::Mcp => mcp::handle(self, link, request, unknown).await,
+            Builtin::WebSocket => ws::upgrade(self, link, request).await,
+            Builtin::Mcp => mcp::handle(self, link, request, unknown).await,
         }
     }
 
@@ -357,17 +357,17 @@ impl Server {
 
     async fn operation(
         &self,
-        row: Named,
+        operation: OperationRoute,
         text: Result<Text>,
         link: &Link,
         request: Request<Incoming>,
         unknown: &mut Unknown,
     ) -> Result<Response> {
         let asks = self.head(link, &request).await?;
-        if row.open {
+        if operation.open {
             self.check_name(&asks, &request)?;
         }
-        let admission = match self.service.admit(Some(row.name), asks).await {
+        let admission = match self.service.admit(Some(operation.name), asks).await {
             Ok(admission) => admission,
             Err(refusal) => {
                 Box::pin(body::discard(request)).await;
@@ -376,32 +376,32 @@ impl Server {
         };
         drop(unknown.take());
         let client = admission.client().unwrap_or_else(|| Client::at(self.peer(link, request.headers())));
-        let input = match self.input(row, text, client, request).await {
+        let input = match self.input(operation, text, client, request).await {
             Ok(input) => input,
-            Err(refusal) => return Err(self.service.refuse(Some(row.name), admission, refusal).await),
+            Err(refusal) => return Err(self.service.refuse(Some(operation.name), admission, refusal).await),
         };
         let again = AtomicBool::new(false);
         let run = || {
             // What is run again was recorded before.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            self.run(row, admission, &input, client)
+            self.run(operation, admission, &input, client)
         };
-        self.room.answer(client, row.changes, run).await
+        self.unread.answer(client, operation.changes, run).await
     }
 
     /// What a request asks, once its body is read.
     async fn input(
         &self,
-        row: Named,
+        operation: OperationRoute,
         text: Result<Text>,
         client: Client,
         request: Request<Incoming>,
     ) -> Result<op::Input> {
         let (head, body) = request.into_parts();
         let most = self.settings.body_max_bytes;
-        let most = if row.open { most.min(OPEN_BODY_MAX) } else { most };
-        let most = if row.waits { most.min(WAIT_INPUT_MAX_BYTES) } else { most };
+        let most = if operation.open { most.min(OPEN_BODY_MAX) } else { most };
+        let most = if operation.waits { most.min(WAIT_INPUT_MAX_BYTES) } else { most };
         let body = self.bodies.read(client, &head.headers, body, most).await?;
         let mut text = text?;
         decode::query(head.uri.query(), &mut text)?;
@@ -410,14 +410,14 @@ impl Server {
 
     async fn run(
         &self,
-        row: Named,
+        operation: OperationRoute,
         admission: Admission,
         input: &op::Input,
         client: Client,
     ) -> Result<Response> {
         let place = self.in_flight.take(client).await?;
-        let run = self.service.run(row.name, admission, input);
-        let reply = if row.waits {
+        let run = self.service.run(operation.name, admission, input);
+        let reply = if operation.waits {
             // A parked wait is not in flight.
             drop(place);
             Box::pin(self.unless_closing(run)).await??

@@ -32,14 +32,14 @@ pub(crate) struct Page {
 }
 
 impl Catalogue {
-    /// Shows every row of `table` that is a tool.
+    /// Shows every operation of `table` that is a tool.
     pub fn of(table: &Table) -> Result<Self> {
-        let entry = |row| -> Result<Entry> {
+        let entry = |operation| -> Result<Entry> {
             Ok(Entry {
-                tool: shown(mcp::tool(row))?,
-                waits: row.effect() == Effect::Wait,
-                changes: !row.effect().changes_nothing(),
-                needs: row.needed(),
+                tool: shown(mcp::tool(operation))?,
+                waits: operation.effect() == Effect::Wait,
+                changes: !operation.effect().changes_nothing(),
+                needs: operation.needed(),
             })
         };
         Ok(Self { entries: mcp::tools(table, Capabilities::all()).map(entry).collect::<Result<_>>()? })

@@ -3,9 +3,9 @@
 //! what rmcp leaves out: it answers what is not a message, and takes batches.
 
 mod catalogue;
-mod lines;
+mod connection;
+pub mod permits;
 mod server;
-pub mod turns;
 pub mod wire;
 
 use std::io::{self, Write as _};
@@ -26,7 +26,7 @@ use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use lines::Lines;
+use connection::Connection;
 pub use server::{Mcp, Principal, head, large_wait};
 
 /// Serves one caller, the bearer of `token`, on standard input and output until the input ends and everything that
@@ -45,7 +45,7 @@ where
     let (end, ended) = watch::channel(false);
     let mcp = Mcp::for_one(service, token, ended)?;
     // Directly: both eras share the pipe, and a message before the handshake must not end the process.
-    let running = serve_directly(mcp, Lines::start(reader, writer, end), None);
+    let running = serve_directly(mcp, Connection::start(reader, writer, end), None);
     running.waiting().await.map_err(Error::internal)?;
     Ok(())
 }

@@ -20,7 +20,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
-use svc_core::op::mcp::{self, Told};
+use svc_core::op::mcp::{self, ErrorForm};
 use svc_core::op::{Admission, Head, Input, Reply, Surface};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
@@ -28,7 +28,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::catalogue::{Catalogue, Entry};
-use crate::turns::{self, Turn};
+use crate::permits::{self, RequestPermit};
 
 /// The path that audit rows give for a tool call.
 const PATH: &str = "/mcp";
@@ -65,7 +65,7 @@ pub struct Principal {
     refusal: Arc<OnceLock<Error>>,
     room_lsn: Arc<AtomicI64>,
     /// That of the message or of its answer, while one of them is parsed.
-    turn: Arc<Mutex<Option<Turn>>>,
+    permit: Arc<Mutex<Option<RequestPermit>>>,
 }
 
 /// By what a message is let in. It is counted, and recorded, once: by what it asks first.
@@ -103,7 +103,7 @@ impl Principal {
             deadline: None,
             refusal: Arc::default(),
             room_lsn: Arc::new(AtomicI64::new(UNKNOWN)),
-            turn: Arc::default(),
+            permit: Arc::default(),
         }
     }
 
@@ -142,17 +142,17 @@ impl Principal {
 
     /// Waits for the turn of a message of so many bytes. It is over when something is asked.
     pub async fn take_turn(&self, bytes: usize) {
-        let turn = turns::take(bytes).await;
-        self.set_turn(turn);
+        let turn = permits::take(bytes).await;
+        self.set_permit(turn);
     }
 
     /// Says that nothing of a message or of its answer is parsed any more.
     pub fn end_turn(&self) {
-        self.set_turn(None);
+        self.set_permit(None);
     }
 
-    fn set_turn(&self, turn: Option<Turn>) {
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+    fn set_permit(&self, permit: Option<RequestPermit>) {
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
     }
 
     /// What the next question is asked by.
@@ -263,7 +263,7 @@ impl Mcp {
         Self::new(service, CallerIs::InTheRequest)
     }
 
-    /// A server for one caller. Waits are over when `ended` turns true.
+    /// A server for one caller. Waits are over when `ended` permits true.
     pub(crate) fn for_one(
         service: Service,
         token: SecretString,
@@ -336,12 +336,12 @@ impl Mcp {
                 principal.take_turn(body.len()).await;
                 return Ok(body);
             }
-            if let Some(turn) = turns::take_ready(body.len()).await {
-                principal.set_turn(turn);
+            if let Some(turn) = permits::take_ready(body.len()).await {
+                principal.set_permit(turn);
                 return Ok(body);
             }
             drop(body);
-            turns::fewer_ready().await?;
+            permits::fewer_ready().await?;
         }
     }
 
@@ -401,12 +401,12 @@ impl From<Error> for Failure {
     }
 }
 
-fn told(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
+fn tool_result(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
     match outcome {
         Ok(body) => answered(&body),
-        Err(Failure::Refused(error)) => match mcp::told(error.code()) {
-            Told::Error(code) => Err(refused(ErrorCode(code), &error)),
-            Told::Result => Ok(refusal(tool, &error)),
+        Err(Failure::Refused(error)) => match mcp::error_form(error.code()) {
+            ErrorForm::Error(code) => Err(refused(ErrorCode(code), &error)),
+            ErrorForm::Result => Ok(refusal(tool, &error)),
         },
         Err(Failure::NoSuchTool(error)) => Err(refused(ErrorCode::INVALID_PARAMS, &error)),
         Err(Failure::Cancelled) => Err(ErrorData::internal_error("the request was cancelled", None)),
@@ -542,7 +542,7 @@ impl ServerHandler for Mcp {
         cx: RequestContext<RoleServer>,
     ) -> std::result::Result<CallToolResponse, ErrorData> {
         let tool = request.name.clone();
-        let mut result = told(&tool, self.call(request, &cx).await)?;
+        let mut result = tool_result(&tool, self.call(request, &cx).await)?;
         result.meta = meta(&cx, result.meta.take());
         Ok(result.into())
     }

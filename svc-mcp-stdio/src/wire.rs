@@ -23,7 +23,7 @@ pub const INVALID_REQUEST: i32 = -32_600;
 
 /// What came in.
 #[derive(Debug)]
-pub enum Parcel {
+pub enum Payload {
     /// One message.
     One(Message),
     /// An array of messages, each sound or refused.
@@ -93,7 +93,7 @@ impl Refusal {
 }
 
 /// Reads one message or one batch.
-pub fn read(bytes: &[u8]) -> Result<Parcel, Refusal> {
+pub fn read(bytes: &[u8]) -> Result<Payload, Refusal> {
     let value = json::read_at_most(bytes, VALUES_MAX).map_err(|unread| match unread {
         Unread::TooMany => Refusal::invalid("the message has more than 300,000 values", Value::Null),
         Unread::Twice => Refusal::invalid("a member stands twice in the message", Value::Null),
@@ -104,8 +104,8 @@ pub fn read(bytes: &[u8]) -> Result<Parcel, Refusal> {
         Value::Array(items) if items.len() > BATCH_MAX => {
             Err(Refusal::invalid("the batch has more than 100 messages", Value::Null))
         }
-        Value::Array(items) => Ok(Parcel::Batch(items.into_iter().map(message).collect())),
-        value => message(value).map(Parcel::One),
+        Value::Array(items) => Ok(Payload::Batch(items.into_iter().map(message).collect())),
+        value => message(value).map(Payload::One),
     }
 }
 
@@ -154,8 +154,8 @@ mod tests {
 
     fn one(text: &str) -> Result<(Kind, String), (i32, Value)> {
         match read(text.as_bytes()) {
-            Ok(Parcel::One(message)) => Ok((message.kind, message.method().to_owned())),
-            Ok(Parcel::Batch(_)) => panic!("a batch"),
+            Ok(Payload::One(message)) => Ok((message.kind, message.method().to_owned())),
+            Ok(Payload::Batch(_)) => panic!("a batch"),
             Err(refusal) => Err((refusal.code, refusal.id)),
         }
     }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_batch_keeps_sound_and_refused_messages_apart() {
-        let Ok(Parcel::Batch(items)) = read(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#) else {
+        let Ok(Payload::Batch(items)) = read(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#) else {
             panic!("no batch")
         };
         assert!(items[0].is_ok() && items[1].is_err());

@@ -29,16 +29,16 @@ enum Way {
 }
 
 impl Way {
-    fn call(self, world: &World, token: Option<&str>, row: &Operation, input: &Value) -> Answer {
+    fn call(self, world: &World, token: Option<&str>, operation: &Operation, input: &Value) -> Answer {
         match self {
-            Self::Rest(path) => world.rest().call_at(token, row, path, input),
-            Self::Mcp => world.mcp().call(token, row, input),
+            Self::Rest(path) => world.rest().call_at(token, operation, path, input),
+            Self::Mcp => world.mcp().call(token, operation, input),
         }
     }
 
-    fn of(row: &Operation) -> Vec<Way> {
-        let mcp = (!row.is_rest_only()).then_some(Way::Mcp);
-        row.paths().map(Way::Rest).chain(mcp).collect()
+    fn of(operation: &Operation) -> Vec<Way> {
+        let mcp = (!operation.is_rest_only()).then_some(Way::Mcp);
+        operation.paths().map(Way::Rest).chain(mcp).collect()
     }
 }
 
@@ -53,9 +53,9 @@ impl Matrix {
     fn open(engine: Engine, features: fn() -> Vec<Feature>) -> Self {
         let world = World::with(engine, Setup { features, ..Setup::default() });
         let mut lacking = BTreeMap::new();
-        for row in world.service.table().operations() {
-            if let Needs::OneOf(any) = row.needed() {
-                lacking.entry(row.needed().expression()).or_insert_with(|| {
+        for operation in world.service.table().operations() {
+            if let Needs::OneOf(any) = operation.needed() {
+                lacking.entry(operation.needed().expression()).or_insert_with(|| {
                     let others = Capability::ALL.iter().filter(|capability| !any.contains(capability));
                     world.new_token(others.map(|capability| capability.name()).collect())
                 });
@@ -70,28 +70,28 @@ impl Matrix {
         (count("events"), count("audit"))
     }
 
-    /// Checks one row against everybody.
-    fn check(&self, row: &Operation) {
-        let input = row.example_input(&self.world.fixture).unwrap();
+    /// Checks one operation against everybody.
+    fn check(&self, operation: &Operation) {
+        let input = operation.example_input(&self.world.fixture).unwrap();
         let before = self.recorded();
-        for way in Way::of(row) {
-            self.check_credentials(row, way, &input);
-            self.check_outsider(row, way, &input);
-            self.check_bystander(row, way, &input);
-            self.check_frozen(row, way, &input);
+        for way in Way::of(operation) {
+            self.check_credentials(operation, way, &input);
+            self.check_outsider(operation, way, &input);
+            self.check_bystander(operation, way, &input);
+            self.check_frozen(operation, way, &input);
         }
-        assert_eq!(self.recorded(), before, "{row:?}: a refusal or a read left something behind");
+        assert_eq!(self.recorded(), before, "{operation:?}: a refusal or a read left something behind");
     }
 
-    fn expect(&self, who: &str, row: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
+    fn expect(&self, who: &str, operation: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
         let found = (answer.status, answer.code());
-        assert_eq!(found, wanted, "{who} calls {row:?} by {way:?}: {:#}", answer.body);
+        assert_eq!(found, wanted, "{who} calls {operation:?} by {way:?}: {:#}", answer.body);
         let turned_away = matches!(answer.status, 401 | 403);
-        assert_eq!(answer.lsn().is_none(), turned_away, "{who} calls {row:?} by {way:?}: Svc-Room-LSN");
+        assert_eq!(answer.lsn().is_none(), turned_away, "{who} calls {operation:?} by {way:?}: Svc-Room-LSN");
     }
 
-    fn check_credentials(&self, row: &Operation, way: Way, input: &Value) {
-        if row.needed() == Needs::Nothing {
+    fn check_credentials(&self, operation: &Operation, way: Way, input: &Value) {
+        if operation.needed() == Needs::Nothing {
             return;
         }
         let people = &self.world.people;
@@ -102,24 +102,30 @@ impl Matrix {
             ("a revoked token", Some(&*people.revoked)),
         ];
         for (who, token) in strangers {
-            self.expect(who, row, way, &way.call(&self.world, token, row, input), refused);
+            self.expect(who, operation, way, &way.call(&self.world, token, operation, input), refused);
         }
-        if let Some(token) = self.lacking.get(&row.needed().expression()) {
-            let answer = way.call(&self.world, Some(token), row, input);
-            self.expect("a token without the capability", row, way, &answer, (403, "missing-capability"));
+        if let Some(token) = self.lacking.get(&operation.needed().expression()) {
+            let answer = way.call(&self.world, Some(token), operation, input);
+            self.expect(
+                "a token without the capability",
+                operation,
+                way,
+                &answer,
+                (403, "missing-capability"),
+            );
         }
     }
 
-    fn check_outsider(&self, row: &Operation, way: Way, input: &Value) {
+    fn check_outsider(&self, operation: &Operation, way: Way, input: &Value) {
         let names_an_object = input.as_object().unwrap().keys().any(|name| name.ends_with("_id"));
-        if !names_an_object || NAMES_NOTHING.iter().any(|(name, _)| *name == row.name()) {
+        if !names_an_object || NAMES_NOTHING.iter().any(|(name, _)| *name == operation.name()) {
             return;
         }
-        let answer = way.call(&self.world, Some(&self.world.people.outsider), row, input);
-        self.expect("another workspace's admin", row, way, &answer, (404, "not-found"));
+        let answer = way.call(&self.world, Some(&self.world.people.outsider), operation, input);
+        self.expect("another workspace's admin", operation, way, &answer, (404, "not-found"));
     }
 
-    fn check_bystander(&self, row: &Operation, way: Way, input: &Value) {
+    fn check_bystander(&self, operation: &Operation, way: Way, input: &Value) {
         let (fixture, people) = (&self.world.fixture, &self.world.people);
         let private = [
             ("channel_id", fixture.private_channel_id.to_string()),
@@ -134,26 +140,26 @@ impl Matrix {
                 hidden = true;
             }
         }
-        if !hidden || ONLY_FILTERS.iter().any(|(name, _)| *name == row.name()) {
+        if !hidden || ONLY_FILTERS.iter().any(|(name, _)| *name == operation.name()) {
             return;
         }
-        let answer = way.call(&self.world, Some(&people.bystander), row, &input);
-        self.expect("a member outside of the private channel", row, way, &answer, (404, "not-found"));
+        let answer = way.call(&self.world, Some(&people.bystander), operation, &input);
+        self.expect("a member outside of the private channel", operation, way, &answer, (404, "not-found"));
     }
 
-    fn check_frozen(&self, row: &Operation, way: Way, input: &Value) {
-        if row.needed() == Needs::Nothing {
+    fn check_frozen(&self, operation: &Operation, way: Way, input: &Value) {
+        if operation.needed() == Needs::Nothing {
             return;
         }
-        let ask = || way.call(&self.world, Some(&self.world.people.frozen), row, input);
-        let answer = match (row.effect(), input["timeout_secs"].as_u64()) {
+        let ask = || way.call(&self.world, Some(&self.world.people.frozen), operation, input);
+        let answer = match (operation.effect(), input["timeout_secs"].as_u64()) {
             (Effect::Wait, Some(secs)) => self.world.once_time_is_over(Duration::from_secs(secs), ask),
             _ => ask(),
         };
-        if row.effect().changes_nothing() {
-            assert!(answer.is_success(), "a frozen member reads {row:?} by {way:?}: {:#}", answer.body);
+        if operation.effect().changes_nothing() {
+            assert!(answer.is_success(), "a frozen member reads {operation:?} by {way:?}: {:#}", answer.body);
         } else {
-            self.expect("a frozen member", row, way, &answer, (403, "member-frozen"));
+            self.expect("a frozen member", operation, way, &answer, (403, "member-frozen"));
         }
     }
 }
@@ -165,9 +171,10 @@ pub fn everybody_else_is_refused(
     wanted: fn(&Operation) -> bool,
 ) {
     let matrix = Matrix::open(engine, features);
-    let mut rows = matrix.world.service.table().operations().filter(|row| wanted(row)).peekable();
-    assert!(rows.peek().is_some());
-    rows.for_each(|row| matrix.check(row));
+    let mut operations =
+        matrix.world.service.table().operations().filter(|operation| wanted(operation)).peekable();
+    assert!(operations.peek().is_some());
+    operations.for_each(|operation| matrix.check(operation));
 }
 
 #[test]

@@ -64,10 +64,10 @@ impl Border {
         ids.chain([SECRET]).filter(|hidden| text.contains(hidden)).collect()
     }
 
-    /// The example of a row, about what everybody sees.
-    fn example(&self, row: &Operation) -> Value {
+    /// The example of an operation, about what everybody sees.
+    fn example(&self, operation: &Operation) -> Value {
         let fixture = &self.world.fixture;
-        let input = row.example_input(fixture).unwrap().to_string();
+        let input = operation.example_input(fixture).unwrap().to_string();
         let private = fixture.private_channel_id.to_string();
         serde_json::from_str(&input.replace(&private, &fixture.channel_id.to_string())).unwrap()
     }
@@ -77,11 +77,11 @@ impl Border {
 fn fill_private(world: &World) -> Vec<(&'static str, String)> {
     let (rest, mcp) = (world.rest(), world.mcp());
     let call = |token: &str, name: &str, input: Value| {
-        let row = world.row(name);
+        let operation = world.row(name);
         // Audit rows of both kinds.
         let answer = match name.len() % 2 {
-            0 => rest.call(Some(token), row, &input),
-            _ => mcp.call(Some(token), row, &input),
+            0 => rest.call(Some(token), operation, &input),
+            _ => mcp.call(Some(token), operation, &input),
         };
         answer.output()
     };
@@ -140,8 +140,8 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
 }
 
 /// The input fields that take ids, and whether each takes a list.
-fn id_fields(row: &Operation) -> Vec<(String, bool)> {
-    let schema = row.input_schema();
+fn id_fields(operation: &Operation) -> Vec<(String, bool)> {
+    let schema = operation.input_schema();
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let is_id = |schema: &Value| schema["format"] == "uuid";
     let taking = |(name, field): (String, Value)| match (is_id(&field), is_id(&field["items"])) {
@@ -152,15 +152,15 @@ fn id_fields(row: &Operation) -> Vec<(String, bool)> {
 }
 
 /// The input with `id` in one field, and as little patience as a wait can have.
-fn with_id(row: &Operation, example: &Value, (field, list): &(String, bool), id: &str) -> Value {
+fn with_id(operation: &Operation, example: &Value, (field, list): &(String, bool), id: &str) -> Value {
     let mut input = example.clone();
     input[field] = if *list { json!([id]) } else { json!(id) };
-    impatient(row, input)
+    impatient(operation, input)
 }
 
-fn impatient(row: &Operation, mut input: Value) -> Value {
-    if row.effect() == Effect::Wait {
-        let schema = row.input_schema();
+fn impatient(operation: &Operation, mut input: Value) -> Value {
+    if operation.effect() == Effect::Wait {
+        let schema = operation.input_schema();
         input["timeout_secs"] = schema["properties"]["timeout_secs"]["minimum"].clone();
     }
     input
@@ -175,23 +175,23 @@ enum Way {
 }
 
 impl Way {
-    fn over_the_wire(row: &Operation) -> impl Iterator<Item = Way> {
-        [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !row.is_rest_only())
+    fn over_the_wire(operation: &Operation) -> impl Iterator<Item = Way> {
+        [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.is_rest_only())
     }
 
     /// All ways; in process only where a request costs little.
-    fn of(row: &Operation, engine: Engine) -> impl Iterator<Item = Way> {
+    fn of(operation: &Operation, engine: Engine) -> impl Iterator<Item = Way> {
         let core = (engine == Engine::Sqlite).then_some(Self::Core);
-        core.into_iter().chain(Self::over_the_wire(row))
+        core.into_iter().chain(Self::over_the_wire(operation))
     }
 
-    fn ask(self, world: &World, token: &str, row: &Operation, input: &Value) -> Answer {
+    fn ask(self, world: &World, token: &str, operation: &Operation, input: &Value) -> Answer {
         let ask = || match self {
-            Self::Core => world.call(token, row.name(), input.clone()),
-            Self::Rest => world.rest().call(Some(token), row, input),
-            Self::Mcp => world.mcp().call(Some(token), row, input),
+            Self::Core => world.call(token, operation.name(), input.clone()),
+            Self::Rest => world.rest().call(Some(token), operation, input),
+            Self::Mcp => world.mcp().call(Some(token), operation, input),
         };
-        match (row.effect(), input["timeout_secs"].as_u64()) {
+        match (operation.effect(), input["timeout_secs"].as_u64()) {
             (Effect::Wait, Some(secs)) => world.once_time_is_over(Duration::from_secs(secs), ask),
             _ => loop {
                 let answer = ask();
@@ -217,16 +217,17 @@ fn seen(answer: &Answer, id: &str) -> (u16, BTreeSet<(String, String)>, String) 
 fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> bool) -> Vec<String> {
     let Border { world, .. } = border;
     let mut differences = Vec::new();
-    for row in world.service.table().operations().filter(wanted) {
-        let example = border.example(row);
-        for (field, way) in
-            id_fields(row).iter().flat_map(|field| Way::of(row, world.engine()).map(move |way| (field, way)))
+    for operation in world.service.table().operations().filter(wanted) {
+        let example = border.example(operation);
+        for (field, way) in id_fields(operation)
+            .iter()
+            .flat_map(|field| Way::of(operation, world.engine()).map(move |way| (field, way)))
         {
-            let ask = |id: &str| way.ask(world, token, row, &with_id(row, &example, field, id));
+            let ask = |id: &str| way.ask(world, token, operation, &with_id(operation, &example, field, id));
             let nothing = ask(RANDOM);
             assert!(
-                !nothing.is_success() || row.effect().changes_nothing(),
-                "{row:?} changes something by an id in {} that nothing has: {:#}",
+                !nothing.is_success() || operation.effect().changes_nothing(),
+                "{operation:?} changes something by an id in {} that nothing has: {:#}",
                 field.0,
                 nothing.body
             );
@@ -234,7 +235,7 @@ fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> boo
             for (what, id) in border.hidden(way, &field.0) {
                 let hidden = seen(&ask(id), id);
                 if hidden != nothing {
-                    let (name, field) = (row.name(), &field.0);
+                    let (name, field) = (operation.name(), &field.0);
                     differences
                         .push(format!("{name} by {way:?}: {what} as {field}\n  {hidden:?}\n  {nothing:?}"));
                 }
@@ -244,7 +245,7 @@ fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> boo
     differences
 }
 
-/// Nobody can tell a hidden thing from none, on any row that `wanted` chooses.
+/// Nobody can tell a hidden thing from none, on any operation that `wanted` chooses.
 pub fn hidden_is_like_nothing(
     engine: Engine,
     features: fn() -> Vec<Feature>,
@@ -257,13 +258,16 @@ pub fn hidden_is_like_nothing(
     };
     let callers = &border.callers;
     let found = in_parallel(callers.len(), |number| {
-        let rows = |row: &&Operation| wanted(row) && row.effect() != Effect::Wait;
-        differences(&border, &callers[number].1, rows)
+        let reads = |operation: &&Operation| wanted(operation) && operation.effect() != Effect::Wait;
+        differences(&border, &callers[number].1, reads)
     });
     callers.iter().zip(found).for_each(|((who, _), found)| check(who, found));
     // One after the other: time passes for all who wait.
     for (who, token) in callers {
-        check(who, differences(&border, token, |row| wanted(row) && row.effect() == Effect::Wait));
+        check(
+            who,
+            differences(&border, token, |operation| wanted(operation) && operation.effect() == Effect::Wait),
+        );
     }
     assert_eq!(border.world.lsn(), lsn, "and nothing was changed");
 }
@@ -278,16 +282,17 @@ fn a_hidden_thing_is_like_none_in_every_field_of_every_operation() {
 #[test]
 fn an_insider_tells_them_apart() {
     let border = Border::open(Engine::Sqlite, Vec::new);
-    let found = differences(&border, &border.world.people.admin, |row| row.effect() == Effect::Read);
+    let found =
+        differences(&border, &border.world.people.admin, |operation| operation.effect() == Effect::Read);
     assert!(found.len() > 40, "the comparison finds too little: {found:#?}");
 }
 
-/// Every answer of a row that only reads, on all its pages, with as few filters as can be.
-fn everything(border: &Border, way: Way, token: &str, row: &Operation) -> String {
-    let schema = row.input_schema();
+/// Every answer of an operation that only reads, on all its pages, with as few filters as can be.
+fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> String {
+    let schema = operation.input_schema();
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut input = border.example(row);
+    let mut input = border.example(operation);
     input.as_object_mut().unwrap().retain(|name, _| required.contains(&name.as_str()));
     if let Some(after) = input.get_mut("after_id") {
         *after = json!(0);
@@ -295,10 +300,10 @@ fn everything(border: &Border, way: Way, token: &str, row: &Operation) -> String
     if let Some(limit) = schema["properties"].get("limit") {
         input["limit"] = limit["maximum"].clone();
     }
-    let mut input = impatient(row, input);
+    let mut input = impatient(operation, input);
     let mut all = String::new();
     loop {
-        let answer = way.ask(&border.world, token, row, &input);
+        let answer = way.ask(&border.world, token, operation, &input);
         all.push_str(&answer.body.to_string());
         let headers = answer.headers.values().filter_map(|value| value.to_str().ok());
         headers.for_each(|value| all.push_str(value));
@@ -318,18 +323,22 @@ fn no_list_shows_what_is_hidden() {
         let border = Border::open(world.engine(), Vec::new);
         let mut control = BTreeSet::new();
         let mut showing = BTreeSet::new();
-        let rows = || border.world.service.table().operations().filter(|row| row.effect().changes_nothing());
-        for (row, way) in rows().flat_map(|row| Way::over_the_wire(row).map(move |way| (row, way))) {
-            let shown = everything(&border, way, &border.world.people.admin, row);
+        let operations = || {
+            border.world.service.table().operations().filter(|operation| operation.effect().changes_nothing())
+        };
+        for (operation, way) in
+            operations().flat_map(|operation| Way::over_the_wire(operation).map(move |way| (operation, way)))
+        {
+            let shown = everything(&border, way, &border.world.people.admin, operation);
             let found = border.found_in(&shown, border.callers[0].0);
             if !found.is_empty() {
-                showing.insert(row.name());
+                showing.insert(operation.name());
             }
             control.extend(found.into_iter().map(str::to_owned));
             for (who, token) in &border.callers {
-                let shown = everything(&border, way, token, row);
+                let shown = everything(&border, way, token, operation);
                 let found = border.found_in(&shown, who);
-                assert!(found.is_empty(), "{row:?} shows {found:?} to {who}: {shown}");
+                assert!(found.is_empty(), "{operation:?} shows {found:?} to {who}: {shown}");
             }
         }
         let all: BTreeSet<String> =

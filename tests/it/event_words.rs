@@ -33,13 +33,13 @@ impl<'w> Log<'w> {
         let pipe = world.stdio(reader);
         let mut readings = Vec::new();
         for (name, input) in inputs {
-            let row = world.row(name);
+            let operation = world.row(name);
             let ways: [&dyn Fn(&Operation) -> Value; 3] = [
-                &|row| world.rest().call(Some(reader), row, input).output(),
-                &|row| world.mcp().call(Some(reader), row, input).output(),
-                &|row| pipe.call(row, input).output(),
+                &|operation| world.rest().call(Some(reader), operation, input).output(),
+                &|operation| world.mcp().call(Some(reader), operation, input).output(),
+                &|operation| pipe.call(operation, input).output(),
             ];
-            readings.extend(ways.map(|way| way(row)["items"].as_array().unwrap().clone()));
+            readings.extend(ways.map(|way| way(operation)["items"].as_array().unwrap().clone()));
         }
         let frames = readings[0].len();
         let mut socket = Ws::subscribe(world.address(), &first_frame(reader, workspace, Some(self.from)));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::MessagePost;
 use svc_core::id::ChannelId;
 use svc_core::op::{Feature, Operation, Write, contract, write};
-use svc_core::{Engine, Error, Event, EventKind, Place, Result};
+use svc_core::{Engine, Error, Event, EventKind, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
@@ -60,23 +60,23 @@ fn wave_at_channel(cx: &mut Write<'_>, input: &WaveAtChannel) -> Result<Wave> {
         _ => return Err(Error::not_found("channel")),
     }
     let times = input.times.unwrap_or(1);
-    let lsn = cx.emit(Place::channel(input.channel_id), &ChannelWaved { times })?.lsn;
+    let lsn = cx.emit(Subject::channel(input.channel_id), &ChannelWaved { times })?.lsn;
     Ok(Wave { channel_id: input.channel_id, times, lsn })
 }
 
 fn features() -> Vec<Feature> {
-    let row = write("wave_at_channel", wave_at_channel)
+    let operation = write("wave_at_channel", wave_at_channel)
         .title("Wave at a channel")
         .post("/channels/{channel_id}/waves")
         .alias("/channels/{channel_id}/hello")
         .needs(&[MessagePost])
         .created()
         .example(|w| json!({"channel_id": w.channel_id, "times": 3}));
-    vec![Feature::new().operations("waves", vec![row]).events(vec![EventKind::of::<ChannelWaved>()])]
+    vec![Feature::new().operations("waves", vec![operation]).events(vec![EventKind::of::<ChannelWaved>()])]
 }
 
-fn is_the_wave(row: &Operation) -> bool {
-    row.name() == "wave_at_channel"
+fn is_the_wave(operation: &Operation) -> bool {
+    operation.name() == "wave_at_channel"
 }
 
 #[test]
@@ -109,10 +109,10 @@ fn it_is_in_every_projection() {
     assert!(listed(&world.people.admin).contains(&"wave_at_channel".to_owned()));
     assert!(!listed(&world.people.reader).contains(&"wave_at_channel".to_owned()));
 
-    let row = world.row("wave_at_channel");
+    let operation = world.row("wave_at_channel");
     let input = json!({"channel_id": world.fixture.channel_id, "times": 2});
-    assert_eq!(world.rest().call(Some(&world.people.agent), row, &input).output()["times"], 2);
-    assert_eq!(world.mcp().call(Some(&world.people.agent), row, &input).output()["times"], 2);
+    assert_eq!(world.rest().call(Some(&world.people.agent), operation, &input).output()["times"], 2);
+    assert_eq!(world.mcp().call(Some(&world.people.agent), operation, &input).output()["times"], 2);
     assert_eq!(world.kinds_after(world.lsn() - 2), ["ChannelWaved", "ChannelWaved"]);
 }
 

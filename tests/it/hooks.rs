@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceWrite;
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
 use svc_core::op::{Call, Condition, Feature, Operation, Read, Unmet, Write, write};
-use svc_core::{Engine, Error, Event, EventKind, Place, Recorded, Result};
+use svc_core::{Engine, Error, Event, EventKind, Recorded, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
 
@@ -46,8 +46,8 @@ struct RingBell {
 }
 
 fn ring_bell(cx: &mut Write<'_>, input: &RingBell) -> Result<Value> {
-    cx.emit(Place::channel(input.channel_id), &BellRung { echoes: 1 })?;
-    cx.emit(Place::channel(input.channel_id), &BellRung { echoes: 0 })?;
+    cx.emit(Subject::channel(input.channel_id), &BellRung { echoes: 1 })?;
+    cx.emit(Subject::channel(input.channel_id), &BellRung { echoes: 0 })?;
     Ok(json!({}))
 }
 
@@ -67,7 +67,7 @@ fn hear(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
         events.iter().all(|event| event.workspace_id == cx.caller().workspace_id && event.at == cx.now())
     );
     let kinds = events.iter().map(|event| event.kind.to_owned()).collect();
-    cx.emit(first.place, &BellHeard { kinds, workspace_id: first.workspace_id, first: first.lsn })?;
+    cx.emit(first.subject, &BellHeard { kinds, workspace_id: first.workspace_id, first: first.lsn })?;
     Ok(())
 }
 

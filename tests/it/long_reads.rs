@@ -14,7 +14,7 @@ use svc_core::id::WorkspaceId;
 use svc_core::limits::LONG_READ_MAX;
 use svc_core::op::{Feature, Read, long_read};
 use svc_core::time::Time;
-use svc_core::{Attribution, Engine, Event, Place, Result};
+use svc_core::{Attribution, Engine, Event, Result, Subject};
 use svc_tests::client::Answer;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::until;
@@ -157,7 +157,7 @@ fn lengthen(world: &World, count: i64) {
     for lsn in last - count + 1..=last {
         let at = Time::from_micros(1_795_000_000_000_000);
         let link =
-            Link { workspace_id, lsn, kind: MemberThought::KIND, at, place: Place::WORKSPACE, prev_hash };
+            Link { workspace_id, lsn, kind: MemberThought::KIND, at, subject: Subject::WORKSPACE, prev_hash };
         let event = MemberThought { matter: "x".repeat(400) };
         let payload = link.payload(&Attribution::default(), &event).unwrap();
         let hash = svc_core::chain::sha256(payload.as_bytes());

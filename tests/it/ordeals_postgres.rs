@@ -15,7 +15,7 @@ use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, sum
 use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors, late};
 use svc_tests::ordeal::proxy::Proxy;
 use svc_tests::ordeal::{for_a_while, rounds};
-use svc_tests::process::{PATIENCE, until};
+use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::{Server, Site};
 use svc_tests::{in_parallel, runtime, text};
 
@@ -44,7 +44,7 @@ fn suffer(
     happens: impl FnOnce(&Progress, &[Server; 2]) -> Vec<Defect>,
 ) {
     let (mut records, (more, mut defects)) = write_during(callers(workload, &servers), |progress| {
-        assert!(progress.wait_for(CALLERS, PATIENCE), "nothing was acknowledged before the ordeal began");
+        assert!(progress.wait_for(CALLERS, TEST_TIMEOUT), "nothing was acknowledged before the ordeal began");
         let numbered = servers.iter().enumerate();
         let mut probes: Vec<Probe<'_>> = numbered
             .map(|(number, server)| Probe::prepare(workload.caller(CALLERS + number, server.address())))
@@ -152,7 +152,7 @@ fn connections_that_end_behind_an_answer_lose_nothing() {
         let mut cuts = BTreeMap::<&str, usize>::new();
         'all: for (name, prepare, write) in WRITES {
             for behind in (0..PASSES).flat_map(|_| 1..=ANSWERS) {
-                let deadline = Instant::now() + PATIENCE;
+                let deadline = Instant::now() + TEST_TIMEOUT;
                 while !prepare(caller) {
                     assert!(Instant::now() < deadline, "no write succeeds any more: {:?}", caller.last());
                 }
@@ -198,7 +198,7 @@ fn a_silent_network_holds_nobody_for_longer_than_the_limits() {
         let servers = [site.serve(&[("DATABASE_URL", &url)]), site.serve(&[("DATABASE_URL", &url)])];
         suffer("a silent network", site, &workload, servers, |progress, servers| {
             let waiting = wait_for_nothing(site, &servers[0]);
-            assert!(progress.wait_for(2 * CALLERS, PATIENCE), "the callers have come to a stop");
+            assert!(progress.wait_for(2 * CALLERS, TEST_TIMEOUT), "the callers have come to a stop");
             proxy.hold(true);
             for_a_while(SILENCE, SILENCE, || {});
             proxy.hold(false);
@@ -247,7 +247,7 @@ fn a_server_that_stood_still_within_a_transaction_loses_nothing() {
         let variables = [("DATABASE_URL", url.as_str())];
         let servers = [site.serve(&variables), site.serve(&variables)];
         suffer("a server that stood still", site, &workload, servers, |progress, servers| {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TEST_TIMEOUT;
             let mut caught = 0;
             while caught < CAUGHT && Instant::now() < deadline {
                 caught += usize::from(stand_still(&site.database, &servers[0]));

@@ -8,7 +8,7 @@ use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, sum
 use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors};
 use svc_tests::ordeal::faults::{Calls, EIO, ENOSPC, EUCLEAN, Faults, How};
 use svc_tests::ordeal::{RECOVERY, for_a_while, rounds};
-use svc_tests::process::{PATIENCE, until};
+use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::{Server, Site};
 
 /// Processes beside the server.
@@ -92,7 +92,7 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let workload = Workload::prepare(&site, PROBE + 1);
     let mut server = serve(&site, faults);
     let (mut records, (probe, slow)) = write_during(everybody(&site, &workload, &server), |progress| {
-        assert!(progress.wait_for(CALLERS, PATIENCE), "nothing was acknowledged before the ordeal began");
+        assert!(progress.wait_for(CALLERS, TEST_TIMEOUT), "nothing was acknowledged before the ordeal began");
         let mut probe = Probe::prepare(workload.caller(PROBE, server.address()));
         fail(faults, fault, progress);
         let slow = if crash { None } else { probe.check_recovery() };
@@ -166,7 +166,7 @@ const AFTERWARDS: usize = 1000;
 
 /// Whether readiness says, soon, that nothing can be written.
 fn says_so(server: &Server) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut ready = true;
     while ready && Instant::now() < deadline {
         ready = server.caller("").ask("GET", "/health/ready", None).is_success();
@@ -198,7 +198,7 @@ fn fill_the_disk(faults: &Faults) {
         workload.pad(0);
         faults.allow(ROOM + BACK);
         let slow = probe.check_recovery();
-        let goes_on = progress.wait_for(AFTERWARDS, PATIENCE);
+        let goes_on = progress.wait_for(AFTERWARDS, TEST_TIMEOUT);
         eprintln!("a full disk: {until_full} writes until full, {} until the end", progress.acknowledged());
         let unsaid = silent.then(|| Defect::Late("readiness does not say that the disk is full".to_owned()));
         let ended = (!goes_on).then(|| Defect::Late("the writes ended again".to_owned()));

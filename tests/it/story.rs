@@ -7,7 +7,7 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::database::engines;
-use svc_tests::process::{PATIENCE, Running};
+use svc_tests::process::{Running, TEST_TIMEOUT};
 use svc_tests::runtime;
 use svc_tests::site::{Caller, Site};
 use tokio::net::TcpStream;
@@ -43,7 +43,7 @@ impl Outsider {
 
 /// Watches a workspace from its first event on.
 fn watch(address: std::net::SocketAddr, token: &str, workspace_id: &str) -> Receiver<Value> {
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let hello = json!({"token": token, "filter": {"workspace_id": workspace_id}, "after_id": 0});
     runtime().spawn(async move {
         let stream = TcpStream::connect(address).await.unwrap();
@@ -52,17 +52,18 @@ fn watch(address: std::net::SocketAddr, token: &str, workspace_id: &str) -> Rece
         socket.send(Message::text(hello.to_string())).await.unwrap();
         while let Some(Ok(message)) = socket.next().await {
             let Message::Text(text) = message else { continue };
-            if tell.send(serde_json::from_str(&text).unwrap()).is_err() {
+            if sender.send(serde_json::from_str(&text).unwrap()).is_err() {
                 return;
             }
         }
     });
-    told
+    receiver
 }
 
 /// The events that a watcher was told, up to `last`.
-fn told_up_to(told: &Receiver<Value>, last: i64) -> Vec<Value> {
-    let next = || told.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{error} before event {last}"));
+fn received_up_to(received: &Receiver<Value>, last: i64) -> Vec<Value> {
+    let next =
+        || received.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|error| panic!("{error} before event {last}"));
     let ack = next();
     assert_eq!(ack["type"], json!("subscribe_ack"), "{ack:#}");
     let mut events: Vec<Value> = Vec::new();
@@ -130,7 +131,7 @@ fn a_day(engine: Engine, python: &str) {
     let log = admin.get(&format!("/workspaces/{workspace_id}/events?after_id=0&limit=500"));
     let log = log["items"].as_array().unwrap();
     let last = log.last().unwrap()["lsn"].as_i64().unwrap();
-    let mut watched = told_up_to(&told, last);
+    let mut watched = received_up_to(&told, last);
     let positions: Vec<i64> = watched.iter().map(|event| event["lsn"].as_i64().unwrap()).collect();
     assert_eq!(positions, Vec::from_iter(1..=last), "every event, in order, once");
     for event in &mut watched {

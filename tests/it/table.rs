@@ -1,4 +1,4 @@
-//! What must be true of every row of the operation table, and the API as it was agreed: a list for people, and
+//! What must be true of every operation of the operation table, and the API as it was agreed: a list for people, and
 //! one snapshot per tool.
 
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_thread_dependencies", "a thread has 100 at the most"),
 ];
 
-/// Runs `check` over the rows of the built-in table.
-fn each_row(check: impl Fn(&Operation, &Value)) {
+/// Runs `check` over the operations of the built-in table.
+fn each_operation(check: impl Fn(&Operation, &Value)) {
     let world = World::open(Engine::Sqlite);
-    world.service.table().operations().for_each(|row| check(row, &row.input_schema()));
+    world.service.table().operations().for_each(|operation| check(operation, &operation.input_schema()));
 }
 
 fn properties(schema: &Value) -> Map<String, Value> {
@@ -46,11 +46,17 @@ fn names_are_sorted_and_unique_and_rows_complete() {
     let names: Vec<&str> = world.service.table().operations().map(Operation::name).collect();
     assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
     assert!(names.len() > 40, "only {} operations", names.len());
-    for row in world.service.table().operations() {
-        assert!(row.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{row:?}");
-        assert!(!row.title_text().is_empty() && !row.title_text().ends_with('.'), "{row:?}");
-        assert!(!row.area().is_empty(), "{row:?}");
-        assert!(!row.effect().changes_nothing() || row.success().status() == 200, "{row:?}");
+    for operation in world.service.table().operations() {
+        assert!(operation.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{operation:?}");
+        assert!(
+            !operation.title_text().is_empty() && !operation.title_text().ends_with('.'),
+            "{operation:?}"
+        );
+        assert!(!operation.area().is_empty(), "{operation:?}");
+        assert!(
+            !operation.effect().changes_nothing() || operation.success().status() == 200,
+            "{operation:?}"
+        );
     }
 }
 
@@ -58,80 +64,92 @@ fn names_are_sorted_and_unique_and_rows_complete() {
 fn a_route_is_one_row() {
     let world = World::open(Engine::Sqlite);
     let mut places = BTreeSet::new();
-    for row in world.service.table().operations() {
-        for path in row.paths() {
+    for operation in world.service.table().operations() {
+        for path in operation.paths() {
             let place: Vec<&str> =
                 path.split('/').map(|s| if s.starts_with('{') { "{}" } else { s }).collect();
-            assert!(places.insert((row.method(), place.join("/"))), "{row:?} is in another row's place");
-            assert!(path.starts_with('/') && !path.ends_with('/'), "{row:?}");
+            assert!(
+                places.insert((operation.method(), place.join("/"))),
+                "{operation:?} is in another operation's place"
+            );
+            assert!(path.starts_with('/') && !path.ends_with('/'), "{operation:?}");
         }
     }
 }
 
 #[test]
 fn every_path_variable_is_a_required_field() {
-    each_row(|row, schema| {
-        for path in row.paths() {
+    each_operation(|operation, schema| {
+        for path in operation.paths() {
             let missing: Vec<String> = variables(path).difference(&required(schema)).cloned().collect();
-            let may_lack = OPTIONAL_VARIABLES.iter().any(|(name, _)| *name == row.name());
-            assert!(missing.is_empty() || may_lack, "{row:?}: {missing:?} must be required");
+            let may_lack = OPTIONAL_VARIABLES.iter().any(|(name, _)| *name == operation.name());
+            assert!(missing.is_empty() || may_lack, "{operation:?}: {missing:?} must be required");
         }
-        let named: Vec<_> = row.paths().map(variables).collect();
-        assert!(named.iter().all(|names| *names == named[0]), "{row:?}: an alias names other variables");
+        let named: Vec<_> = operation.paths().map(variables).collect();
+        assert!(
+            named.iter().all(|names| *names == named[0]),
+            "{operation:?}: an alias names other variables"
+        );
     });
 }
 
 #[test]
 fn every_field_that_may_be_absent_says_so() {
-    each_row(|row, schema| {
+    each_operation(|operation, schema| {
         let required = required(schema);
         for (name, field) in properties(schema) {
             let nullable = field["type"].as_array().is_some_and(|kinds| kinds.contains(&"null".into()))
                 || ["anyOf", "oneOf"].iter().any(|key| field[*key].to_string().contains("\"null\""));
-            assert!(!(nullable && required.contains(&name)), "{row:?}: {name} may be null and is required");
+            assert!(
+                !(nullable && required.contains(&name)),
+                "{operation:?}: {name} may be null and is required"
+            );
         }
     });
 }
 
 #[test]
 fn inputs_are_flat_closed_and_explained() {
-    each_row(|row, schema| {
-        let tool = &mcp::tool(row)["inputSchema"];
+    each_operation(|operation, schema| {
+        let tool = &mcp::tool(operation)["inputSchema"];
         for key in ["anyOf", "oneOf", "allOf", "not", "$ref", "$defs"] {
-            assert!(tool.get(key).is_none(), "{row:?}: {key} at the top of its input");
+            assert!(tool.get(key).is_none(), "{operation:?}: {key} at the top of its input");
         }
-        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{row:?}");
-        assert!(!schema.to_string().contains("\"$ref\""), "{row:?}: a reference in its input");
+        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{operation:?}");
+        assert!(!schema.to_string().contains("\"$ref\""), "{operation:?}: a reference in its input");
         let words = schema["description"].as_str().unwrap_or_default();
-        assert!(words.len() > 20 && words.ends_with(['.', '`', ')']), "{row:?}: description \"{words}\"");
+        assert!(
+            words.len() > 20 && words.ends_with(['.', '`', ')']),
+            "{operation:?}: description \"{words}\""
+        );
         for (name, field) in properties(schema) {
             let words = field["description"].as_str().unwrap_or_default();
-            assert!(words.len() > 5, "{row:?}: {name} is not explained");
+            assert!(words.len() > 5, "{operation:?}: {name} is not explained");
         }
     });
 }
 
 #[test]
 fn outputs_are_objects_whose_fields_are_explained() {
-    each_row(|row, _| {
-        let schema = row.output_schema();
-        assert_eq!(schema["type"], "object", "{row:?}: a tool's output is an object");
+    each_operation(|operation, _| {
+        let schema = operation.output_schema();
+        assert_eq!(schema["type"], "object", "{operation:?}: a tool's output is an object");
         for (name, field) in properties(&schema) {
             let explained = field["description"].is_string() || field["$ref"].is_string();
-            assert!(explained, "{row:?}: the output's {name} is not explained");
+            assert!(explained, "{operation:?}: the output's {name} is not explained");
         }
     });
 }
 
 #[test]
 fn a_list_is_read_in_pages() {
-    each_row(|row, schema| {
-        if properties(&row.output_schema()).contains_key("items") {
+    each_operation(|operation, schema| {
+        if properties(&operation.output_schema()).contains_key("items") {
             let fields = properties(schema);
             let paged = fields.contains_key("limit")
                 && ["cursor", "after_id"].iter().any(|position| fields.contains_key(*position));
-            let known = WHOLE_LISTS.iter().any(|(name, _)| *name == row.name());
-            assert!(paged != known, "{row:?}: either in pages, or short for a reason");
+            let known = WHOLE_LISTS.iter().any(|(name, _)| *name == operation.name());
+            assert!(paged != known, "{operation:?}: either in pages, or short for a reason");
         }
     });
 }
@@ -139,26 +157,29 @@ fn a_list_is_read_in_pages() {
 #[test]
 fn examples_name_only_fields_and_every_path_variable() {
     let world = World::open(Engine::Sqlite);
-    for row in world.service.table().operations() {
-        let Some(example) = row.example_input(&world.fixture) else { continue };
+    for operation in world.service.table().operations() {
+        let Some(example) = operation.example_input(&world.fixture) else { continue };
         let given: BTreeSet<String> = example.as_object().unwrap().keys().cloned().collect();
-        let schema = row.input_schema();
-        assert!(required(&schema).is_subset(&given), "{row:?}: the example lacks a field");
+        let schema = operation.input_schema();
+        assert!(required(&schema).is_subset(&given), "{operation:?}: the example lacks a field");
         let known: BTreeSet<String> = properties(&schema).keys().cloned().collect();
-        assert!(given.is_subset(&known), "{row:?}: the example has an unknown field");
+        assert!(given.is_subset(&known), "{operation:?}: the example has an unknown field");
         let violations = violations(&schema, &example);
-        assert!(violations.is_empty(), "{row:?}: the example is not what its schema says: {violations:#?}");
+        assert!(
+            violations.is_empty(),
+            "{operation:?}: the example is not what its schema says: {violations:#?}"
+        );
     }
 }
 
 /// The list for people: one line per operation.
 fn listed(table: &Table) -> String {
     let mut lines = String::from("# name | method | path | aliases | capability | effect | surface | area\n");
-    for row in contract::operations(table).as_array().unwrap() {
+    for operation in contract::operations(table).as_array().unwrap() {
         let aliases: Vec<&str> =
-            row["aliases"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            operation["aliases"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let cells = ["name", "method", "path", "", "capability", "effect", "surface", "area"].map(|key| {
-            if key.is_empty() { aliases.join(" ") } else { row[key].as_str().unwrap().to_owned() }
+            if key.is_empty() { aliases.join(" ") } else { operation[key].as_str().unwrap().to_owned() }
         });
         lines.push_str(&(cells.join(" | ").replace("|  |", "| - |") + "\n"));
     }
@@ -178,11 +199,11 @@ fn the_operations_are_as_agreed() {
 #[test]
 fn the_tools_are_as_agreed() {
     let world = World::open(Engine::Sqlite);
-    let rows: Vec<&Operation> =
-        world.service.table().operations().filter(|row| !row.is_rest_only()).collect();
-    golden::check_folder("tools", rows.iter().map(|row| format!("{}.json", row.name())));
-    for row in rows {
-        golden::check(&format!("tools/{}.json", row.name()), &pretty(&mcp::tool(row)));
+    let operations: Vec<&Operation> =
+        world.service.table().operations().filter(|operation| !operation.is_rest_only()).collect();
+    golden::check_folder("tools", operations.iter().map(|operation| format!("{}.json", operation.name())));
+    for operation in operations {
+        golden::check(&format!("tools/{}.json", operation.name()), &pretty(&mcp::tool(operation)));
     }
 }
 
@@ -201,12 +222,12 @@ fn the_document_has_every_route() {
     assert_eq!(document["openapi"], "3.1.0");
     let served = world.rest().send(None, "GET", "/openapi.json", &[], None);
     assert_eq!(served.status, 200);
-    for row in table.operations() {
-        for path in row.paths() {
-            let method = row.method().name().to_lowercase();
-            let operation = &document["paths"][path][&method];
-            assert!(operation.is_object(), "{row:?} is missing");
-            assert_eq!(served.body["paths"][path][&method], *operation, "{row:?} is served otherwise");
+    for operation in table.operations() {
+        for path in operation.paths() {
+            let method = operation.method().name().to_lowercase();
+            let described = &document["paths"][path][&method];
+            assert!(described.is_object(), "{operation:?} is missing");
+            assert_eq!(served.body["paths"][path][&method], *described, "{operation:?} is served otherwise");
         }
     }
     golden::check("openapi.json", &pretty(&served.body));

@@ -50,35 +50,35 @@ impl Worlds {
     /// Compares everything that the worlds have recorded, and how the last change came in.
     fn compare(&self, name: &str, path: &str, answers: Answers) {
         let (rest, mcp) = (&self.rest, &self.mcp);
-        let row = rest.row(name);
+        let operation = rest.row(name);
         let (lsn_by_rest, lsn_by_mcp) = (answers.rest.lsn(), answers.mcp.lsn());
-        assert_eq!(answers.rest.status, row.success().status(), "{row:?}");
-        let violations = violations(&row.output_schema(), &answers.rest.body);
-        assert!(violations.is_empty(), "{row:?} answers what its schema does not say: {violations:#?}");
+        assert_eq!(answers.rest.status, operation.success().status(), "{operation:?}");
+        let violations = violations(&operation.output_schema(), &answers.rest.body);
+        assert!(violations.is_empty(), "{operation:?} answers what its schema does not say: {violations:#?}");
         let output = answers.rest.output();
-        assert_eq!(output, answers.mcp.output(), "{row:?} answers otherwise over MCP");
-        assert_eq!(output, answers.pipe.output(), "{row:?} answers otherwise on pipes");
-        assert_eq!(lsn_by_rest, Some(rest.lsn()), "{row:?}: Svc-Room-LSN over REST");
-        assert_eq!(lsn_by_mcp, Some(mcp.lsn()), "{row:?}: Svc-Room-LSN over MCP");
-        assert_eq!(events(rest), events(mcp), "{row:?} leaves other events over MCP");
+        assert_eq!(output, answers.mcp.output(), "{operation:?} answers otherwise over MCP");
+        assert_eq!(output, answers.pipe.output(), "{operation:?} answers otherwise on pipes");
+        assert_eq!(lsn_by_rest, Some(rest.lsn()), "{operation:?}: Svc-Room-LSN over REST");
+        assert_eq!(lsn_by_mcp, Some(mcp.lsn()), "{operation:?}: Svc-Room-LSN over MCP");
+        assert_eq!(events(rest), events(mcp), "{operation:?} leaves other events over MCP");
         let plain = |world| audit(world).into_iter().map(plain).collect::<Vec<_>>();
-        assert_eq!(plain(rest), plain(mcp), "{row:?} leaves other audit rows over MCP");
-        assert_eq!(events(rest), events(&self.pipe), "{row:?} leaves other events on pipes");
-        assert_eq!(audit(mcp), audit(&self.pipe), "{row:?} leaves other audit rows on pipes");
-        if !row.effect().changes_nothing() {
-            let input = row.example_input(&rest.fixture).unwrap();
-            let (target, _) = address(row, path, &input);
+        assert_eq!(plain(rest), plain(mcp), "{operation:?} leaves other audit rows over MCP");
+        assert_eq!(events(rest), events(&self.pipe), "{operation:?} leaves other events on pipes");
+        assert_eq!(audit(mcp), audit(&self.pipe), "{operation:?} leaves other audit rows on pipes");
+        if !operation.effect().changes_nothing() {
+            let input = operation.example_input(&rest.fixture).unwrap();
+            let (target, _) = address(operation, path, &input);
             let path = target.split('?').next().unwrap();
             check_origin(
                 rest,
-                row,
+                operation,
                 &json!({
-                    "surface": "rest", "operation": name, "path": path, "status": row.success().status(),
+                    "surface": "rest", "operation": name, "path": path, "status": operation.success().status(),
                 }),
             );
             check_origin(
                 mcp,
-                row,
+                operation,
                 &json!({
                     "surface": "mcp", "operation": format!("tools/call:{name}"), "ids": ids(&input),
                 }),
@@ -104,11 +104,11 @@ fn audit(world: &World) -> Vec<AuditRow> {
         "select workspace_id, seq, at, action, actor_id, subject_id, grant_id, metadata
          from audit order by workspace_id, seq",
     );
-    let row = |mut row: Vec<Value>| {
+    let split = |mut row: Vec<Value>| {
         let metadata = serde_json::from_str(row.pop().unwrap().as_str().unwrap()).unwrap();
         (row, metadata)
     };
-    rows.into_iter().map(row).collect()
+    rows.into_iter().map(split).collect()
 }
 
 /// An audit row without what tells the ways apart. Only the generic row tells them apart.
@@ -122,7 +122,7 @@ fn plain((columns, mut metadata): AuditRow) -> AuditRow {
 }
 
 /// The newest row of the caller's workspace says how the change came in, unless the change has a row of its own.
-fn check_origin(world: &World, row: &Operation, wanted: &Value) {
+fn check_origin(world: &World, operation: &Operation, wanted: &Value) {
     let workspace = json!(world.fixture.workspace_id.uuid().simple().to_string());
     let rows: Vec<AuditRow> =
         audit(world).into_iter().filter(|(columns, _)| columns[0] == workspace).collect();
@@ -131,26 +131,32 @@ fn check_origin(world: &World, row: &Operation, wanted: &Value) {
         return;
     }
     for (key, value) in wanted.as_object().unwrap() {
-        assert_eq!(metadata.get(key), Some(value), "{row:?}: the audit row's {key}");
+        assert_eq!(metadata.get(key), Some(value), "{operation:?}: the audit row's {key}");
     }
 }
 
-/// The arguments that a generic row over MCP may hold.
+/// The arguments that a generic operation over MCP may hold.
 fn ids(input: &Value) -> Value {
     let ids =
         input.as_object().unwrap().iter().filter(|(name, value)| name.ends_with("_id") && value.is_string());
     Value::Object(ids.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// Every row's example succeeds on every path and over MCP, with the same outcome. `wanted` chooses rows.
+/// Every operation's example succeeds on every path and over MCP, with the same outcome. `wanted` chooses rows.
 pub fn examples_succeed_alike(
     engine: Engine,
     features: fn() -> Vec<Feature>,
     wanted: fn(&Operation) -> bool,
 ) {
     let mut worlds = Worlds::open(engine, features);
-    let rows: Vec<&'static str> =
-        worlds.rest.service.table().operations().filter(|row| wanted(row)).map(Operation::name).collect();
+    let rows: Vec<&'static str> = worlds
+        .rest
+        .service
+        .table()
+        .operations()
+        .filter(|operation| wanted(operation))
+        .map(Operation::name)
+        .collect();
     assert!(!rows.is_empty());
     let mut without = BTreeSet::new();
     for name in rows {
@@ -177,7 +183,7 @@ pub fn examples_succeed_alike(
     assert!(without.is_empty(), "rows without an example: {without:?}");
 }
 
-/// A row that is no tool has an example that succeeds over REST.
+/// An operation that is no tool has an example that succeeds over REST.
 fn succeeds_over_rest(
     worlds: &mut Worlds,
     engine: Engine,

@@ -8,14 +8,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use svc_core::Engine;
 
 use crate::database::TestDatabase;
-use crate::prepare::{Furniture, furnish};
+use crate::prepare::{Fixtures, seed};
 
 /// A prepared database, for as long as a world needs it.
-pub struct Lent(Option<Prepared>);
+pub struct PooledDatabase(Option<Prepared>);
 
 struct Prepared {
     database: TestDatabase,
-    furniture: Furniture,
+    fixtures: Fixtures,
     /// Makes a Postgres database as new.
     restore: String,
 }
@@ -23,7 +23,7 @@ struct Prepared {
 /// Postgres databases that no world of this process uses.
 static FREE: Mutex<Vec<Prepared>> = Mutex::new(Vec::new());
 
-impl Lent {
+impl PooledDatabase {
     /// A prepared database on `engine`.
     pub(crate) fn on(engine: Engine) -> Self {
         Self(Some(match engine {
@@ -32,19 +32,19 @@ impl Lent {
         }))
     }
 
-    pub(crate) fn furniture(&self) -> &Furniture {
-        &self.0.as_ref().unwrap().furniture
+    pub(crate) fn fixtures(&self) -> &Fixtures {
+        &self.0.as_ref().unwrap().fixtures
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledDatabase {
     type Target = TestDatabase;
     fn deref(&self) -> &TestDatabase {
         &self.0.as_ref().unwrap().database
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledDatabase {
     fn drop(&mut self) {
         let prepared = self.0.take().unwrap();
         // Who knows what a failed test has left running.
@@ -55,20 +55,20 @@ impl Drop for Lent {
 }
 
 /// The prepared SQLite file, and what there is in every prepared database, on either engine.
-fn original() -> &'static (Vec<u8>, Furniture) {
-    static FILE: OnceLock<(Vec<u8>, Furniture)> = OnceLock::new();
+fn original() -> &'static (Vec<u8>, Fixtures) {
+    static FILE: OnceLock<(Vec<u8>, Fixtures)> = OnceLock::new();
     FILE.get_or_init(|| {
         let database = TestDatabase::sqlite();
-        let furniture = furnish(&database);
-        (database.sqlite_bytes(), furniture)
+        let fixtures = seed(&database);
+        (database.sqlite_bytes(), fixtures)
     })
 }
 
 impl Prepared {
     fn sqlite() -> Self {
-        let (bytes, furniture) = original();
+        let (bytes, fixtures) = original();
         let database = TestDatabase::sqlite_from(bytes);
-        Self { database, furniture: furniture.clone(), restore: String::new() }
+        Self { database, fixtures: fixtures.clone(), restore: String::new() }
     }
 
     fn postgres() -> Self {
@@ -77,18 +77,18 @@ impl Prepared {
             prepared.database.execute(&prepared.restore);
             return prepared;
         }
-        let (database, furniture) = (TestDatabase::postgres_again(), original().1.clone());
+        let (database, fixtures) = (TestDatabase::postgres_again(), original().1.clone());
         let is_prepared = database.number("select count(*) from pg_tables where schemaname = 'kept'") > 0;
         if !is_prepared {
-            let made = furnish(&database);
-            assert_eq!(format!("{made:?}"), format!("{furniture:?}"), "preparing depends on the engine");
+            let made = seed(&database);
+            assert_eq!(format!("{made:?}"), format!("{fixtures:?}"), "preparing depends on the engine");
             keep_rows(&database);
         }
         let restore = restore_rows(&database);
         if is_prepared {
             database.execute(&restore);
         }
-        Self { database, furniture, restore }
+        Self { database, fixtures, restore }
     }
 }
 

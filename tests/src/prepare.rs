@@ -38,25 +38,25 @@ pub struct People {
 
 /// What there is in a prepared database.
 #[derive(Clone, Debug)]
-pub(crate) struct Furniture {
+pub(crate) struct Fixtures {
     pub fixture: Fixture,
     pub people: People,
 }
 
 /// Prepares an empty database. It comes out the same each time.
-pub(crate) fn furnish(database: &TestDatabase) -> Furniture {
+pub(crate) fn seed(database: &TestDatabase) -> Fixtures {
     let service = open_service(database, Setup { seed: 0, ..Setup::default() });
     let (fixture, people) = arrange(&service, database);
-    Furniture { fixture, people }
+    Fixtures { fixture, people }
 }
 
 /// Someone who calls operations that succeed.
-struct Hand<'a> {
+struct Operator<'a> {
     service: &'a Service,
     token: String,
 }
 
-impl Hand<'_> {
+impl Operator<'_> {
     fn call(&self, operation: &str, input: Value) -> Value {
         let answer = answer_of(call(self.service, Some(&self.token), operation, &input));
         assert!(answer.is_success(), "preparing the world, {operation} with {input}: {:#}", answer.body);
@@ -78,7 +78,7 @@ fn every_capability() -> Vec<&'static str> {
 
 fn arrange(service: &Service, database: &TestDatabase) -> (Fixture, People) {
     let founded = service.establish("Night shift", "ada").unwrap();
-    let admin = Hand { service, token: founded.token.secret.clone() };
+    let admin = Operator { service, token: founded.token.secret.clone() };
     let mut w = Fixture {
         workspace_id: founded.workspace.id,
         admin_id: founded.admin.id,
@@ -87,14 +87,14 @@ fn arrange(service: &Service, database: &TestDatabase) -> (Fixture, People) {
         ..Fixture::sample()
     };
 
-    let crew = Crew { admin: &admin, workspace: json!(w.workspace_id) };
-    let reader_id = crew.agent("reader");
-    let reader = crew.token(&reader_id, vec![Capability::WorkspaceRead.name()]);
-    let bystander_id = crew.agent("bystander");
-    let bystander = crew.token(&bystander_id, every_capability());
-    let frozen_id = crew.agent("frozen");
-    let frozen = crew.token(&frozen_id, every_capability());
-    let revoked = admin.call("mint_token", crew.mint(&w.admin_id.to_string(), every_capability()));
+    let members = Members { admin: &admin, workspace: json!(w.workspace_id) };
+    let reader_id = members.agent("reader");
+    let reader = members.token(&reader_id, vec![Capability::WorkspaceRead.name()]);
+    let bystander_id = members.agent("bystander");
+    let bystander = members.token(&bystander_id, every_capability());
+    let frozen_id = members.agent("frozen");
+    let frozen = members.token(&frozen_id, every_capability());
+    let revoked = admin.call("mint_token", members.mint(&w.admin_id.to_string(), every_capability()));
     admin.call("revoke_token", json!({"token_id": revoked["id"]}));
     let other = admin.call("create_workspace", json!({"name": "Day shift", "admin_handle": "eve"}));
     let wanted = WantedToken {
@@ -129,12 +129,12 @@ fn arrange(service: &Service, database: &TestDatabase) -> (Fixture, People) {
 }
 
 /// Makes members and tokens.
-struct Crew<'a> {
-    admin: &'a Hand<'a>,
+struct Members<'a> {
+    admin: &'a Operator<'a>,
     workspace: Value,
 }
 
-impl Crew<'_> {
+impl Members<'_> {
     /// The id of a new agent.
     fn agent(&self, handle: &str) -> String {
         let made = self.admin.call(
@@ -156,7 +156,7 @@ impl Crew<'_> {
 }
 
 /// Makes the channels, threads and messages of the fixture.
-fn fill_channels(admin: &Hand<'_>, w: &mut Fixture, insiders: &[&str]) {
+fn fill_channels(admin: &Operator<'_>, w: &mut Fixture, insiders: &[&str]) {
     let channel = |name: &str, private: bool| {
         let input = json!({"workspace_id": w.workspace_id, "name": name, "private": private});
         admin.new_id("create_channel", input)

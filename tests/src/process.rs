@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What takes longer than this is not going to happen.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where the program `name` is.
 pub fn program(name: &str) -> PathBuf {
@@ -185,7 +185,7 @@ impl Lines {
 
     fn wait(&self, enough: impl Fn(&Heard) -> bool) -> MutexGuard<'_, Heard> {
         let heard = self.shared.lock();
-        let waited = self.shared.more.wait_timeout_while(heard, PATIENCE, |heard| !enough(heard));
+        let waited = self.shared.more.wait_timeout_while(heard, TEST_TIMEOUT, |heard| !enough(heard));
         let (heard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         assert!(!waited.timed_out(), "nothing came; before, there was: {}", heard.lines.join("\n"));
         heard
@@ -209,7 +209,7 @@ impl Iterator for Lines {
 /// Asks until the answer is yes. For what tells nobody when it happens.
 #[track_caller]
 pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !happened() {
         assert!(Instant::now() < deadline, "{what}: has not happened");
         std::thread::park_timeout(Duration::from_millis(5));

@@ -17,8 +17,8 @@ use crate::client::mcp::Mcp;
 use crate::client::rest::Rest;
 use crate::client::stdio::Stdio;
 use crate::database::{TestDatabase, engines};
-use crate::pool::Lent;
-use crate::prepare::{Furniture, People};
+use crate::pool::PooledDatabase;
+use crate::prepare::{Fixtures, People};
 use crate::server::Server;
 
 /// When every world begins.
@@ -60,7 +60,7 @@ pub struct World {
     pub people: People,
     server: OnceLock<Server>,
     /// The database, to look behind the service's back. The last to go.
-    pub database: Lent,
+    pub database: PooledDatabase,
 }
 
 /// Runs `test` in a world on each engine that this run can test.
@@ -95,10 +95,10 @@ impl World {
 
     /// A world with a seed or features of its own.
     pub fn with(engine: Engine, setup: Setup) -> Self {
-        let database = Lent::on(engine);
+        let database = PooledDatabase::on(engine);
         let clock = setup.clock.clone();
         let service = open_service(&database, setup);
-        let Furniture { fixture, people } = database.furniture().clone();
+        let Fixtures { fixture, people } = database.fixtures().clone();
         Self { service, clock, fixture, people, server: OnceLock::new(), database }
     }
 

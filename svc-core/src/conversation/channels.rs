@@ -16,7 +16,7 @@ use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
-use crate::log::event::{Event, EventKind, Invalidates, Place};
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Caller, Feature, Read, Write, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row};
@@ -257,7 +257,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
         topic: channel.topic.clone(),
         private: channel.private,
     };
-    channel.lsn = cx.emit(Place::channel(channel.id), &event)?.lsn;
+    channel.lsn = cx.emit(Subject::channel(channel.id), &event)?.lsn;
     cx.execute(
         1,
         INSERT_CHANNEL,
@@ -383,7 +383,7 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
         topic: channel.topic.clone(),
         private: channel.private,
     };
-    cx.emit(Place::channel(channel.id), &event)?;
+    cx.emit(Subject::channel(channel.id), &event)?;
     cx.execute(1, UPDATE_CHANNEL, &[&channel.id, &channel.name, &channel.topic, &channel.private])?;
     for member in newcomers {
         insert_member(cx, channel.id, member)?;
@@ -493,7 +493,7 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
         return Ok(channel);
     }
     let now = cx.now();
-    cx.emit(Place::channel(channel.id), &ChannelArchived { channel_id: channel.id })?;
+    cx.emit(Subject::channel(channel.id), &ChannelArchived { channel_id: channel.id })?;
     set_archived(cx, channel, Some(now))
 }
 
@@ -510,7 +510,7 @@ fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Cha
     if !channel.archived {
         return Ok(channel);
     }
-    cx.emit(Place::channel(channel.id), &ChannelUnarchived { channel_id: channel.id })?;
+    cx.emit(Subject::channel(channel.id), &ChannelUnarchived { channel_id: channel.id })?;
     set_archived(cx, channel, None)
 }
 
@@ -591,7 +591,7 @@ fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Res
     check_may_remove(cx.caller(), &channel, member.member_id)?;
     let removed = RemovedChannelMember { channel_id: channel.id, member_id: member.member_id };
     cx.emit(
-        Place::channel(channel.id).about(removed.member_id),
+        Subject::channel(channel.id).about(removed.member_id),
         &ChannelMemberRemoved { channel_id: channel.id, member_id: removed.member_id },
     )?;
     cx.execute(1, DELETE_MEMBER, &[&channel.id, &removed.member_id])?;
@@ -632,7 +632,7 @@ const FIND_MEMBER: &str = "
 
 /// Adds a member that is not there yet.
 fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
-    let place = Place::channel(channel_id).about(member_id);
+    let place = Subject::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;
     let (added_by, added_at) = (cx.caller().member, cx.now());
     cx.execute(1, INSERT_MEMBER, &[&channel_id, &member_id, &added_by, &added_at, &added.lsn])

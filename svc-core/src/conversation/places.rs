@@ -7,8 +7,8 @@
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::log::cache::Cached;
 use crate::log::event::Invalidates;
-use crate::log::memo::Cached;
 use crate::op::{Read, Sight};
 use crate::store::{FromRow, Row};
 
@@ -100,7 +100,7 @@ pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPla
     let load = || channel_seen_by(cx, cx.caller().sight, id)?.ok_or_else(|| Error::not_found("channel"));
     let place = match cx.caller().sight {
         Sight::Member(member) => {
-            let seen = cx.remembered(&(id, member), || load().map(SeenChannel));
+            let seen = cx.cached_or_load(&(id, member), || load().map(SeenChannel));
             seen.map(|SeenChannel(place)| place)
         }
         _ => load(),
@@ -129,7 +129,7 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
     };
     let place = match cx.caller().sight {
         Sight::Member(member) => {
-            let seen = cx.remembered(&(id, member), || load().map(SeenThread));
+            let seen = cx.cached_or_load(&(id, member), || load().map(SeenThread));
             seen.map(|SeenThread(place)| place)
         }
         _ => load(),

@@ -9,9 +9,9 @@ use super::scrub;
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
+use crate::log::cache::Cached;
 use crate::log::event::Invalidates;
 use crate::log::key_tree::{KeyTree, Leaf, shelf_of};
-use crate::log::memo::Cached;
 use crate::log::seal::Unopened;
 use crate::log::tree_cache::Slot;
 use crate::op::{Read, Write};
@@ -134,7 +134,7 @@ const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) v
 /// transaction that is rolled back: a tree that was never committed wraps nothing.
 fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
     let load = || Ok(CachedSlot(cx.sealer().trees().new_slot()));
-    cx.remembered(&slot_key(cx.caller().workspace_id, number), load).map(|CachedSlot(slot)| slot)
+    cx.cached_or_load(&slot_key(cx.caller().workspace_id, number), load).map(|CachedSlot(slot)| slot)
 }
 
 #[derive(Clone)]

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Ambient, Caller, Effect, Feature, Write, prepared};
+use crate::op::{Caller, Effect, Feature, Shared, Write, prepared};
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -67,8 +67,8 @@ struct CancelThread {
     reason: Prose<1, CANCEL_REASON_MAX>,
 }
 
-fn seal_reason(input: &CancelThread, ambient: &Ambient, now: Time) -> Result<SealedPost> {
-    messages::seal_post(ambient, now, &input.reason, &json!({"notice": NOTICE}))
+fn seal_reason(input: &CancelThread, shared: &Shared, now: Time) -> Result<SealedPost> {
+    messages::seal_post(shared, now, &input.reason, &json!({"notice": NOTICE}))
 }
 
 fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) -> Result<Thread> {

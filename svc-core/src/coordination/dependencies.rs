@@ -16,7 +16,7 @@ use crate::conversation::places::{self, visible};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
-use crate::log::event::{Event, EventKind, Place};
+use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{Feature, Read, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::{Engine, FromRow, Row};
@@ -162,7 +162,7 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
         found => found,
     };
     match found {
-        Walk::Passed => Ok(()),
+        Walk::NewEvent => Ok(()),
         Walk::Met => refusal("the other thread waits for this one already, perhaps through others"),
         Walk::Unfinished => Err(Error::wrong_state(format!(
             "more than {DEPENDENCY_WALK_MAX} threads wait for this one and the other one waits for as many: remove \
@@ -177,7 +177,7 @@ enum Walk {
     /// It came to the thread it was looking for.
     Met,
     /// It went everywhere and did not come to it.
-    Passed,
+    NewEvent,
     /// There was more to look at than [`DEPENDENCY_WALK_MAX`] threads.
     Unfinished,
 }
@@ -188,7 +188,7 @@ fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Resul
         .ok_or_else(|| Error::internal("a count answers one row"))?;
     Ok(match met {
         true => Walk::Met,
-        false if visited < DEPENDENCY_WALK_MAX => Walk::Passed,
+        false if visited < DEPENDENCY_WALK_MAX => Walk::NewEvent,
         false => Walk::Unfinished,
     })
 }
@@ -391,7 +391,7 @@ pub(crate) fn unblock_dependents(cx: &mut Write<'_>, finished: &Thread, announce
     }
     for (thread_id, channel_id) in cx.query::<(ThreadId, ChannelId)>(FREED, &[&finished.id])? {
         if announce {
-            cx.emit(Place::thread(channel_id, thread_id), &ThreadReady { thread_id })?;
+            cx.emit(Subject::thread(channel_id, thread_id), &ThreadReady { thread_id })?;
         } else {
             ready::refresh(cx, thread_id)?;
         }

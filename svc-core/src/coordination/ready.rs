@@ -22,9 +22,9 @@ use crate::conversation::places::{self, audience};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::{self, MemberSkillsChanged};
-use crate::log::bus::Wakes;
-use crate::log::event::{Event, Invalidates, Place, Recorded};
-use crate::log::memo::Cached;
+use crate::log::bus::EventFilter;
+use crate::log::cache::Cached;
+use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::op::{Feature, Read, Write};
 use crate::store::Engine;
 
@@ -50,7 +50,7 @@ const MOVES_A_THREAD: [&str; 10] = [
 ];
 
 fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    let threads: BTreeSet<ThreadId> = events.iter().filter_map(|event| event.place.thread_id).collect();
+    let threads: BTreeSet<ThreadId> = events.iter().filter_map(|event| event.subject.thread_id).collect();
     threads.into_iter().try_for_each(|thread| refresh(cx, thread))
 }
 
@@ -63,7 +63,7 @@ fn refresh_channels(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
 }
 
 fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
-    events.iter().filter_map(|event| event.place.channel_id).collect()
+    events.iter().filter_map(|event| event.subject.channel_id).collect()
 }
 
 /// Events that can make a thread of their channel ready.
@@ -86,14 +86,14 @@ const ANYWHERE: [&str; 1] = [ThreadCancelled::KIND];
 const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];
 
 /// The events that can make a thread ready for somebody for whom it was not, in one channel or in any.
-pub(super) fn wakes(channel: Option<ChannelId>) -> Wakes {
-    let elsewhere = Wakes::on(ANYWHERE).or(Wakes::on(FOR_ONE).about_me());
-    Wakes::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
+pub(super) fn filter(channel: Option<ChannelId>) -> EventFilter {
+    let elsewhere = EventFilter::on(ANYWHERE).or(EventFilter::on(FOR_ONE).about_me());
+    EventFilter::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
 }
 
 /// How many threads are ready of those that an event at `place` may have made so: its thread and those that waited
 /// for it, or those of its channel. What is about one member counts once.
-pub(super) fn supply(cx: &Read<'_>, place: &Place) -> Result<usize> {
+pub(super) fn supply(cx: &Read<'_>, place: &Subject) -> Result<usize> {
     let count = match (place.thread_id, place.channel_id, place.member_id) {
         (Some(thread), _, _) => cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?,
         (None, Some(channel), None) => cx.one::<(i64,)>(READY_BY_CHANNEL, &[&channel])?,

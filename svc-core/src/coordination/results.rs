@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value, json};
 
-use super::claims::{ClaimEnd, WaitSecs, check_holder, end_claim, patience};
+use super::claims::{ClaimEnd, WaitSecs, check_holder, end_claim, timeout};
 use super::threads::visible_thread;
 use super::workers;
 use crate::Result;
@@ -20,11 +20,11 @@ use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::{JSON_MAX_BYTES, RESULT_KIND_MAX};
-use crate::log::bus::Wakes;
+use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::chain::{hash_text, sha256};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Ambient, Effect, Feature, Read, Waited, Waits, Write, prepared, read, wait};
+use crate::op::{Effect, Feature, LongPoll, Poll, Read, Shared, Write, prepared, read, wait};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Param, Row, ToParam};
 use crate::time::Time;
@@ -206,7 +206,7 @@ struct StoredForm {
     bytes: u64,
 }
 
-fn stored_form(input: &SetThreadResult, _: &Ambient, _: Time) -> Result<StoredForm> {
+fn stored_form(input: &SetThreadResult, _: &Shared, _: Time) -> Result<StoredForm> {
     let text = canonical::to_string(&input.result)?;
     if text.len() > JSON_MAX_BYTES {
         let length = text.len();
@@ -330,20 +330,20 @@ struct WaitForResult {
     timeout_secs: Option<WaitSecs>,
 }
 
-impl Waits for WaitForResult {
-    fn wakes(&self) -> Wakes {
-        Wakes::on([ThreadResultSet::KIND]).in_thread(Some(self.thread_id))
+impl LongPoll for WaitForResult {
+    fn filter(&self) -> EventFilter {
+        EventFilter::on([ThreadResultSet::KIND]).in_thread(Some(self.thread_id))
     }
 
-    fn patience(&self) -> Duration {
-        patience(self.timeout_secs)
+    fn timeout(&self) -> Duration {
+        timeout(self.timeout_secs)
     }
 }
 
-fn wait_for_result(cx: &Read<'_>, input: &mut WaitForResult) -> Result<Waited<ThreadResult>> {
+fn wait_for_result(cx: &Read<'_>, input: &mut WaitForResult) -> Result<Poll<ThreadResult>> {
     let thread = visible_thread(cx, input.thread_id)?;
     let standing = if thread.has_result { latest(cx, thread.id)? } else { None };
-    Ok(standing.map_or(Waited::NotYet, Waited::Ready))
+    Ok(standing.map_or(Poll::Pending, Poll::Ready))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::conversation::places::{self, ChannelPlace};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, SKILLS_MAX, THREAD_DEPTH_MAX, TITLE_MAX};
-use crate::log::event::{Event, EventKind, Place};
+use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{Feature, Read, Write, idempotent, write};
 use crate::page::Rows;
 use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
@@ -228,8 +228,8 @@ impl Thread {
     }
 
     /// Where its events happen.
-    pub fn place(&self) -> Place {
-        Place::thread(self.channel_id, self.id)
+    pub fn place(&self) -> Subject {
+        Subject::thread(self.channel_id, self.id)
     }
 
     /// Refuses a change of a thread that is kept as it was.

@@ -15,7 +15,7 @@ use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::limits::{HANDLE_MAX, NAME_MAX, SKILL_MAX, SKILLS_MAX};
-use crate::log::event::{Event, EventKind, Invalidates, Place};
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Surface, Write, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
@@ -281,7 +281,7 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
         kind: new.kind,
         display_name: display_name.clone(),
     };
-    let lsn = cx.emit_in(new.workspace_id, Place::WORKSPACE.about(id), &event)?.lsn;
+    let lsn = cx.emit_in(new.workspace_id, Subject::WORKSPACE.about(id), &event)?.lsn;
     let created_at = cx.now();
     let columns: [&dyn ToParam; 7] =
         [&id, &new.workspace_id, &new.handle, &new.kind, &new.display_name, &created_at, &lsn];
@@ -420,7 +420,7 @@ fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
     for skill in &removed {
         cx.execute(1, REMOVE_SKILL, &[&me.id, skill])?;
     }
-    cx.emit(Place::WORKSPACE.about(me.id), &MemberSkillsChanged { member_id: me.id, added, removed })?;
+    cx.emit(Subject::WORKSPACE.about(me.id), &MemberSkillsChanged { member_id: me.id, added, removed })?;
     me.skills = skills_of(cx, me.id)?;
     Ok(me)
 }

@@ -19,7 +19,7 @@ use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
-use crate::log::event::{Event, EventKind, Invalidates, Place};
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Surface, Write, destructive, read, secret_hash, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromRow, Row, ToParam};
@@ -316,7 +316,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         expires_at: mint.expires_at,
         parent_id: mint.parent_id,
     };
-    let lsn = cx.emit_in(mint.workspace_id, Place::WORKSPACE.about(mint.member_id), &event)?.lsn;
+    let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
     let (created_at, hash) = (cx.now(), secret_hash(&secret));
     let columns: [&dyn ToParam; 12] = [
         &id,
@@ -434,7 +434,7 @@ fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
     let ending: Vec<(TokenId, MemberId)> = cx.query(LIVE_WITH_DERIVED, &[&token.id, &now])?;
     for (token_id, member_id) in &ending {
         let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
-        cx.emit(Place::WORKSPACE.about(*member_id), &event)?;
+        cx.emit(Subject::WORKSPACE.about(*member_id), &event)?;
         cx.execute(1, REVOKE, &[token_id, &now])?;
     }
     let revoked_ids: Vec<TokenId> = ending.into_iter().map(|(token_id, _)| token_id).collect();
@@ -464,7 +464,7 @@ fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> 
     check_can_rotate(&token, cx.now())?;
     let secret = new_secret(cx)?;
     let event = TokenRotated { token_id: token.id, member_id: token.member_id };
-    cx.emit(Place::WORKSPACE.about(token.member_id), &event)?;
+    cx.emit(Subject::WORKSPACE.about(token.member_id), &event)?;
     cx.execute(1, SET_SECRET, &[&token.id, &secret_hash(&secret)])?;
     cx.audit("token.rotate", json!(event))?;
     Ok(MintedToken {

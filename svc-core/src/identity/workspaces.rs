@@ -9,7 +9,7 @@ use crate::capability::Capability::{OperatorGlobal, TokenAdmin, WorkspaceRead};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::NAME_MAX;
-use crate::log::event::{Event, EventKind, Place, WorkspaceCreated};
+use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
 use crate::op::{Feature, Read, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -140,7 +140,7 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
     own_workspace(cx, input.workspace_id)?;
     let mut workspace = load(cx, input.workspace_id)?;
     let Some(name) = input.name.get().filter(|name| ***name != *workspace.name) else { return Ok(workspace) };
-    cx.emit(Place::WORKSPACE, &WorkspaceUpdated { name: name.to_string() })?;
+    cx.emit(Subject::WORKSPACE, &WorkspaceUpdated { name: name.to_string() })?;
     cx.execute(1, RENAME, &[&input.workspace_id, name])?;
     workspace.name = name.to_string();
     Ok(workspace)
@@ -160,9 +160,9 @@ const INSERT: &str = "insert into workspaces (id, name, created_at, lsn) values 
 pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let id: WorkspaceId = cx.new_id()?;
     let created = WorkspaceCreated { workspace_id: id, name: name.to_owned() };
-    let lsn = cx.emit_in(WorkspaceId::INSTANCE, Place::WORKSPACE, &created)?.lsn;
+    let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &created)?.lsn;
     cx.begin_log(id)?;
-    cx.emit_in(id, Place::WORKSPACE, &created)?;
+    cx.emit_in(id, Subject::WORKSPACE, &created)?;
     cx.audit_in(WorkspaceId::INSTANCE, "workspace.create", json!({"workspace_id": id, "name": name}))?;
     let created_at = cx.now();
     cx.execute(1, INSERT, &[&id, &name, &created_at, &lsn])?;

@@ -16,11 +16,11 @@ use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::MemberCreated;
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
-use crate::log::bus::Wakes;
+use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::log::replay::StoredEvent;
 use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
-use crate::op::{Feature, Read, Waited, Waits, long_read, read, wait};
+use crate::op::{Feature, LongPoll, Poll, Read, long_read, read, wait};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
@@ -223,20 +223,20 @@ struct WaitForEvent {
     timeout_secs: Option<Count<0, WAIT_MAX_SECS>>,
 }
 
-impl Waits for WaitForEvent {
-    fn wakes(&self) -> Wakes {
-        Wakes::on(self.kind.as_deref())
+impl LongPoll for WaitForEvent {
+    fn filter(&self) -> EventFilter {
+        EventFilter::on(self.kind.as_deref())
             .in_channel(self.channel_id)
             .in_thread(self.thread_id)
             .about(self.member_id)
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_secs.map_or(WAIT_DEFAULT_SECS, Count::get).unsigned_abs())
     }
 }
 
-fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Waited<EventPage>> {
+fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventPage>> {
     own_workspace(cx, input.workspace_id)?;
     let filter = Filter {
         channel_id: input.channel_id,
@@ -246,11 +246,11 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Waited<Even
     };
     let page = page(cx, input.workspace_id, input.after_id.get(), &filter, input.limit)?;
     if !page.events.items().is_empty() {
-        return Ok(Waited::Ready(page));
+        return Ok(Poll::Ready(page));
     }
     // What was looked at once is not looked at again.
     input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
-    Ok(if page.events.next_cursor().is_some() { Waited::More(page) } else { Waited::NotYet })
+    Ok(if page.events.next_cursor().is_some() { Poll::More(page) } else { Poll::Pending })
 }
 
 /// Verifies the hash chain of a workspace's whole log, from the stored bytes: every column, every hash, every

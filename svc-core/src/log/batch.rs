@@ -7,15 +7,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::bus::Bus;
+use super::cache::{Cache, Epochs, ReaderCache};
 use super::canonical;
 use super::chain::{Link, genesis, sha256};
-use super::event::{Attribution, Event, Invalidates, Place, Recorded};
-use super::memo::{Epochs, Memo, Notes};
+use super::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::Result;
 use crate::error::Error;
 use crate::id::{ChannelId, WorkspaceId};
 use crate::limits::HELD_WAIT;
-use crate::store::executor::{Held, Ledger};
+use crate::store::executor::{BatchState, Held};
 use crate::store::{BulkInsert, Conn, Engine, Param, Row};
 use crate::time::{Clock, Time};
 
@@ -94,7 +94,7 @@ pub(crate) struct Mark {
 
 /// The state of one writer.
 pub(crate) struct Batch {
-    pub memo: Memo,
+    pub cache: Cache,
     clock: Clock,
     /// How far the database's clock is ahead of ours, on Postgres.
     skew_micros: i64,
@@ -154,7 +154,7 @@ const UPDATE_HEADS: BulkInsert = BulkInsert {
 impl Batch {
     pub fn new(clock: Clock, bus: Arc<Bus>) -> Self {
         Self {
-            memo: Memo::default(),
+            cache: Cache::default(),
             clock,
             skew_micros: 0,
             heads: HashMap::new(),
@@ -190,7 +190,7 @@ impl Batch {
         let row =
             rows.first_mut().ok_or_else(|| Error::internal(format!("the log of {workspace} has no head")))?;
         let head = Head::take(row)?;
-        self.memo.check(workspace, head.epochs);
+        self.cache.check(workspace, head.epochs);
         self.heads.insert(workspace, head);
         Ok(head)
     }
@@ -198,7 +198,7 @@ impl Batch {
     /// Begins the log of a workspace that the running job makes.
     pub fn begin_log(&mut self, workspace: WorkspaceId) -> Result<()> {
         let head = Head::empty();
-        self.memo.check(workspace, head.epochs);
+        self.cache.check(workspace, head.epochs);
         self.undo.push((workspace, None));
         match self.heads.insert(workspace, head) {
             None => Ok(()),
@@ -211,7 +211,7 @@ impl Batch {
         conn: &Conn,
         workspace: WorkspaceId,
         now: Time,
-        place: Place,
+        subject: Subject,
         attribution: &Attribution,
         event: &E,
     ) -> Result<Recorded> {
@@ -223,7 +223,7 @@ impl Batch {
             lsn: head.lsn + 1,
             kind: E::KIND,
             at,
-            place,
+            subject,
             prev_hash: head.hash,
         };
         let payload = link.payload(attribution, event)?;
@@ -233,7 +233,7 @@ impl Batch {
             lsn: link.lsn,
             kind: E::KIND,
             at,
-            place,
+            subject,
             prev_hash: head.hash,
             content_hash,
             payload,
@@ -262,7 +262,7 @@ impl Batch {
         let mut head = self.touch(conn, workspace)?;
         head.epochs.raise(cached);
         self.heads.insert(workspace, head);
-        self.memo.invalidate(workspace, cached, head.epochs);
+        self.cache.invalidate(workspace, cached, head.epochs);
         Ok(())
     }
 
@@ -280,7 +280,7 @@ impl Batch {
     /// channel that it makes, that of its first event.
     fn channel_of_job(&self, workspace: WorkspaceId) -> Option<ChannelId> {
         let emitted = self.events.iter().skip(self.job.events);
-        let places = emitted.filter_map(|event| Some((event.workspace_id, event.place.channel_id?)));
+        let places = emitted.filter_map(|event| Some((event.workspace_id, event.subject.channel_id?)));
         let mut places = self.loaded.into_iter().chain(places);
         places.find(|(at, _)| *at == workspace).map(|(_, channel)| channel)
     }
@@ -312,9 +312,9 @@ fn event_columns(event: &Recorded) -> Vec<Param<'_>> {
         Param::Int(event.lsn),
         Param::Text(event.kind),
         Param::Int(event.at.micros()),
-        id(event.place.channel_id.map(Into::into)),
-        id(event.place.thread_id.map(Into::into)),
-        id(event.place.member_id.map(Into::into)),
+        id(event.subject.channel_id.map(Into::into)),
+        id(event.subject.thread_id.map(Into::into)),
+        id(event.subject.member_id.map(Into::into)),
         Param::Bytes(&event.prev_hash),
         Param::Bytes(&event.content_hash),
         Param::Text(&event.payload),
@@ -408,15 +408,15 @@ impl Batch {
             let head = Head::take(row)?;
             let database_now: Time = row.take()?;
             self.skew_micros = self.clock.skew_to(database_now);
-            self.memo.check(workspace, head.epochs);
+            self.cache.check(workspace, head.epochs);
             self.heads.insert(workspace, head);
         }
         Ok(())
     }
 }
 
-impl Ledger for Batch {
-    type Notes = Notes;
+impl BatchState for Batch {
+    type ReaderState = ReaderCache;
 
     fn begin(
         &mut self,
@@ -427,7 +427,7 @@ impl Ledger for Batch {
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.named.clone_from(workspaces);
         if others_wrote {
-            self.memo.clear();
+            self.cache.clear();
             self.heads.clear();
         }
         match conn.engine() {
@@ -442,7 +442,7 @@ impl Ledger for Batch {
     fn begin_job(&mut self) {
         self.undo.clear();
         self.loaded = None;
-        self.memo.begin_job();
+        self.cache.begin_job();
         self.job = Mark { events: self.events.len(), audit: self.audit.len() };
     }
 
@@ -455,7 +455,7 @@ impl Ledger for Batch {
                 None => self.heads.remove(&workspace),
             };
         }
-        self.memo.clear();
+        self.cache.clear();
     }
 
     fn flush(&mut self, conn: &Conn) -> Result<()> {
@@ -471,13 +471,13 @@ impl Ledger for Batch {
         conn.insert_many(&UPDATE_HEADS, &stored)
     }
 
-    fn reached(&self) -> BTreeMap<uuid::Uuid, i64> {
+    fn committed_lsns(&self) -> BTreeMap<uuid::Uuid, i64> {
         self.events.iter().map(|event| (event.workspace_id.uuid(), event.lsn)).collect()
     }
 
     fn committed(&mut self) {
-        for (workspace, lsn) in self.reached() {
-            self.bus.reached(workspace.into(), lsn);
+        for (workspace, lsn) in self.committed_lsns() {
+            self.bus.announce(workspace.into(), lsn);
         }
         self.events.clear();
         self.audit.clear();
@@ -491,7 +491,7 @@ impl Ledger for Batch {
         self.audit.clear();
         self.undo.clear();
         self.heads.clear();
-        self.memo.clear();
+        self.cache.clear();
     }
 }
 
@@ -521,7 +521,7 @@ mod tests {
 
     fn emit(batch: &mut Batch, conn: &Conn, workspace: WorkspaceId) -> Result<Recorded> {
         let (now, attribution) = (batch.now(), Attribution::default());
-        batch.emit(conn, workspace, now, Place::WORKSPACE, &attribution, &Probe { number: 1 })
+        batch.emit(conn, workspace, now, Subject::WORKSPACE, &attribution, &Probe { number: 1 })
     }
 
     fn lsns(conn: &Conn) -> Vec<i64> {

@@ -11,24 +11,24 @@ use std::time::Duration;
 use crate::Result;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{BUS_RECONCILE, BUS_WORK_MAX, SQLITE_POLL};
-use crate::log::event::Place;
+use crate::log::event::Subject;
 use crate::store::{Conn, Engine, Row};
 use crate::sync::Monitor;
 use crate::time::{Clock, Monotonic};
 
 /// Which events are of interest.
 #[derive(Clone, Debug, Default)]
-pub struct Wakes {
+pub struct EventFilter {
     kinds: Vec<String>,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
     /// Only those about the member who waits.
     own: bool,
-    or: Vec<Wakes>,
+    or: Vec<EventFilter>,
 }
 
-impl Wakes {
+impl EventFilter {
     /// Events of these kinds; of any kind if there are none.
     pub fn on<K: Into<String>>(kinds: impl IntoIterator<Item = K>) -> Self {
         Self { kinds: kinds.into_iter().map(Into::into).collect(), ..Self::default() }
@@ -60,7 +60,7 @@ impl Wakes {
 
     /// Also what `other` asks for.
     #[must_use]
-    pub fn or(mut self, other: Wakes) -> Self {
+    pub fn or(mut self, other: EventFilter) -> Self {
         self.or.push(other);
         self
     }
@@ -75,37 +75,37 @@ impl Wakes {
         }
     }
 
-    fn matches(&self, kind: &str, place: &Place) -> bool {
-        self.matches_alone(kind, place) || self.or.iter().any(|other| other.matches(kind, place))
+    fn matches(&self, kind: &str, subject: &Subject) -> bool {
+        self.matches_alone(kind, subject) || self.or.iter().any(|other| other.matches(kind, subject))
     }
 
-    fn matches_alone(&self, kind: &str, place: &Place) -> bool {
+    fn matches_alone(&self, kind: &str, subject: &Subject) -> bool {
         // Nothing is about whoever is no member.
         !self.own
             && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
-            && (self.channel_id.is_none() || self.channel_id == place.channel_id)
-            && (self.thread_id.is_none() || self.thread_id == place.thread_id)
-            && (self.member_id.is_none() || self.member_id == place.member_id)
+            && (self.channel_id.is_none() || self.channel_id == subject.channel_id)
+            && (self.thread_id.is_none() || self.thread_id == subject.thread_id)
+            && (self.member_id.is_none() || self.member_id == subject.member_id)
     }
 }
 
 /// Where a new event stands: what listeners are woken with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct NewEvent {
     pub lsn: i64,
-    pub place: Place,
+    pub subject: Subject,
 }
 
 /// Called on the bus's thread with the events that match; it must only hand on.
-pub(crate) type Wake = Arc<dyn Fn(&[Passed]) + Send + Sync>;
+pub(crate) type Wake = Arc<dyn Fn(&[NewEvent]) + Send + Sync>;
 
 struct Listener {
     seen: i64,
-    wakes: Wakes,
+    filter: EventFilter,
     wake: Wake,
 }
 
-struct Room {
+struct Watch {
     /// What came up to here was delivered.
     delivered: i64,
     /// Something may have come that the log was not read for yet.
@@ -116,15 +116,15 @@ struct Room {
 
 #[derive(Default)]
 struct State {
-    rooms: HashMap<WorkspaceId, Room>,
+    watches: HashMap<WorkspaceId, Watch>,
     /// When other processes' commits are looked for next.
-    next_look: Monotonic,
+    next_poll: Monotonic,
     /// When the log is read again after it could not be.
     retry_at: Monotonic,
     closing: bool,
 }
 
-impl Room {
+impl Watch {
     /// The log is about to be read from the answer on. Whatever is announced from now on may not be in what is read.
     fn begin(&mut self) -> i64 {
         self.stale = false;
@@ -163,14 +163,14 @@ enum Work {
     /// Read what has come in these workspaces.
     Deliver(Vec<WorkspaceId>),
     /// Find out what other processes have committed in these.
-    LookElsewhere(Vec<WorkspaceId>),
+    PollHeads(Vec<WorkspaceId>),
 }
 
-/// An event's position, kind and place.
-fn passing(row: &mut Row) -> Result<(String, Passed)> {
+/// An event's position, kind and subject.
+fn new_event(row: &mut Row) -> Result<(String, NewEvent)> {
     let (lsn, kind) = (row.take()?, row.take()?);
-    let place = Place { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? };
-    Ok((kind, Passed { lsn, place }))
+    let subject = Subject { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? };
+    Ok((kind, NewEvent { lsn, subject }))
 }
 
 /// Who waits for what.
@@ -178,7 +178,7 @@ pub(crate) struct Bus {
     state: Arc<Monitor<State>>,
     listening: AtomicUsize,
     /// Whether notifications of other servers are interrupted.
-    deaf: AtomicBool,
+    interrupted: AtomicBool,
     /// Since when the thread is at work, in microseconds of the monotonic clock and one more; 0 while it waits for some.
     at_work_since: AtomicU64,
 }
@@ -188,37 +188,37 @@ impl Bus {
         Self {
             state: Monitor::new(clock, State::default()),
             listening: AtomicUsize::new(0),
-            deaf: AtomicBool::new(false),
+            interrupted: AtomicBool::new(false),
             at_work_since: AtomicU64::new(0),
         }
     }
 
     /// A workspace's log has reached `lsn`. Cheap while nobody listens.
-    pub fn reached(&self, workspace: WorkspaceId, lsn: i64) {
+    pub fn announce(&self, workspace: WorkspaceId, lsn: i64) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
         }
         let mut state = self.state.lock();
-        if state.rooms.get_mut(&workspace).is_some_and(|room| room.announce(lsn)) {
+        if state.watches.get_mut(&workspace).is_some_and(|watch| watch.announce(lsn)) {
             self.state.notify();
         }
     }
 
     /// Wakes on every matching event after `seen`. Of several listeners the one with the lowest `id` is woken first;
     /// no two have the same.
-    pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, wakes: Wakes, wake: Wake) {
+    pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, filter: EventFilter, wake: Wake) {
         self.listening.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
-        // A room hears of every commit from its beginning on. What came before that, and after the listener had read
+        // A watch hears of every commit from its beginning on. What came before that, and after the listener had read
         // the log, is found by reading it once.
-        let room = state.rooms.entry(workspace).or_insert_with(|| Room {
+        let watch = state.watches.entry(workspace).or_insert_with(|| Watch {
             delivered: seen,
             stale: true,
             listeners: BTreeMap::new(),
         });
-        room.go_back(seen);
-        let behind = room.stale;
-        room.listeners.insert(id, Listener { seen, wakes, wake });
+        watch.go_back(seen);
+        let behind = watch.stale;
+        watch.listeners.insert(id, Listener { seen, filter, wake });
         drop(state);
         if behind {
             self.state.notify();
@@ -226,12 +226,12 @@ impl Bus {
     }
 
     /// Stops waking.
-    pub fn forget(&self, workspace: WorkspaceId, id: u64) {
+    pub fn unlisten(&self, workspace: WorkspaceId, id: u64) {
         let mut state = self.state.lock();
-        let Some(room) = state.rooms.get_mut(&workspace) else { return };
-        let Some(listener) = room.listeners.remove(&id) else { return };
-        if room.listeners.is_empty() {
-            state.rooms.remove(&workspace);
+        let Some(watch) = state.watches.get_mut(&workspace) else { return };
+        let Some(listener) = watch.listeners.remove(&id) else { return };
+        if watch.listeners.is_empty() {
+            state.watches.remove(&workspace);
         }
         self.listening.fetch_sub(1, Ordering::SeqCst);
         drop(state);
@@ -252,17 +252,17 @@ impl Bus {
 
     /// Notifications of other servers come again, or are interrupted. What was committed meanwhile went unheard, and
     /// is looked for as soon as they come again.
-    pub fn set_deaf(&self, deaf: bool) {
-        self.deaf.store(deaf, Ordering::SeqCst);
-        if !deaf {
-            self.state.lock().next_look = Monotonic::default();
+    pub fn set_interrupted(&self, interrupted: bool) {
+        self.interrupted.store(interrupted, Ordering::SeqCst);
+        if !interrupted {
+            self.state.lock().next_poll = Monotonic::default();
             self.state.notify();
         }
     }
 
     /// Whether notifications of other servers are interrupted.
-    pub fn is_deaf(&self) -> bool {
-        self.deaf.load(Ordering::SeqCst)
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
     }
 
     /// Whether the thread has been at one piece of work for too long: nobody is woken meanwhile.
@@ -282,7 +282,7 @@ impl Bus {
             let now = self.state.clock().monotonic().micros();
             self.at_work_since.store(now.saturating_add(1), Ordering::SeqCst);
             let done = match &work {
-                Work::LookElsewhere(watched) => self.look_elsewhere(conn, watched),
+                Work::PollHeads(watched) => self.poll_heads(conn, watched),
                 Work::Deliver(behind) => {
                     behind.iter().try_for_each(|workspace| self.deliver(conn, *workspace))
                 }
@@ -304,7 +304,7 @@ impl Bus {
             if state.closing {
                 return None;
             }
-            if state.rooms.is_empty() {
+            if state.watches.is_empty() {
                 state = self.state.wait(state, None);
                 continue;
             }
@@ -314,22 +314,22 @@ impl Bus {
                 state = self.state.wait(state, Some(retry_at));
                 continue;
             }
-            if now >= state.next_look {
-                state.next_look = now.plus(poll);
-                return Some(Work::LookElsewhere(state.rooms.keys().copied().collect()));
+            if now >= state.next_poll {
+                state.next_poll = now.plus(poll);
+                return Some(Work::PollHeads(state.watches.keys().copied().collect()));
             }
             let behind: Vec<WorkspaceId> =
-                state.rooms.iter().filter(|(_, room)| room.stale).map(|(id, _)| *id).collect();
+                state.watches.iter().filter(|(_, watch)| watch.stale).map(|(id, _)| *id).collect();
             if !behind.is_empty() {
                 return Some(Work::Deliver(behind));
             }
-            let next_look = state.next_look;
-            state = self.state.wait(state, Some(next_look));
+            let next_poll = state.next_poll;
+            state = self.state.wait(state, Some(next_poll));
         }
     }
 
     /// Finds what other processes have committed, by one statement for all watched workspaces.
-    fn look_elsewhere(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
+    fn poll_heads(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
         let mut heads = match conn.engine() {
             // Nothing has changed unless somebody wrote to the file.
             Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => return Ok(()),
@@ -343,25 +343,27 @@ impl Bus {
             }
         };
         for head in &mut heads {
-            self.reached(head.take()?, head.take()?);
+            self.announce(head.take()?, head.take()?);
         }
         Ok(())
     }
 
     fn deliver(&self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
-        let Some(after) = self.state.lock().rooms.get_mut(&workspace).map(Room::begin) else { return Ok(()) };
+        let Some(after) = self.state.lock().watches.get_mut(&workspace).map(Watch::begin) else {
+            return Ok(());
+        };
         let events = next_events(conn, workspace, after).inspect_err(|_| {
-            if let Some(room) = self.state.lock().rooms.get_mut(&workspace) {
-                room.stale = true;
+            if let Some(watch) = self.state.lock().watches.get_mut(&workspace) {
+                watch.stale = true;
             }
         })?;
-        let mut woken: Vec<(Wake, Vec<Passed>)> = Vec::new();
+        let mut woken: Vec<(Wake, Vec<NewEvent>)> = Vec::new();
         let mut state = self.state.lock();
-        let Some(room) = state.rooms.get_mut(&workspace) else { return Ok(()) };
-        for listener in room.listeners.values_mut() {
+        let Some(watch) = state.watches.get_mut(&workspace) else { return Ok(()) };
+        for listener in watch.listeners.values_mut() {
             let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
-            let matching: Vec<Passed> = new
-                .filter(|(kind, event)| listener.wakes.matches(kind, &event.place))
+            let matching: Vec<NewEvent> = new
+                .filter(|(kind, event)| listener.filter.matches(kind, &event.subject))
                 .map(|(_, event)| *event)
                 .collect();
             if let Some(last) = matching.last() {
@@ -369,7 +371,7 @@ impl Bus {
                 woken.push((Arc::clone(&listener.wake), matching));
             }
         }
-        room.end(after, events.last().map(|(_, event)| event.lsn), events.len() >= EVENTS_MAX);
+        watch.end(after, events.last().map(|(_, event)| event.lsn), events.len() >= EVENTS_MAX);
         drop(state);
         woken.iter().for_each(|(wake, matching)| wake(matching));
         Ok(())
@@ -384,9 +386,9 @@ const HEADS_POSTGRES: &str = "select workspace_id, lsn from heads where workspac
 /// Events that are read at once.
 const EVENTS_MAX: usize = 1000;
 
-fn next_events(conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<Vec<(String, Passed)>> {
+fn next_events(conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<Vec<(String, NewEvent)>> {
     let most = i64::try_from(EVENTS_MAX).unwrap_or(i64::MAX);
-    conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(passing).collect()
+    conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(new_event).collect()
 }
 
 /// Up to the head, as everybody reads: who were woken by what stands beyond it would look for it again and again.
@@ -456,13 +458,13 @@ mod tests {
 
         fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, kind: &str) -> Receiver<i64> {
             let (sender, receiver) = channel();
-            let wake: Wake = Arc::new(move |events: &[Passed]| {
+            let wake: Wake = Arc::new(move |events: &[NewEvent]| {
                 for event in events {
                     // The test may have stopped listening.
                     let _ = sender.send(event.lsn);
                 }
             });
-            self.bus.listen(workspace, id, seen, Wakes::on([kind]), wake);
+            self.bus.listen(workspace, id, seen, EventFilter::on([kind]), wake);
             receiver
         }
     }
@@ -482,7 +484,7 @@ mod tests {
         for lsn in 1..=200 {
             // A commit of this process, which wakes the bus each time before its look is due.
             stage.append(other(), lsn, "Busy");
-            stage.bus.reached(other(), lsn);
+            stage.bus.announce(other(), lsn);
             assert_eq!(busy.recv().unwrap(), lsn);
             if lsn == 100 {
                 stage.append(HERE, 1, "Quiet");
@@ -500,14 +502,14 @@ mod tests {
         let first = stage.listen(HERE, 1, 0, "Early");
         assert_eq!(first.recv().unwrap(), 1);
         stage.append(HERE, 2, "Early");
-        stage.bus.reached(HERE, 2);
+        stage.bus.announce(HERE, 2);
         assert_eq!(first.recv().unwrap(), 2);
-        // The room has moved on; a listener that read the log before that is told, and only that one.
+        // The watch has moved on; a listener that read the log before that is told, and only that one.
         let late = stage.listen(HERE, 2, 1, "Early");
         assert_eq!(late.recv().unwrap(), 2);
-        stage.bus.forget(HERE, 2);
+        stage.bus.unlisten(HERE, 2);
         stage.append(HERE, 3, "Early");
-        stage.bus.reached(HERE, 3);
+        stage.bus.announce(HERE, 3);
         assert_eq!(first.recv().unwrap(), 3);
         assert!(late.recv().is_err(), "who stopped listening is not woken");
     }
@@ -517,7 +519,7 @@ mod tests {
         let stage = Stage::new();
         let heard = stage.listen(HERE, 1, 0, "Any");
         stage.append(HERE, 1, "Any");
-        stage.bus.set_deaf(false);
+        stage.bus.set_interrupted(false);
         assert_eq!(heard.recv().unwrap(), 1);
         stage.append(HERE, 2, "Any");
         stage.clock.advance(SQLITE_POLL);
@@ -530,15 +532,15 @@ mod tests {
         let (entered, entering) = channel();
         let (release, released) = channel::<()>();
         let released = std::sync::Mutex::new(released);
-        let wake: Wake = Arc::new(move |_: &[Passed]| {
+        let wake: Wake = Arc::new(move |_: &[NewEvent]| {
             let _ = entered.send(());
             let _ = released.lock().unwrap().recv();
         });
-        stage.bus.listen(HERE, 1, 0, Wakes::on(["Any"]), wake);
+        stage.bus.listen(HERE, 1, 0, EventFilter::on(["Any"]), wake);
         stage.clock.advance(BUS_WORK_MAX * 2);
         assert!(!stage.bus.hangs(), "it waits for work");
         stage.append(HERE, 1, "Any");
-        stage.bus.reached(HERE, 1);
+        stage.bus.announce(HERE, 1);
         entering.recv().unwrap();
         assert!(!stage.bus.hangs());
         stage.clock.advance(BUS_WORK_MAX + Duration::from_secs(1));
@@ -546,30 +548,30 @@ mod tests {
         drop(release);
         let heard = stage.listen(HERE, 2, 1, "Any");
         stage.append(HERE, 2, "Any");
-        stage.bus.reached(HERE, 2);
+        stage.bus.announce(HERE, 2);
         assert_eq!(heard.recv().unwrap(), 2);
         assert!(!stage.bus.hangs());
     }
 
     #[test]
     fn what_is_announced_while_the_log_is_read_is_read_again() {
-        let mut room = Room { delivered: 5, stale: true, listeners: BTreeMap::new() };
-        let after = room.begin();
+        let mut watch = Watch { delivered: 5, stale: true, listeners: BTreeMap::new() };
+        let after = watch.begin();
         // The reading has just begun, and sees nothing of it.
-        assert!(room.announce(6));
-        room.end(after, None, false);
-        assert!(room.stale);
-        let after = room.begin();
-        room.end(after, Some(6), false);
-        assert!(!room.stale && !room.announce(6), "nothing is read twice");
-        assert!(room.announce(7));
-        let after = room.begin();
-        room.go_back(4);
-        room.end(after, Some(7), false);
-        assert_eq!((room.delivered, room.stale), (4, true), "a late listener is not passed over");
-        let after = room.begin();
-        room.end(after, Some(7), true);
-        assert_eq!((room.delivered, room.stale), (7, true));
+        assert!(watch.announce(6));
+        watch.end(after, None, false);
+        assert!(watch.stale);
+        let after = watch.begin();
+        watch.end(after, Some(6), false);
+        assert!(!watch.stale && !watch.announce(6), "nothing is read twice");
+        assert!(watch.announce(7));
+        let after = watch.begin();
+        watch.go_back(4);
+        watch.end(after, Some(7), false);
+        assert_eq!((watch.delivered, watch.stale), (4, true), "a late listener is not passed over");
+        let after = watch.begin();
+        watch.end(after, Some(7), true);
+        assert_eq!((watch.delivered, watch.stale), (7, true));
     }
 
     #[test]
@@ -581,7 +583,7 @@ mod tests {
         let heard = stage.listen(HERE, 1, 0, "Any");
         assert_eq!(heard.recv().unwrap(), 1);
         stage.append(HERE, 2, "Any");
-        stage.bus.reached(HERE, 2);
+        stage.bus.announce(HERE, 2);
         assert_eq!(heard.recv().unwrap(), 2);
     }
 
@@ -592,7 +594,7 @@ mod tests {
         for (lsn, kind) in [(1, "Other"), (2, "Wanted"), (3, "Other"), (4, "Wanted")] {
             stage.append(HERE, lsn, kind);
         }
-        stage.bus.reached(HERE, 4);
+        stage.bus.announce(HERE, 4);
         assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], [2, 4]);
     }
 }

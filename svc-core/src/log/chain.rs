@@ -5,7 +5,7 @@
 use sha2::{Digest, Sha256};
 
 use super::canonical;
-use super::event::{Attribution, Event, Place, type_name};
+use super::event::{Attribution, Event, Subject, type_name};
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
@@ -44,7 +44,7 @@ pub struct Link<'a> {
     pub lsn: i64,
     pub kind: &'a str,
     pub at: Time,
-    pub place: Place,
+    pub subject: Subject,
     pub prev_hash: [u8; 32],
 }
 
@@ -61,17 +61,17 @@ impl Link<'_> {
         out.push_str("{\"$chain\":{\"at\":");
         push_number(out, self.at.micros());
         out.push_str(",\"channel_id\":");
-        push_id(out, self.place.channel_id.map(Into::into));
+        push_id(out, self.subject.channel_id.map(Into::into));
         out.push_str(",\"kind\":\"");
         out.push_str(self.kind);
         out.push_str("\",\"lsn\":");
         push_number(out, self.lsn);
         out.push_str(",\"member_id\":");
-        push_id(out, self.place.member_id.map(Into::into));
+        push_id(out, self.subject.member_id.map(Into::into));
         out.push_str(",\"prev_hash\":\"");
         push_hash(out, &self.prev_hash);
         out.push_str("\",\"thread_id\":");
-        push_id(out, self.place.thread_id.map(Into::into));
+        push_id(out, self.subject.thread_id.map(Into::into));
         out.push_str(",\"workspace_id\":");
         push_id(out, Some(self.workspace_id.into()));
         out.push('}');
@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn a_payload_is_canonical_and_repeats_the_columns() {
         let thread = uuid::Uuid::from_u128(7);
-        let place = Place::thread(ChannelId::from(uuid::Uuid::from_u128(5)), ThreadId::from(thread));
+        let subject = Subject::thread(ChannelId::from(uuid::Uuid::from_u128(5)), ThreadId::from(thread));
         let link = Link {
             workspace_id: WorkspaceId::from(uuid::Uuid::from_u128(1)),
             lsn: 3,
             kind: Probe::KIND,
             at: Time::from_micros(12),
-            place,
+            subject,
             prev_hash: genesis(),
         };
         let payload = link.payload(&Attribution::default(), &Probe { zeta: 1, alpha: "a" }).unwrap();

@@ -32,7 +32,7 @@ impl Event for WorkspaceCreated {
 
 /// Where an event happened and whom it is about: the columns that filters and visibility use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Subject {
     /// The channel, for all that happens in one. Decides who may see the event.
     pub channel_id: Option<ChannelId>,
     /// The thread, for all that happens in one.
@@ -41,9 +41,9 @@ pub struct Place {
     pub member_id: Option<MemberId>,
 }
 
-impl Place {
+impl Subject {
     /// In the workspace itself.
-    pub const WORKSPACE: Place = Place { channel_id: None, thread_id: None, member_id: None };
+    pub const WORKSPACE: Subject = Subject { channel_id: None, thread_id: None, member_id: None };
 
     /// In a channel.
     pub fn channel(channel_id: ChannelId) -> Self {
@@ -55,7 +55,7 @@ impl Place {
         Self { channel_id: Some(channel_id), thread_id: Some(thread_id), member_id: None }
     }
 
-    /// The same place, about `member_id`.
+    /// The same subject, about `member_id`.
     #[must_use]
     pub fn about(self, member_id: MemberId) -> Self {
         Self { member_id: Some(member_id), ..self }
@@ -156,7 +156,7 @@ pub struct Recorded {
     /// When it happened.
     pub at: Time,
     /// Where, and about whom.
-    pub place: Place,
+    pub subject: Subject,
     pub(crate) prev_hash: [u8; 32],
     pub(crate) content_hash: [u8; 32],
     pub(crate) payload: String,

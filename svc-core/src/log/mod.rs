@@ -3,12 +3,12 @@
 
 pub(crate) mod batch;
 pub(crate) mod bus;
+pub(crate) mod cache;
 pub(crate) mod canonical;
 pub mod chain;
 pub(crate) mod event;
 pub mod key_tree;
 pub(crate) mod keys;
-pub(crate) mod memo;
 #[cfg(test)]
 mod probe;
 pub(crate) mod replay;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chain::{Link, genesis, sha256};
-use super::event::{Attribution, Event, Place, Recorded};
+use super::event::{Attribution, Event, Recorded, Subject};
 use crate::id::WorkspaceId;
 use crate::time::Time;
 
@@ -19,11 +19,11 @@ impl Event for Probe {
 }
 
 /// The first events of a log as the appending side makes them, with the numbers 10, 20 and so on.
-pub(super) fn log_of_probes(workspace_id: WorkspaceId, place: Place, count: i64) -> Vec<Recorded> {
+pub(super) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: i64) -> Vec<Recorded> {
     let mut prev_hash = genesis();
     (1..=count)
         .map(|lsn| {
-            let event = probe(workspace_id, lsn, prev_hash, place, lsn * 10);
+            let event = probe(workspace_id, lsn, prev_hash, subject, lsn * 10);
             prev_hash = event.content_hash;
             event
         })
@@ -35,12 +35,12 @@ pub(super) fn probe(
     workspace_id: WorkspaceId,
     lsn: i64,
     prev_hash: [u8; 32],
-    place: Place,
+    subject: Subject,
     number: i64,
 ) -> Recorded {
     let at = Time::from_micros(1_795_000_000_000_000 + lsn);
-    let link = Link { workspace_id, lsn, kind: Probe::KIND, at, place, prev_hash };
+    let link = Link { workspace_id, lsn, kind: Probe::KIND, at, subject, prev_hash };
     let payload = link.payload(&Attribution::default(), &Probe { number }).unwrap();
     let content_hash = sha256(payload.as_bytes());
-    Recorded { workspace_id, lsn, kind: Probe::KIND, at, place, prev_hash, content_hash, payload }
+    Recorded { workspace_id, lsn, kind: Probe::KIND, at, subject, prev_hash, content_hash, payload }
 }

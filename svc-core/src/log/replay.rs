@@ -27,7 +27,7 @@ pub(crate) struct StoredEvent {
     /// The versioned type: `svc.event.<kind>/1`.
     #[serde(rename = "$type")]
     pub type_name: String,
-    /// What was hashed: `$chain` with the event's place in the log, `$type`, `attribution` with who did it, and
+    /// What was hashed: `$chain` with the event's subject in the log, `$type`, `attribution` with who did it, and
     /// the fields of the kind.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub payload: Value,

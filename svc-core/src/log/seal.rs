@@ -166,9 +166,9 @@ impl Sealer {
         message: MessageId,
         field: &str,
         edit: i64,
-        words: &[u8],
+        plaintext: &[u8],
     ) -> Result<Vec<u8>> {
-        encrypt(&cipher(&key.0), &text_aad(message, field, edit), words, &self.entropy)
+        encrypt(&cipher(&key.0), &text_aad(message, field, edit), plaintext, &self.entropy)
     }
 
     /// Opens what [`Sealer::seal`] made.

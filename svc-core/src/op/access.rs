@@ -10,9 +10,9 @@ use crate::capability::Capability;
 use crate::capability::{Capabilities, Needs};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::log::cache::Cached;
 use crate::log::chain::sha256;
 use crate::log::event::{Attribution, Invalidates};
-use crate::log::memo::Cached;
 use crate::store::{Conn, FromRow, Row, ToParam};
 use crate::time::Time;
 

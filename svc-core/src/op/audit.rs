@@ -17,18 +17,18 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// A request for `row`, or for no operation in particular. `ids` are those that it names where its path does not.
+    /// A request for `operation`, or for no operation in particular. `ids` are those that it names where its path does not.
     pub fn of(
-        row: Option<&Operation>,
+        operation: Option<&Operation>,
         surface: Surface,
         path: &str,
         ids: Option<Map<String, Value>>,
     ) -> Self {
         Self {
             surface,
-            operation: row.map_or("", |row| row.name),
+            operation: operation.map_or("", |operation| operation.name),
             path: path.to_owned(),
-            status: row.map_or(200, |row| row.success.status()),
+            status: operation.map_or(200, |operation| operation.success.status()),
             ids,
         }
     }

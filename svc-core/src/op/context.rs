@@ -15,8 +15,8 @@ use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{ChannelId, Id, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch};
-use crate::log::event::{Event, Place, Recorded};
-use crate::log::memo::{Cached, Memo, MemoKey, Notes};
+use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
+use crate::log::event::{Event, Recorded, Subject};
 use crate::log::seal::Sealer;
 use crate::page::{Horizon, Rows};
 use crate::store::executor::Reader;
@@ -25,7 +25,7 @@ use crate::time::Time;
 use crate::{Result, limits};
 
 /// What does not change while the service runs.
-pub struct Ambient {
+pub struct Shared {
     /// Ids and secrets come from here.
     pub entropy: Entropy,
     /// Seals and opens message words.
@@ -62,33 +62,33 @@ pub struct Read<'a> {
     conn: &'a Conn,
     caller: &'a Caller,
     now: Time,
-    ambient: &'a Ambient,
-    memory: Memory<'a>,
+    shared: &'a Shared,
+    cache: CacheRef<'a>,
 }
 
 /// Where what is remembered between transactions is kept.
-enum Memory<'a> {
-    Reader(&'a RefCell<Notes>),
+enum CacheRef<'a> {
+    Reader(&'a RefCell<ReaderCache>),
     Writer(&'a RefCell<Batch>),
 }
 
-impl Memory<'_> {
-    fn with<T>(&self, run: impl FnOnce(&mut Memo) -> T) -> T {
+impl CacheRef<'_> {
+    fn with<T>(&self, run: impl FnOnce(&mut Cache) -> T) -> T {
         match self {
-            Self::Reader(notes) => run(&mut notes.borrow_mut().memo),
-            Self::Writer(batch) => run(&mut batch.borrow_mut().memo),
+            Self::Reader(reader) => run(&mut reader.borrow_mut().entries),
+            Self::Writer(batch) => run(&mut batch.borrow_mut().cache),
         }
     }
 }
 
 impl<'a> Read<'a> {
     pub(crate) fn new(
-        reader: &'a Reader<Notes>,
+        reader: &'a Reader<ReaderCache>,
         caller: &'a Caller,
         now: Time,
-        ambient: &'a Ambient,
+        shared: &'a Shared,
     ) -> Self {
-        Self { conn: &reader.conn, caller, now, ambient, memory: Memory::Reader(&reader.notes) }
+        Self { conn: &reader.conn, caller, now, shared, cache: CacheRef::Reader(&reader.cache) }
     }
 
     /// The acting identity.
@@ -108,12 +108,12 @@ impl<'a> Read<'a> {
 
     /// Seals and opens message words.
     pub fn sealer(&self) -> &Sealer {
-        &self.ambient.sealer
+        &self.shared.sealer
     }
 
     /// Limits that an operator can set.
     pub fn settings(&self) -> &Settings {
-        &self.ambient.settings
+        &self.shared.settings
     }
 
     /// Every row of a statement.
@@ -154,18 +154,22 @@ impl<'a> Read<'a> {
     }
 
     /// What the connection has cached of the caller's workspace under `key`.
-    pub fn cached<T: Cached>(&self, key: &impl MemoKey) -> Option<T> {
-        self.memory.with(|memo| memo.get(self.caller.workspace_id, key))
+    pub fn cached<T: Cached>(&self, key: &impl CacheKey) -> Option<T> {
+        self.cache.with(|cache| cache.get(self.caller.workspace_id, key))
     }
 
     /// What is cached under `key`, or what `load` answers, which is cached from then on. Only for what is made from
     /// rows every change of which emits an event that [invalidates](crate::EventKind::invalidates) it.
-    pub fn remembered<T: Cached>(&self, key: &impl MemoKey, load: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn cached_or_load<T: Cached>(
+        &self,
+        key: &impl CacheKey,
+        load: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         if let Some(found) = self.cached(key) {
             return Ok(found);
         }
         let loaded = load()?;
-        self.memory.with(|memo| memo.put(self.caller.workspace_id, key, loaded.clone()));
+        self.cache.with(|cache| cache.put(self.caller.workspace_id, key, loaded.clone()));
         Ok(loaded)
     }
 
@@ -173,31 +177,31 @@ impl<'a> Read<'a> {
     /// cached under the key if that fails.
     pub fn extended<T: Cached + Default>(
         &self,
-        key: &impl MemoKey,
+        key: &impl CacheKey,
         extend: impl FnOnce(&mut T) -> Result<()>,
     ) -> Result<T> {
         let workspace = self.caller.workspace_id;
-        let mut entry: T = self.memory.with(|memo| memo.take(workspace, key)).unwrap_or_default();
+        let mut entry: T = self.cache.with(|cache| cache.take(workspace, key)).unwrap_or_default();
         extend(&mut entry)?;
-        self.memory.with(|memo| memo.put(workspace, key, entry.clone()));
+        self.cache.with(|cache| cache.put(workspace, key, entry.clone()));
         Ok(entry)
     }
 
     /// Something in this channel was loaded. The first that a change loads is what it is about, and says where its audit
     /// row belongs.
     pub(crate) fn loaded_in(&self, channel: ChannelId) {
-        if let Memory::Writer(batch) = &self.memory {
+        if let CacheRef::Writer(batch) = &self.cache {
             batch.borrow_mut().loaded_in(self.caller.workspace_id, channel);
         }
     }
 
     /// What must hold before a thread may make the move called `action`.
     pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
-        self.ambient.table.conditions().filter(move |condition| condition.action == action)
+        self.shared.table.conditions().filter(move |condition| condition.action == action)
     }
 
     pub(super) fn table(&self) -> &'a Table {
-        &self.ambient.table
+        &self.shared.table
     }
 }
 
@@ -219,11 +223,11 @@ impl<'a> Write<'a> {
         conn: &'a Conn,
         caller: &'a Caller,
         now: Time,
-        ambient: &'a Ambient,
+        shared: &'a Shared,
         batch: &'a RefCell<Batch>,
     ) -> Self {
-        let memory = Memory::Writer(batch);
-        Self { read: Read { conn, caller, now, ambient, memory }, batch }
+        let cache = CacheRef::Writer(batch);
+        Self { read: Read { conn, caller, now, shared, cache }, batch }
     }
 
     /// A change that must touch exactly `rows` rows. It may be sent later, together with others of the batch,
@@ -245,28 +249,33 @@ impl<'a> Write<'a> {
 
     /// A fresh id.
     pub fn new_id<T: Id>(&self) -> Result<T> {
-        self.ambient.entropy.id(self.now)
+        self.shared.entropy.id(self.now)
     }
 
     /// Randomness for secrets.
     pub fn entropy(&self) -> &Entropy {
-        &self.ambient.entropy
+        &self.shared.entropy
     }
 
     /// Appends an event to the caller's workspace. Its position and hash are fixed at once.
-    pub fn emit<E: Event>(&mut self, place: Place, event: &E) -> Result<Recorded> {
-        self.emit_in(self.caller.workspace_id, place, event)
+    pub fn emit<E: Event>(&mut self, subject: Subject, event: &E) -> Result<Recorded> {
+        self.emit_in(self.caller.workspace_id, subject, event)
     }
 
     /// Appends an event to another workspace than the caller's: one that is being created. What its kind invalidates
     /// ends with it, for every connection.
-    pub fn emit_in<E: Event>(&mut self, workspace: WorkspaceId, place: Place, event: &E) -> Result<Recorded> {
+    pub fn emit_in<E: Event>(
+        &mut self,
+        workspace: WorkspaceId,
+        subject: Subject,
+        event: &E,
+    ) -> Result<Recorded> {
         let kind = self.table().event(E::KIND);
         let kind =
             kind.ok_or_else(|| Error::internal(format!("no feature has the kind of event {}", E::KIND)))?;
         let attribution = self.caller.attribution();
         let mut batch = self.batch.borrow_mut();
-        let recorded = batch.emit(self.conn, workspace, self.now, place, &attribution, event)?;
+        let recorded = batch.emit(self.conn, workspace, self.now, subject, &attribution, event)?;
         if let Some(cached) = kind.invalidated() {
             batch.invalidate(self.conn, workspace, cached)?;
         }
@@ -301,7 +310,7 @@ impl<'a> Write<'a> {
         }
         let mut caller = self.caller.clone();
         caller.workspace_id = workspace;
-        run(&mut Write::new(self.conn, &caller, self.now, self.ambient, self.batch))
+        run(&mut Write::new(self.conn, &caller, self.now, self.shared, self.batch))
     }
 
     /// The events that this job emitted so far, from position `from` of the job.

@@ -8,20 +8,20 @@ use crate::capability::{Capability, CapabilitySet};
 
 /// Every operation, by name.
 pub fn operations(table: &Table) -> Value {
-    table.operations().map(operation).collect()
+    table.operations().map(described).collect()
 }
 
-fn operation(row: &Operation) -> Value {
+fn described(operation: &Operation) -> Value {
     json!({
-        "name": row.name(),
-        "title": row.title_text(),
-        "method": row.method().name(),
-        "path": row.path(),
-        "aliases": row.aliases(),
-        "capability": row.needed().expression(),
-        "effect": row.effect().name(),
-        "surface": if row.is_rest_only() { "rest" } else { "both" },
-        "area": row.area(),
+        "name": operation.name(),
+        "title": operation.title_text(),
+        "method": operation.method().name(),
+        "path": operation.path(),
+        "aliases": operation.aliases(),
+        "capability": operation.needed().expression(),
+        "effect": operation.effect().name(),
+        "surface": if operation.is_rest_only() { "rest" } else { "both" },
+        "area": operation.area(),
     })
 }
 

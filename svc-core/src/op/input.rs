@@ -1,6 +1,6 @@
-//! From a request to a row's input. Text fields (path and query) are parsed by the type that is wanted, JSON
+//! From a request to an operation's input. Text fields (path and query) are parsed by the type that is wanted, JSON
 //! fields are strict; both meet in one flat object in which no name stands twice and none is unknown. One
-//! concrete decoder serves all rows, which keeps the cost of a row small.
+//! concrete decoder serves all operations, which keeps the cost of an operation small.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::json::{self, Strict};
 use crate::limits::JSON_MAX_DEPTH;
 use crate::text::{echo, nearest};
 
-/// Decodes a request into a row's input.
+/// Decodes a request into an operation's input.
 pub(crate) fn decode<T: DeserializeOwned>(input: &Input) -> Result<T> {
     T::deserialize(Source(input)).map_err(|Refusal(detail)| Error::malformed(detail))
 }

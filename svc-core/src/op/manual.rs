@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::mcp::{self, Told};
+use super::mcp::{self, ErrorForm};
 use super::row::{Operation, Success};
 use super::table::Table;
 use crate::capability::{Capability, CapabilitySet};
@@ -17,9 +17,9 @@ use crate::text::roff;
 /// The manual page svc-operations(7), in roff.
 pub fn operations_page(table: &Table) -> String {
     let mut page = OPERATIONS_HEAD.to_owned();
-    for (area, rows) in by_area(table) {
+    for (area, operations) in by_area(table) {
         let _ = writeln!(page, ".SS {}", roff(area));
-        rows.into_iter().for_each(|row| write_operation(&mut page, row));
+        operations.into_iter().for_each(|operation| write_operation(&mut page, operation));
     }
     page.push_str(CAPABILITIES_HEAD);
     Capability::ALL
@@ -38,9 +38,9 @@ pub fn operations_page(table: &Table) -> String {
 pub fn errors_page() -> String {
     let mut page = ERRORS_HEAD.replace("PROBLEM_BASE", PROBLEM_BASE);
     for code in Code::ALL {
-        let told = match mcp::told(*code) {
-            Told::Error(number) => format!("\n.br\nJSON\\-RPC error {}.", roff(&number.to_string())),
-            Told::Result => String::new(),
+        let told = match mcp::error_form(*code) {
+            ErrorForm::Error(number) => format!("\n.br\nJSON\\-RPC error {}.", roff(&number.to_string())),
+            ErrorForm::Result => String::new(),
         };
         let (name, status, title) = (roff(code.name()), code.status(), roff(code.title()));
         let _ = write!(page, ".TP\n\\fB{name}\\fP, {status}, {title}\n{}{told}\n", paragraph(code.manual()));
@@ -52,30 +52,36 @@ pub fn errors_page() -> String {
 /// The rows of each part of the service, by name.
 fn by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
     let mut areas: BTreeMap<&'static str, Vec<&Operation>> = BTreeMap::new();
-    table.operations().for_each(|row| areas.entry(row.area()).or_default().push(row));
+    table.operations().for_each(|operation| areas.entry(operation.area()).or_default().push(operation));
     areas
 }
 
-fn write_operation(page: &mut String, row: &Operation) {
-    let _ = write!(page, ".TP\n.B {}\n", roff(row.name()));
-    for path in row.paths() {
-        let _ = writeln!(page, "{} {}", row.method().name(), roff(path));
+fn write_operation(page: &mut String, operation: &Operation) {
+    let _ = write!(page, ".TP\n.B {}\n", roff(operation.name()));
+    for path in operation.paths() {
+        let _ = writeln!(page, "{} {}", operation.method().name(), roff(path));
         let _ = writeln!(page, ".br");
     }
-    let mut notes = vec![format!("needs {}", row.needed().expression()), row.effect().name().to_owned()];
-    if row.success() == Success::Created {
+    let mut notes =
+        vec![format!("needs {}", operation.needed().expression()), operation.effect().name().to_owned()];
+    if operation.success() == Success::Created {
         notes.push("answers 201".to_owned());
     }
-    if row.is_rest_only() {
+    if operation.is_rest_only() {
         notes.push("no tool".to_owned());
     }
-    let _ =
-        writeln!(page, "{}\n.br\n{}", roff(&notes.join("; ")), paragraph(&described(&row.input_schema())));
+    let _ = writeln!(
+        page,
+        "{}\n.br\n{}",
+        roff(&notes.join("; ")),
+        paragraph(&described(&operation.input_schema()))
+    );
 }
 
 /// Whether an operation of the table opens to a capability. One that opens nothing yet is not worth reading about.
 fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
-    let asked: BTreeSet<String> = table.operations().map(|row| row.needed().expression()).collect();
+    let asked: BTreeSet<String> =
+        table.operations().map(|operation| operation.needed().expression()).collect();
     let named: BTreeSet<String> = asked.iter().flat_map(|any| any.split('|')).map(str::to_owned).collect();
     move |capability| named.contains(capability.name())
 }

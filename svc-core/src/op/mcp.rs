@@ -11,33 +11,35 @@ use crate::page::CURSOR_PATTERN;
 
 /// The tools that a token with `held` can call, by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Operation> {
-    table.operations().filter(move |row| !row.is_rest_only() && row.needed().satisfied_by(held))
+    table
+        .operations()
+        .filter(move |operation| !operation.is_rest_only() && operation.needed().satisfied_by(held))
 }
 
 /// A tool as `tools/list` shows it.
-pub fn tool(row: &Operation) -> Value {
-    let mut input = row.input_schema();
+pub fn tool(operation: &Operation) -> Value {
+    let mut input = operation.input_schema();
     without_rules(&mut input);
     let description = input.as_object_mut().and_then(|schema| {
         schema.remove("title");
         schema.remove("description")
     });
-    let mut output = row.output_schema();
+    let mut output = operation.output_schema();
     without_rules(&mut output);
     if let Some(schema) = output.as_object_mut() {
         schema.remove("title");
     }
     json!({
-        "name": row.name(),
-        "title": row.title_text(),
+        "name": operation.name(),
+        "title": operation.title_text(),
         "description": description,
         "inputSchema": input,
         "outputSchema": output,
         "annotations": {
-            "title": row.title_text(),
-            "readOnlyHint": row.effect().changes_nothing(),
-            "destructiveHint": row.effect() == Effect::Destructive,
-            "idempotentHint": !matches!(row.effect(), Effect::Write | Effect::Destructive),
+            "title": operation.title_text(),
+            "readOnlyHint": operation.effect().changes_nothing(),
+            "destructiveHint": operation.effect() == Effect::Destructive,
+            "idempotentHint": !matches!(operation.effect(), Effect::Write | Effect::Destructive),
             "openWorldHint": false,
         },
     })
@@ -65,7 +67,7 @@ fn without_rules(schema: &mut Value) {
 
 /// How a failure is told.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ErrorForm {
     /// As a JSON-RPC error with this code, because no operation answered; its data is the problem.
     Error(i32),
     /// As a tool result with `isError`, whose text a model reads, so that it can do better. The problem stands in its
@@ -78,10 +80,10 @@ pub const PROBLEM: &str = "svc/problem";
 
 /// Decides how a failure is told. Codes of our own are those of HTTP: they lie outside of what JSON-RPC and MCP keep
 /// for themselves, and clients take some numbers in there for their own timeouts.
-pub fn told(code: Code) -> Told {
+pub fn error_form(code: Code) -> ErrorForm {
     match code {
-        Code::Unauthenticated | Code::RateLimited => Told::Error(code.status().into()),
-        _ => Told::Result,
+        Code::Unauthenticated | Code::RateLimited => ErrorForm::Error(code.status().into()),
+        _ => ErrorForm::Result,
     }
 }
 
@@ -116,14 +118,14 @@ mod tests {
     #[test]
     fn our_own_codes_are_in_nobodys_range() {
         for code in Code::ALL {
-            if let Told::Error(number) = told(*code) {
+            if let ErrorForm::Error(number) = error_form(*code) {
                 assert!(!(-32_768..=-32_000).contains(&number), "{code:?}");
             }
         }
         for code in
             [Code::Malformed, Code::NotFound, Code::MissingCapability, Code::Forbidden, Code::StaleClaim]
         {
-            assert_eq!(told(code), Told::Result, "{code:?}");
+            assert_eq!(error_form(code), ErrorForm::Result, "{code:?}");
         }
     }
 }

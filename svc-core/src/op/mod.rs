@@ -22,12 +22,12 @@ pub(crate) use access::secret_hash;
 pub use access::{Caller, Sight, SightParams, Surface, Via};
 pub(crate) use chore::Leases;
 pub use chore::{Chore, Lead, Round, Run, Step, Who};
-pub use context::{Ambient, Read, Settings, Write};
+pub use context::{Read, Settings, Shared, Write};
 pub use example::Fixture;
 pub use hooks::{Call, Condition, Guard, Project, Unmet};
 pub use request::{Head, Input, Request};
 pub use row::{
-    Effect, Method, Operation, Success, Supply, Waited, Waits, Wants, destructive, idempotent, long_read,
+    Effect, LongPoll, Method, Operation, Poll, Success, Supply, Wants, destructive, idempotent, long_read,
     prepared, read, wait, wanting, write,
 };
 pub use run::{Admission, Dispatch, Reply, Ticket};

@@ -17,12 +17,12 @@ use crate::error::{Code, Error, Problem, ProblemType};
 pub fn document(table: &Table) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    for row in table.operations() {
-        schemas.insert(output_name(row), row.output_schema());
-        for path in row.paths() {
+    for operation in table.operations() {
+        schemas.insert(output_name(operation), operation.output_schema());
+        for path in operation.paths() {
             let item = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
-                item.insert(row.method().name().to_lowercase(), operation(row, path));
+                item.insert(operation.method().name().to_lowercase(), describe(operation, path));
             }
         }
     }
@@ -49,46 +49,46 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-fn operation(row: &Operation, path: &str) -> Value {
-    let schema = row.input_schema();
+fn describe(operation: &Operation, path: &str) -> Value {
+    let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
-    let (parameters, body) = split_input(row, path, &schema);
+    let (parameters, body) = split_input(operation, path, &schema);
     let mut responses = json!({
-        row.success().status().to_string(): {
+        operation.success().status().to_string(): {
             "description": "Success.",
             "headers": {"Svc-Room-LSN": {
                 "description": "How far the event log of the caller's workspace reaches.",
                 "schema": {"type": "string", "pattern": "^[0-9]+$"},
             }},
-            "content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{}", output_name(row))}}},
+            "content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{}", output_name(operation))}}},
         },
     });
     if let Some(responses) = responses.as_object_mut() {
-        responses.extend(refusals(statuses(row)));
+        responses.extend(refusals(statuses(operation)));
     }
-    let mut operation = json!({
-        "operationId": if path == row.path() { row.name().to_owned() } else { format!("{}_alias", row.name()) },
-        "summary": row.title_text(),
+    let mut described = json!({
+        "operationId": if path == operation.path() { operation.name().to_owned() } else { format!("{}_alias", operation.name()) },
+        "summary": operation.title_text(),
         "description": description,
-        "tags": [row.area()],
+        "tags": [operation.area()],
         "parameters": parameters,
         "responses": responses,
-        "x-svc-capability": row.needed().expression(),
-        "x-svc-effect": row.effect().name(),
+        "x-svc-capability": operation.needed().expression(),
+        "x-svc-effect": operation.effect().name(),
     });
-    if let Some(members) = operation.as_object_mut() {
-        if row.needed() != Needs::Nothing {
+    if let Some(members) = described.as_object_mut() {
+        if operation.needed() != Needs::Nothing {
             members.insert("security".to_owned(), json!([{"bearer": []}]));
         }
         if let Some(body) = body {
             members.insert("requestBody".to_owned(), body);
         }
     }
-    operation
+    described
 }
 
 /// The statuses with which an operation of this kind may be refused.
-fn statuses(row: &Operation) -> BTreeSet<u16> {
+fn statuses(operation: &Operation) -> BTreeSet<u16> {
     let mut codes = vec![
         Code::Malformed,
         Code::Forbidden,
@@ -101,13 +101,13 @@ fn statuses(row: &Operation) -> BTreeSet<u16> {
         Code::Internal,
         Code::Overloaded,
     ];
-    if row.needed() != Needs::Nothing {
+    if operation.needed() != Needs::Nothing {
         codes.push(Code::Unauthenticated);
     }
-    if !row.effect().changes_nothing() {
+    if !operation.effect().changes_nothing() {
         codes.push(Code::WrongState);
     }
-    codes.iter().chain(row.own_refusals()).map(|code| code.status()).collect()
+    codes.iter().chain(operation.own_refusals()).map(|code| code.status()).collect()
 }
 
 /// Responses by status, each with the problem types that it may have.
@@ -219,7 +219,7 @@ fn never_null(mut schema: Value) -> Value {
 }
 
 /// Path variables are parameters; so is everything else where no body is sent.
-fn split_input(row: &Operation, path: &str, schema: &Value) -> (Vec<Value>, Option<Value>) {
+fn split_input(operation: &Operation, path: &str, schema: &Value) -> (Vec<Value>, Option<Value>) {
     let no_fields = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_fields);
     let required: Vec<&str> = schema
@@ -229,9 +229,9 @@ fn split_input(row: &Operation, path: &str, schema: &Value) -> (Vec<Value>, Opti
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let example = row.example_input(&Fixture::sample()).unwrap_or_default();
+    let example = operation.example_input(&Fixture::sample()).unwrap_or_default();
     let in_path: Vec<&str> = path_variables(path).collect();
-    let has_body = matches!(row.method(), Method::Post | Method::Put | Method::Patch);
+    let has_body = matches!(operation.method(), Method::Post | Method::Put | Method::Patch);
     let mut parameters = Vec::new();
     let mut members = Map::new();
     let mut body_example = Map::new();
@@ -273,8 +273,8 @@ fn split_input(row: &Operation, path: &str, schema: &Value) -> (Vec<Value>, Opti
     (parameters, Some(json!({"required": body_required, "content": content})))
 }
 
-fn output_name(row: &Operation) -> String {
-    format!("{}_output", row.name())
+fn output_name(operation: &Operation) -> String {
+    format!("{}_output", operation.name())
 }
 
 #[cfg(test)]

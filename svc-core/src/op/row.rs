@@ -10,15 +10,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::access::Sight;
-use super::context::{Ambient, Read, Write};
+use super::context::{Read, Shared, Write};
 use super::example::Fixture;
 use super::input;
 use super::request::Input;
 use crate::capability::{Capability, Needs};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::log::bus::Wakes;
-use crate::log::event::Place;
+use crate::log::bus::EventFilter;
+use crate::log::event::Subject;
 use crate::time::Time;
 
 /// An HTTP method of an operation.
@@ -117,7 +117,7 @@ impl<T: Serialize> Encode for T {
 /// A bound function that reads, and returns a `T`.
 pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
 pub(crate) type ReadJob = ReadingJob<Answer>;
-pub(crate) type WaitJob = ReadingJob<Waited<Answer>>;
+pub(crate) type WaitJob = ReadingJob<Poll<Answer>>;
 pub(crate) type LongJob = ReadingJob<Option<Answer>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
 
@@ -132,8 +132,8 @@ pub(crate) enum Job {
     },
     Wait {
         job: WaitJob,
-        wakes: Wakes,
-        patience: Duration,
+        filter: EventFilter,
+        timeout: Duration,
         supply: Option<Supply>,
     },
 }
@@ -153,28 +153,28 @@ impl Wants {
     }
 }
 
-type Bind = Box<dyn Fn(&Input, &Ambient, Time) -> Result<Job> + Send + Sync>;
+type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync>;
 
 /// What a wait's function answers.
 #[derive(Debug)]
-pub enum Waited<T> {
+pub enum Poll<T> {
     /// It has happened.
     Ready(T),
     /// Not yet: ask again when a matching event comes.
-    NotYet,
+    Pending,
     /// Not in the part that was read, and there is more: ask again soon. Answered as it is when the time is over.
     More(T),
 }
 
-/// How much of what waits share out an event at this place brought, and is still there.
-pub type Supply = fn(&Read<'_>, &Place) -> Result<usize>;
+/// How much of what waits share out an event at this subject brought, and is still there.
+pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
 
-/// The input of a wait: which events may change its answer, and how long the caller has patience.
-pub trait Waits {
+/// The input of a wait: which events may change its answer, and how long the caller has timeout.
+pub trait LongPoll {
     /// The events to look at.
-    fn wakes(&self) -> Wakes;
+    fn filter(&self) -> EventFilter;
     /// How long to wait at the most.
-    fn patience(&self) -> Duration;
+    fn timeout(&self) -> Duration;
     /// Of waits that share something out, how much of it an event brought: so many of them are answered, in the
     /// order in which they came, and a second later others, as long as it is still there.
     fn supply(&self) -> Option<Supply> {
@@ -198,12 +198,12 @@ pub struct Operation {
     sight_of_instance: Sight,
     pub(crate) refuses: &'static [Code],
     pub(crate) example: Option<fn(&Fixture) -> Value>,
-    pub(crate) bind: Bind,
+    pub(crate) prepare_call: PrepareCall,
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
 }
 
-/// A row that looks.
+/// An operation that reads.
 pub fn read<I, O>(name: &'static str, run: fn(&Read<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -215,7 +215,7 @@ where
     })
 }
 
-/// A row that reads much, a page at a time: `begin` makes what the pages share, and `page` reads one and answers once it
+/// An operation that reads much, a page at a time: `begin` makes what the pages share, and `page` reads one and answers once it
 /// has read all. Each page has a transaction of its own, in which the caller is authenticated again, so that nobody
 /// waits for the end; a page that failed may be read again. One at a time for a workspace, for a limited time.
 pub fn long_read<I, S, O>(
@@ -238,7 +238,7 @@ where
     })
 }
 
-/// A row that adds something at each call.
+/// An operation that adds something at each call.
 pub fn write<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -247,7 +247,7 @@ where
     changing(name, Effect::Write, run)
 }
 
-/// A row whose second identical call changes nothing more.
+/// An operation whose second identical call changes nothing more.
 pub fn idempotent<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -256,7 +256,7 @@ where
     changing(name, Effect::Idempotent, run)
 }
 
-/// A row that ends or removes something.
+/// An operation that ends or removes something.
 pub fn destructive<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -273,7 +273,7 @@ where
     wanting(name, effect, |_| Wants::default(), run)
 }
 
-/// A changing row that says from its input what it needs before it is queued.
+/// An operation that changes something and that says from its input what it needs before it is queued.
 pub fn wanting<I, O>(
     name: &'static str,
     effect: Effect,
@@ -291,12 +291,12 @@ where
     })
 }
 
-/// A changing row with work that needs no database: `prepare` runs once, before the queue, with the time of the
+/// An operation that changes something and with work that needs no database: `prepare` runs once, before the queue, with the time of the
 /// request. What it makes is kept for every run of the job.
 pub fn prepared<I, P, O>(
     name: &'static str,
     effect: Effect,
-    prepare: fn(&I, &Ambient, Time) -> Result<P>,
+    prepare: fn(&I, &Shared, Time) -> Result<P>,
     run: fn(&mut Write<'_>, &I, &P) -> Result<O>,
 ) -> Operation
 where
@@ -304,35 +304,35 @@ where
     P: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, effect, move |raw, ambient, now| {
+    Operation::new::<I, O>(name, effect, move |raw, shared, now| {
         let input: I = input::decode(raw)?;
-        let made = prepare(&input, ambient, now)?;
+        let made = prepare(&input, shared, now)?;
         let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
         Ok(Job::Write { job, wants: Wants::default() })
     })
 }
 
-/// A row that answers when something has happened, or `{"timed_out": true}`. The function may note in its input how
+/// An operation that answers when something has happened, or `{"timed_out": true}`. The function may note in its input how
 /// far it has looked.
-pub fn wait<I, O>(name: &'static str, run: fn(&Read<'_>, &mut I) -> Result<Waited<O>>) -> Operation
+pub fn wait<I, O>(name: &'static str, run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>) -> Operation
 where
-    I: Waits + DeserializeOwned + JsonSchema + Send + 'static,
+    I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    let mut row = Operation::new::<I, O>(name, Effect::Wait, move |raw, _, _| {
+    let mut operation = Operation::new::<I, O>(name, Effect::Wait, move |raw, _, _| {
         let mut input: I = input::decode(raw)?;
-        let (wakes, patience, supply) = (input.wakes(), input.patience(), input.supply());
+        let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
         let job: WaitJob = Box::new(move |cx| {
             Ok(match run(cx, &mut input)? {
-                Waited::Ready(output) => Waited::Ready(Box::new(output)),
-                Waited::NotYet => Waited::NotYet,
-                Waited::More(output) => Waited::More(Box::new(output)),
+                Poll::Ready(output) => Poll::Ready(Box::new(output)),
+                Poll::Pending => Poll::Pending,
+                Poll::More(output) => Poll::More(Box::new(output)),
             })
         });
-        Ok(Job::Wait { job, wakes, patience, supply })
+        Ok(Job::Wait { job, filter, timeout, supply })
     });
-    row.output_schema = || waited_schema(schema_of::<O>(false));
-    row
+    operation.output_schema = || poll_schema(schema_of::<O>(false));
+    operation
 }
 
 /// What a wait answers when the time is over.
@@ -341,7 +341,7 @@ pub(crate) fn timed_out() -> Answer {
 }
 
 /// A wait's output: the awaited object's fields, or `timed_out` alone.
-fn waited_schema(mut schema: Value) -> Value {
+fn poll_schema(mut schema: Value) -> Value {
     if let Some(object) = schema.as_object_mut() {
         object.remove("required");
         let flag = json!({"type": "boolean", "description": "True, and alone, when the time was over."});
@@ -365,7 +365,7 @@ impl Operation {
     fn new<I: JsonSchema, O: JsonSchema>(
         name: &'static str,
         effect: Effect,
-        bind: impl Fn(&Input, &Ambient, Time) -> Result<Job> + Send + Sync + 'static,
+        prepare_call: impl Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name,
@@ -382,7 +382,7 @@ impl Operation {
             sight_of_instance: Sight::Nothing,
             refuses: &[],
             example: None,
-            bind: Box::new(bind),
+            prepare_call: Box::new(prepare_call),
             input_schema: || schema_of::<I>(true),
             output_schema: || schema_of::<O>(false),
         }
@@ -462,7 +462,7 @@ impl Operation {
         Self { quick: true, ..self }
     }
 
-    /// Shows the service itself, and an administrator of the machine, every channel of the workspace. Unless a row says
+    /// Shows the service itself, and an administrator of the machine, every channel of the workspace. Unless an operation says
     /// so they see none, whatever they may do.
     #[must_use]
     pub fn whole_for_instance(self) -> Self {
@@ -550,7 +550,7 @@ impl Operation {
         self.refuses
     }
 
-    /// The example's input in the world `fixture`, if the row has one.
+    /// The example's input in the world `fixture`, if there is one.
     pub fn example_input(&self, fixture: &Fixture) -> Option<Value> {
         self.example.map(|example| example(fixture))
     }

@@ -29,8 +29,8 @@ impl Feature {
 
     /// Adds rows of the part `area` of the service.
     #[must_use]
-    pub fn operations(mut self, area: &'static str, rows: Vec<Operation>) -> Self {
-        self.operations.extend(rows.into_iter().map(|row| row.in_area(area)));
+    pub fn operations(mut self, area: &'static str, operations: Vec<Operation>) -> Self {
+        self.operations.extend(operations.into_iter().map(|operation| operation.in_area(area)));
         self
     }
 
@@ -72,7 +72,7 @@ impl Feature {
 
 /// All operations, sorted by name, all kinds of events, and the hooks in the order of their features.
 pub struct Table {
-    rows: BTreeMap<&'static str, Operation>,
+    operations: BTreeMap<&'static str, Operation>,
     events: BTreeMap<&'static str, EventKind>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
@@ -84,7 +84,7 @@ impl Table {
     /// Builds the table, or names the defect.
     pub fn build(features: Vec<Feature>) -> Result<Self> {
         let mut table = Self {
-            rows: BTreeMap::new(),
+            operations: BTreeMap::new(),
             events: BTreeMap::new(),
             guards: Vec::new(),
             projectors: Vec::new(),
@@ -96,10 +96,10 @@ impl Table {
             table.projectors.extend(feature.projectors);
             table.conditions.extend(feature.conditions);
             table.chores.extend(feature.chores);
-            for row in feature.operations {
-                check(&row)?;
-                let name = row.name;
-                if table.rows.insert(name, row).is_some() {
+            for operation in feature.operations {
+                check(&operation)?;
+                let name = operation.name;
+                if table.operations.insert(name, operation).is_some() {
                     return Err(Error::internal(format!("two operations are called {name}")));
                 }
             }
@@ -141,12 +141,12 @@ impl Table {
 
     /// Every operation, by name.
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
-        self.rows.values()
+        self.operations.values()
     }
 
     /// The operation called `name`.
     pub fn operation(&self, name: &str) -> Option<&Operation> {
-        self.rows.get(name)
+        self.operations.get(name)
     }
 
     /// Every kind of event, by name.
@@ -180,13 +180,13 @@ impl Table {
     }
 }
 
-/// What must be true of every row.
-fn check(row: &Operation) -> Result<()> {
-    let defect = |what: &str| Err(Error::internal(format!("the operation {}: {what}", row.name)));
-    if row.title.is_empty() || row.area.is_empty() || !row.path.starts_with('/') {
+/// What must be true of every operation.
+fn check(operation: &Operation) -> Result<()> {
+    let defect = |what: &str| Err(Error::internal(format!("the operation {}: {what}", operation.name)));
+    if operation.title.is_empty() || operation.area.is_empty() || !operation.path.starts_with('/') {
         return defect("has no title, area or path");
     }
-    let schema = row.input_schema();
+    let schema = operation.input_schema();
     if schema.get("type") != Some(&"object".into())
         || schema.get("additionalProperties") != Some(&false.into())
     {
@@ -195,7 +195,7 @@ fn check(row: &Operation) -> Result<()> {
     if schema.get("description").is_none() {
         return defect("takes an input without a doc comment");
     }
-    for path in row.paths() {
+    for path in operation.paths() {
         for variable in path_variables(path) {
             if schema.pointer(&format!("/properties/{variable}")).is_none() {
                 return defect(&format!("has the path variable {variable}, which is no field of its input"));

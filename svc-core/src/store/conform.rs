@@ -326,7 +326,7 @@ fn every_engine_keeps_the_contract() {
 /// Inserts its number; some refuse after that.
 struct Insert {
     n: i64,
-    told: mpsc::Sender<(i64, Option<Code>)>,
+    sender: mpsc::Sender<(i64, Option<Code>)>,
 }
 
 impl Task for Insert {
@@ -337,7 +337,7 @@ impl Task for Insert {
         false
     }
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        self.told.send((self.n, outcome.err().map(|error| error.code()))).unwrap();
+        self.sender.send((self.n, outcome.err().map(|error| error.code()))).unwrap();
     }
 }
 
@@ -375,10 +375,10 @@ fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
         &subject.open,
     )
     .unwrap();
-    let (told, telling) = mpsc::channel();
-    (1..=TASKS).for_each(|n| executor.write(Box::new(Insert { n, told: told.clone() })));
-    drop(told);
-    let told: BTreeMap<i64, Option<Code>> = telling.iter().collect();
+    let (sender, receiver) = mpsc::channel();
+    (1..=TASKS).for_each(|n| executor.write(Box::new(Insert { n, sender: sender.clone() })));
+    drop(sender);
+    let told: BTreeMap<i64, Option<Code>> = receiver.iter().collect();
     executor.close();
     assert_eq!(told.len(), usize::try_from(TASKS).unwrap(), "seed {seed}: each is answered once");
     let stored: BTreeSet<i64> = subject.stored().into_iter().collect();

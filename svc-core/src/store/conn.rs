@@ -321,10 +321,10 @@ impl Conn {
     }
 
     /// Commits. Other Postgres servers are told how far the logs reach.
-    pub(crate) fn commit(&self, reached: &BTreeMap<Uuid, i64>) -> Result<()> {
+    pub(crate) fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.commit(),
-            Self::Postgres(conn) => conn.commit(reached),
+            Self::Postgres(conn) => conn.commit(lsns),
             #[cfg(test)]
             Self::Hostile(conn) => conn.commit(),
         }

@@ -33,9 +33,9 @@ const BUSY_STEP: Duration = Duration::from_millis(1);
 /// Steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
 const LIMIT_STEPS: i32 = 20_000;
 /// How long cutting the log waits for readers before it is left for later.
-const TRUNCATE_PATIENCE: Duration = Duration::from_millis(20);
+const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);
 /// The same on a full disk, where writers have nothing better to do.
-const FULL_PATIENCE: Duration = Duration::from_millis(500);
+const FULL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What a connection may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,7 +322,7 @@ impl SqliteConn {
     /// log into the file first: what is free again must not be eaten by more log. Does nothing while all is well.
     pub fn recover(&self) -> Result<()> {
         if self.disk.trouble() == Trouble::Full {
-            self.truncate_log_within(FULL_PATIENCE)?;
+            self.truncate_log_within(FULL_TIMEOUT)?;
         }
         if self.disk.is_troubled() {
             let version = self.pragma("user_version")?;
@@ -349,13 +349,13 @@ impl SqliteConn {
     /// Tries to move the whole log into the file and cut it to nothing. False while a reader holds it back. Writers
     /// are locked out while this waits for readers, so it does not wait long.
     pub fn truncate_log(&self) -> Result<bool> {
-        self.truncate_log_within(TRUNCATE_PATIENCE)
+        self.truncate_log_within(TRUNCATE_TIMEOUT)
     }
 
-    fn truncate_log_within(&self, patience: Duration) -> Result<bool> {
-        PATIENCE.set(patience);
+    fn truncate_log_within(&self, timeout: Duration) -> Result<bool> {
+        BUSY_TIMEOUT.set(timeout);
         let blocked = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get::<_, i64>(0));
-        PATIENCE.set(SQLITE_BUSY);
+        BUSY_TIMEOUT.set(SQLITE_BUSY);
         Ok(blocked.map_err(failed)? == 0)
     }
 
@@ -366,9 +366,9 @@ impl SqliteConn {
 
     /// Begins a transaction that writes, when the lock is free.
     pub fn begin_alone(&self) -> Result<()> {
-        PATIENCE.set(Duration::MAX);
+        BUSY_TIMEOUT.set(Duration::MAX);
         let begun = self.begin("begin immediate");
-        PATIENCE.set(SQLITE_BUSY);
+        BUSY_TIMEOUT.set(SQLITE_BUSY);
         begun
     }
 
@@ -427,13 +427,13 @@ impl StatementLimit {
 
 thread_local! {
     /// How long this thread waits for a lock.
-    static PATIENCE: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
+    static BUSY_TIMEOUT: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
 }
 
 /// Called by SQLite while another process holds the lock; `tries` counts up from 0.
 fn wait_for_lock(tries: i32) -> bool {
     let waited = BUSY_STEP.saturating_mul(tries.unsigned_abs());
-    if waited >= PATIENCE.get() {
+    if waited >= BUSY_TIMEOUT.get() {
         return false;
     }
     std::thread::park_timeout(BUSY_STEP);
@@ -550,9 +550,9 @@ mod tests {
         let conn = SqliteConn::open(&path, Role::Reader).unwrap().timed_by(&clock).unwrap();
         // Time passes while it runs, and only so.
         let flags = FunctionFlags::SQLITE_UTF8;
-        let passing = clock.clone();
+        let new_event = clock.clone();
         let pass = move |_: &rusqlite::functions::Context<'_>| {
-            passing.advance(Duration::from_millis(1));
+            new_event.advance(Duration::from_millis(1));
             Ok(1)
         };
         conn.conn.create_scalar_function("pass", 0, flags, pass).unwrap();

@@ -19,15 +19,15 @@ use hyper::{Method, Request, StatusCode, Version};
 use serde_json::{Value, json};
 use svc_core::op::{self, Admission};
 use svc_core::{Code, Error, Result, Service};
-use svc_mcp_stdio::turns;
+use svc_mcp_stdio::permits;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::encode::{self, Response};
-use crate::room::Room;
 use crate::server::{Link, Phase, Server};
 use crate::shares::Share;
+use crate::unread::UnreadAnswers;
 use first_frame::Subscription;
 use socket::{End, Socket};
 
@@ -62,7 +62,7 @@ pub(crate) async fn upgrade(
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
         service: server.service.clone(),
-        room: server.room.clone(),
+        unread: server.unread.clone(),
         head,
         admission,
         phase: server.phase.subscribe(),
@@ -105,7 +105,7 @@ fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
 /// Who is at the other end.
 struct Client {
     service: Service,
-    room: Room,
+    unread: UnreadAnswers,
     /// Of the handshake.
     head: op::Head,
     /// That of the handshake, if it brought a credential.
@@ -244,8 +244,8 @@ impl Client {
                 Ok((reply.body()?, reply.lsn))
             }
         };
-        let ((body, room_lsn), share) = self.room.hold(client, false, |(body, _)| body.len(), read).await?;
-        let _turn = turns::take(body.len()).await;
+        let ((body, room_lsn), share) = self.unread.hold(client, false, |(body, _)| body.len(), read).await?;
+        let _turn = permits::take(body.len()).await;
         Page::of(&body, room_lsn.unwrap_or(0), share)
     }
 }

@@ -13,7 +13,7 @@ use svc_core::id::{MemberId, MessageId};
 use svc_core::key_tree::{Binding, KeyTree, LEAVES};
 use svc_core::seal::{MessageKey, Sealer};
 use svc_core::time::Time;
-use svc_core::{Attribution, Event, Place};
+use svc_core::{Attribution, Event, Subject};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -94,14 +94,14 @@ impl Head {
 
     fn append(&mut self, stage: &Stage, post: &Prepared, now: Time) -> ([u8; 32], String) {
         let prev = self.hash;
-        let place = Place::thread(stage.channel_id, stage.thread_id).about(stage.admin_id);
+        let subject = Subject::thread(stage.channel_id, stage.thread_id).about(stage.admin_id);
         self.lsn += 1;
         let link = Link {
             workspace_id: stage.workspace_id,
             lsn: self.lsn,
             kind: MessagePosted::KIND,
             at: now,
-            place,
+            subject,
             prev_hash: prev,
         };
         let who =

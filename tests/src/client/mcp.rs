@@ -33,10 +33,10 @@ impl Mcp {
     }
 
     /// Calls a tool.
-    pub fn call(&self, token: Option<&str>, row: &Operation, arguments: &Value) -> Answer {
-        let params = json!({"name": row.name(), "arguments": arguments});
+    pub fn call(&self, token: Option<&str>, operation: &Operation, arguments: &Value) -> Answer {
+        let params = json!({"name": operation.name(), "arguments": arguments});
         let Answer { status, headers, body } = self.request(token, "tools/call", params);
-        let (told, body) = outcome(&body, status, row);
+        let (told, body) = outcome(&body, status, operation);
         Answer { status: told, headers, body }
     }
 }
@@ -52,7 +52,7 @@ pub fn message(method: &str, mut params: Value) -> Value {
 }
 
 /// The status and the body that REST would have had.
-pub fn outcome(response: &Value, http_status: u16, row: &Operation) -> (u16, Value) {
+pub fn outcome(response: &Value, http_status: u16, operation: &Operation) -> (u16, Value) {
     let problem = |problem: &Value| {
         let status = problem["status"].as_u64().and_then(|status| u16::try_from(status).ok());
         (status.unwrap_or(http_status), problem.clone())
@@ -63,26 +63,26 @@ pub fn outcome(response: &Value, http_status: u16, row: &Operation) -> (u16, Val
     let result = &response["result"];
     let content = &result["structuredContent"];
     if result["isError"] == json!(true) {
-        return problem(refusal(result, row));
+        return problem(refusal(result, operation));
     }
     if content.is_null() {
         // Not an answer to a tool call: refused before it came so far.
         return problem(response);
     }
-    (row.success().status(), content.clone())
+    (operation.success().status(), content.clone())
 }
 
 /// The problem of a refusal, which tells whoever reads text alone as much.
-fn refusal<'a>(result: &'a Value, row: &Operation) -> &'a Value {
+fn refusal<'a>(result: &'a Value, operation: &Operation) -> &'a Value {
     assert!(
         result.get("structuredContent").is_none(),
-        "{row:?}: a refusal is not of the output schema: {result:#}"
+        "{operation:?}: a refusal is not of the output schema: {result:#}"
     );
     let (problem, text) = (&result["_meta"]["svc/problem"], result["content"][0]["text"].as_str().unwrap());
     let told = |member: &str| problem[member].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-    for said in [row.name().to_owned(), told("type"), told("title")] {
-        assert!(text.contains(&said), "{row:?}: the text does not say {said}: {text}");
+    for said in [operation.name().to_owned(), told("type"), told("title")] {
+        assert!(text.contains(&said), "{operation:?}: the text does not say {said}: {text}");
     }
-    assert!(text.contains(problem["detail"].as_str().unwrap()), "{row:?}: {text}");
+    assert!(text.contains(problem["detail"].as_str().unwrap()), "{operation:?}: {text}");
     problem
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// What came back.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The status; over MCP that of the problem, or of the success that the row names.
+    /// The status; over MCP that of the problem, or of the success that the operation names.
     pub status: u16,
     /// The headers; none in process.
     pub headers: HeaderMap,

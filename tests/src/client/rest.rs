@@ -1,4 +1,4 @@
-//! REST over a real connection. An operation's input is one object; this client puts each field where its row's
+//! REST over a real connection. An operation's input is one object; this client puts each field where its operation's
 //! path template, method and the rest of the contract want it.
 
 use std::net::SocketAddr;
@@ -82,26 +82,26 @@ impl Rest {
     }
 
     /// Calls an operation under its first path.
-    pub fn call(&self, token: Option<&str>, row: &Operation, input: &Value) -> Answer {
-        self.call_at(token, row, row.path(), input)
+    pub fn call(&self, token: Option<&str>, operation: &Operation, input: &Value) -> Answer {
+        self.call_at(token, operation, operation.path(), input)
     }
 
     /// Calls an operation under one of its paths.
-    pub fn call_at(&self, token: Option<&str>, row: &Operation, path: &str, input: &Value) -> Answer {
-        let (target, body) = address(row, path, input);
-        self.send(token, row.method().name(), &target, &[], body.as_ref())
+    pub fn call_at(&self, token: Option<&str>, operation: &Operation, path: &str, input: &Value) -> Answer {
+        let (target, body) = address(operation, path, input);
+        self.send(token, operation.method().name(), &target, &[], body.as_ref())
     }
 }
 
 /// The request target and the body for an operation's input.
-pub fn address(row: &Operation, path: &str, input: &Value) -> (String, Option<Value>) {
+pub fn address(operation: &Operation, path: &str, input: &Value) -> (String, Option<Value>) {
     let mut rest: Map<String, Value> = input.as_object().cloned().unwrap_or_default();
     let segments = path.split('/').map(|segment| match segment.strip_prefix('{') {
         Some(name) => encode(&text(&rest.remove(name.trim_end_matches('}')).unwrap_or_default())),
         None => segment.to_owned(),
     });
     let mut target = segments.collect::<Vec<_>>().join("/");
-    if matches!(row.method().name(), "POST" | "PUT" | "PATCH") {
+    if matches!(operation.method().name(), "POST" | "PUT" | "PATCH") {
         return (target, Some(Value::Object(rest)));
     }
     let mut separator = '?';

@@ -48,9 +48,9 @@ impl Stdio {
     }
 
     /// Calls a tool.
-    pub fn call(&self, row: &Operation, arguments: &Value) -> Answer {
-        let response = self.request("tools/call", json!({"name": row.name(), "arguments": arguments}));
-        let (status, body) = outcome(&response, 500, row);
+    pub fn call(&self, operation: &Operation, arguments: &Value) -> Answer {
+        let response = self.request("tools/call", json!({"name": operation.name(), "arguments": arguments}));
+        let (status, body) = outcome(&response, 500, operation);
         Answer { status, headers: http::HeaderMap::new(), body }
     }
 }

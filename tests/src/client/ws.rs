@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::process::PATIENCE;
+use crate::process::TEST_TIMEOUT;
 use crate::runtime;
 
 /// One subscription.
@@ -41,7 +41,7 @@ impl Ws {
         runtime().block_on(async {
             loop {
                 let heard =
-                    tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a frame in time");
+                    tokio::time::timeout(TEST_TIMEOUT, self.socket.next()).await.expect("a frame in time");
                 match heard.expect("a frame or a close").unwrap() {
                     Message::Text(text) => return Heard::Frame(serde_json::from_str(&text).unwrap()),
                     Message::Close(close) => return Heard::Closed(close.unwrap().code.into()),

@@ -16,7 +16,7 @@ use super::record::{Record, Verdict, Write, plain, verdict};
 use crate::client::agent::Agent;
 use crate::client::kept::{Broken, Kept};
 use crate::client::{mcp, rest};
-use crate::process::PATIENCE;
+use crate::process::TEST_TIMEOUT;
 use crate::runtime;
 use crate::site::{Site, done};
 
@@ -24,7 +24,7 @@ use crate::site::{Site, done};
 pub const CALLERS: usize = 24;
 
 /// What a caller does not wait for any longer. What it asked for may have been done.
-const TIMEOUT: Duration = Duration::from_secs(45);
+const CALL_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a caller holds back after an answer that says to try again.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -154,7 +154,7 @@ async fn over_http(
     }
     let Some(open) = kept else { return Reply::NotSent };
     let method = row.method().name().parse().unwrap();
-    match tokio::time::timeout(TIMEOUT, open.ask(method, target, body)).await {
+    match tokio::time::timeout(CALL_TIMEOUT, open.ask(method, target, body)).await {
         Ok(Ok((status, answer))) => Reply::Answered(status, answer),
         Ok(Err(broken)) => {
             *kept = None;
@@ -415,7 +415,7 @@ impl<'a> Probe<'a> {
     /// Has the caller write a few times before anything fails, beside all others: no recovery can be quicker than that
     /// on this machine at this time.
     pub fn prepare(mut caller: Caller<'a>) -> Self {
-        let usual = (0..PROBES).map(|_| until_it_writes(&mut caller, PATIENCE)).max().unwrap_or_default();
+        let usual = (0..PROBES).map(|_| until_it_writes(&mut caller, TEST_TIMEOUT)).max().unwrap_or_default();
         Self { caller, limit: RECOVERY + usual * PROBES }
     }
 

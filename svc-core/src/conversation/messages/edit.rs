@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::{self, GivenMetadata, Metadata, Words};
+use super::plaintext::{self, GivenMetadata, Metadata, Plaintext};
 use super::{Message, Saying, Stored, visible_message};
 use crate::Result;
 use crate::conversation::places::{check_not_archived, visible_channel};
@@ -76,15 +76,15 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
         return Err(Error::wrong_state("the message is withdrawn and cannot be edited; post a new one"));
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
-    let (Saying::Words(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
+    let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
         return Err(Error::wrong_state("the message is unreadable and cannot be edited; post a new one"));
     };
     let after = edited(before.clone(), input)?;
     if after == before {
-        return Ok(stored.with(Saying::Words(before)));
+        return Ok(stored.with(Saying::Plaintext(before)));
     }
     let edit = stored.edits.saturating_add(1);
-    let sealed = words::seal(cx.sealer(), &key, stored.id, edit, &after.body, &after.metadata)?;
+    let sealed = plaintext::seal(cx.sealer(), &key, stored.id, edit, &after.body, &after.metadata)?;
     let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64 };
     let lsn = cx.emit(stored.place(), &event)?.lsn;
     let now = cx.now();
@@ -92,7 +92,7 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
     cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes])?;
     stored.edits = edit;
     stored.edited_at = Some(now);
-    Ok(stored.with(Saying::Words(after)))
+    Ok(stored.with(Saying::Plaintext(after)))
 }
 
 const KEEP_EARLIER: &str = "
@@ -110,16 +110,18 @@ fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
 }
 
 /// What the message says then, as it will be read.
-fn edited(mut words: Words, wanted: &EditMessage) -> Result<Words> {
+fn edited(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
     if let Some(body) = wanted.body.get() {
-        words.body = body.to_string();
+        plaintext.body = body.to_string();
     }
     match &wanted.metadata {
         Patch::Keep => {}
-        Patch::Clear => words.metadata = GivenMetadata::default().replacing(words.metadata),
-        Patch::Set(metadata) => words.metadata = canonical::form(&metadata.replacing(words.metadata))?,
+        Patch::Clear => plaintext.metadata = GivenMetadata::default().replacing(plaintext.metadata),
+        Patch::Set(metadata) => {
+            plaintext.metadata = canonical::form(&metadata.replacing(plaintext.metadata))?
+        }
     }
-    Ok(words)
+    Ok(plaintext)
 }
 
 /// Lists what a message said before its edits, oldest first; the present text is that of `get_message`. A message
@@ -164,14 +166,14 @@ impl StoredEdit {
             message.said(cx, self.edit, self.sealed.as_deref())?
         };
         let unreadable = saying.unreadable();
-        let words = saying.words();
+        let plaintext = saying.plaintext();
         Ok(EarlierText {
             message_id: message.id,
             edit: self.edit,
             written_at: self.written_at,
             unreadable,
-            body: words.body,
-            metadata: words.metadata,
+            body: plaintext.body,
+            metadata: plaintext.metadata,
             lsn: self.lsn,
         })
     }
@@ -200,12 +202,12 @@ mod tests {
     #[test]
     fn an_edit_changes_what_it_names() {
         let metadata = json!({"a": 1}).as_object().unwrap().clone();
-        let before = Words { body: "old".to_owned(), metadata: metadata.clone() };
+        let before = Plaintext { body: "old".to_owned(), metadata: metadata.clone() };
         assert!(edited(before.clone(), &wanted(json!({}))).unwrap() == before);
         let body = edited(before.clone(), &wanted(json!({"body": "new"}))).unwrap();
-        assert!(body == Words { body: "new".to_owned(), metadata });
+        assert!(body == Plaintext { body: "new".to_owned(), metadata });
         let cleared = edited(before.clone(), &wanted(json!({"metadata": null}))).unwrap();
-        assert!(cleared == Words { body: "old".to_owned(), metadata: Metadata::new() });
+        assert!(cleared == Plaintext { body: "old".to_owned(), metadata: Metadata::new() });
         let set = edited(before, &wanted(json!({"metadata": {"b": -0.0}}))).unwrap();
         assert_eq!(Value::Object(set.metadata).to_string(), r#"{"b":0}"#, "as it is read later");
     }

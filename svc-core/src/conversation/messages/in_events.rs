@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::edit::MessageEdited;
 use super::keys::Wrapped;
+use super::plaintext::{self, Metadata};
 use super::post::MessagePosted;
-use super::words::{self, Metadata};
 use super::{Saying, wrapped_of};
 use crate::Result;
 use crate::id::MessageId;
@@ -74,8 +74,8 @@ fn fitting(events: &[StoredEvent]) -> usize {
 
 /// About what an event and its words take in an answer. Words are as long open as sealed, which is JSON too.
 fn weight(event: &StoredEvent) -> usize {
-    let words = if has_words(event) { sealed(event).len() / 4 * 3 } else { 0 };
-    ROW_BYTES.saturating_add(event.payload_bytes).saturating_add(words)
+    let plaintext = if has_words(event) { sealed(event).len() / 4 * 3 } else { 0 };
+    ROW_BYTES.saturating_add(event.payload_bytes).saturating_add(plaintext)
 }
 
 fn has_words(event: &StoredEvent) -> bool {
@@ -101,16 +101,16 @@ fn said(cx: &Read<'_>, event: &StoredEvent, keys: &HashMap<MessageId, KeyRow>) -
         None => Saying::Unreadable,
     };
     let (withdrawn, unreadable) = (matches!(saying, Saying::Withdrawn), saying.unreadable());
-    let words = saying.words();
-    Ok(EventMessage { withdrawn, unreadable, body: words.body, metadata: words.metadata })
+    let plaintext = saying.plaintext();
+    Ok(EventMessage { withdrawn, unreadable, body: plaintext.body, metadata: plaintext.metadata })
 }
 
-fn open(cx: &Read<'_>, event: &StoredEvent, row: &KeyRow) -> Result<Result<words::Words, Unopened>> {
+fn open(cx: &Read<'_>, event: &StoredEvent, row: &KeyRow) -> Result<Result<plaintext::Plaintext, Unopened>> {
     let edit = event.payload.get("edit").and_then(Value::as_i64).unwrap_or(0);
     let key = row.key(cx)?;
     Ok(key.and_then(|key| {
         let sealed = STANDARD.decode(sealed(event)).map_err(|_| Unopened)?;
-        words::open(cx.sealer(), &key, row.bound.message_id, edit, &sealed)
+        plaintext::open(cx.sealer(), &key, row.bound.message_id, edit, &sealed)
     }))
 }
 

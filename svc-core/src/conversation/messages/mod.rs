@@ -6,9 +6,9 @@
 mod edit;
 mod in_events;
 pub(crate) mod keys;
+mod plaintext;
 mod post;
 mod withdraw;
-mod words;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
-use crate::log::event::{EventKind, Place};
+use crate::log::event::{EventKind, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Effect, Feature, Read, destructive, idempotent, prepared, read};
@@ -29,9 +29,9 @@ use crate::store::{FromRow, Row};
 use crate::time::Time;
 pub(crate) use in_events::{OpenedEvent, open_words};
 use keys::Wrapped;
+use plaintext::{Metadata, Plaintext};
 pub(crate) use post::{SealedPost, post_sealed, seal_post};
 pub(crate) use withdraw::MessageTombstoned;
-use words::{Metadata, Words};
 
 /// A message. A withdrawn one keeps its row, with a blank body and no metadata.
 #[derive(Serialize, JsonSchema)]
@@ -177,7 +177,7 @@ pub(crate) fn context_messages(cx: &Read<'_>, thread: ThreadId, limit: i64) -> R
     let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit])?;
     let newest_first = rows.into_vec().into_iter().map(|row| {
         let saying = row.saying(cx)?;
-        let (unreadable, body) = (saying.unreadable(), saying.words().body);
+        let (unreadable, body) = (saying.unreadable(), saying.plaintext().body);
         Ok(ContextMessage {
             id: row.id,
             author_id: row.author_id,
@@ -207,7 +207,7 @@ struct Stored {
 
 /// What a message says.
 enum Saying {
-    Words(Words),
+    Plaintext(Plaintext),
     Withdrawn,
     /// It does not open.
     Unreadable,
@@ -215,9 +215,9 @@ enum Saying {
 
 impl Saying {
     /// What was sealed, as it opened, or not, for a reader of message `id`. Traced, if not.
-    fn of(id: MessageId, opened: Result<Words, Unopened>) -> Self {
+    fn of(id: MessageId, opened: Result<Plaintext, Unopened>) -> Self {
         match opened {
-            Ok(words) => Self::Words(words),
+            Ok(plaintext) => Self::Plaintext(plaintext),
             Err(unopened) => {
                 tracing::warn!(message = %id, %unopened, "a message cannot be read");
                 Self::Unreadable
@@ -230,10 +230,10 @@ impl Saying {
     }
 
     /// The words; blank ones where there are none to be read.
-    fn words(self) -> Words {
+    fn plaintext(self) -> Plaintext {
         match self {
-            Self::Words(words) => words,
-            Self::Withdrawn | Self::Unreadable => Words::default(),
+            Self::Plaintext(plaintext) => plaintext,
+            Self::Withdrawn | Self::Unreadable => Plaintext::default(),
         }
     }
 }
@@ -273,8 +273,8 @@ const LAST: &str =
 
 impl Stored {
     /// The place of the message's events, about its author.
-    fn place(&self) -> Place {
-        Place { member_id: self.author_id, ..Place::thread(self.channel_id, self.thread_id) }
+    fn place(&self) -> Subject {
+        Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
     }
 
     /// What the message's key is bound to.
@@ -305,7 +305,7 @@ impl Stored {
     fn said(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<Saying> {
         let key = self.key(cx)?;
         let opened =
-            key.and_then(|key| words::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(Unopened)?));
+            key.and_then(|key| plaintext::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(Unopened)?));
         Ok(Saying::of(self.id, opened))
     }
 
@@ -316,7 +316,7 @@ impl Stored {
 
     fn with(self, saying: Saying) -> Message {
         let unreadable = saying.unreadable();
-        let words = saying.words();
+        let plaintext = saying.plaintext();
         Message {
             uri: uri(self.workspace_id, self.channel_id, self.thread_id, self.id),
             id: self.id,
@@ -329,8 +329,8 @@ impl Stored {
             edits: self.edits,
             withdrawn: self.withdrawn,
             unreadable,
-            body: words.body,
-            metadata: words.metadata,
+            body: plaintext.body,
+            metadata: plaintext.metadata,
             lsn: self.lsn,
         }
     }

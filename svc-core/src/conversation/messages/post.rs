@@ -5,17 +5,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::words::{self, GivenMetadata, Metadata, Sealed};
+use super::plaintext::{self, GivenMetadata, Metadata, Sealed};
 use super::{keys, uri};
 use crate::Result;
 use crate::conversation::places::{ThreadPlace, visible_place};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::MESSAGE_MAX;
-use crate::log::event::{Event, Place};
+use crate::log::event::{Event, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::MessageKey;
-use crate::op::{Ambient, Write};
+use crate::op::{Shared, Write};
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -69,25 +69,25 @@ pub(super) struct PostMessage {
 pub(crate) struct SealedPost {
     message_id: MessageId,
     key: MessageKey,
-    words: Sealed,
+    sealed: Sealed,
 }
 
 /// Seals a message before the queue. `metadata` is an object.
-pub(crate) fn seal_post(ambient: &Ambient, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
+pub(crate) fn seal_post(shared: &Shared, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
     let metadata = metadata.as_object().ok_or_else(|| Error::malformed("`metadata`: expected an object"))?;
-    seal_words(ambient, now, body, metadata)
+    seal_words(shared, now, body, metadata)
 }
 
-fn seal_words(ambient: &Ambient, now: Time, body: &str, metadata: &Metadata) -> Result<SealedPost> {
-    let message_id = ambient.entropy.id(now)?;
-    let key = ambient.sealer.new_key()?;
-    let words = words::seal(&ambient.sealer, &key, message_id, 0, body, metadata)?;
-    Ok(SealedPost { message_id, key, words })
+fn seal_words(shared: &Shared, now: Time, body: &str, metadata: &Metadata) -> Result<SealedPost> {
+    let message_id = shared.entropy.id(now)?;
+    let key = shared.sealer.new_key()?;
+    let sealed = plaintext::seal(&shared.sealer, &key, message_id, 0, body, metadata)?;
+    Ok(SealedPost { message_id, key, sealed })
 }
 
-pub(super) fn seal_input(input: &PostMessage, ambient: &Ambient, now: Time) -> Result<SealedPost> {
+pub(super) fn seal_input(input: &PostMessage, shared: &Shared, now: Time) -> Result<SealedPost> {
     let nothing = GivenMetadata::default();
-    seal_words(ambient, now, &input.body, input.metadata.as_ref().unwrap_or(&nothing))
+    seal_words(shared, now, &input.body, input.metadata.as_ref().unwrap_or(&nothing))
 }
 
 pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &SealedPost) -> Result<Posted> {
@@ -100,8 +100,8 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
 pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &SealedPost) -> Result<Posted> {
     let author_id = cx.caller().member;
     let (id, posted_at) = (post.message_id, cx.now());
-    let event = MessagePosted { message_id: id, author_id, sealed: post.words.base64.clone() };
-    let event_place = Place { member_id: author_id, ..Place::thread(place.channel_id, place.thread_id) };
+    let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone() };
+    let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
     let lsn = cx.emit(event_place, &event)?.lsn;
     let bound =
         Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
@@ -116,7 +116,7 @@ pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &Sealed
             &place.thread_id,
             &author_id,
             &posted_at,
-            &post.words.bytes,
+            &post.sealed.bytes,
             &lsn,
             &wrapped,
         ],

@@ -8,7 +8,7 @@ mod hold;
 mod lists;
 mod next;
 
-pub(super) use next::{WaitSecs, patience};
+pub(super) use next::{WaitSecs, timeout};
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -242,7 +242,7 @@ struct Terms {
 impl Terms {
     fn new(cx: &Write<'_>, holder: MemberId, lease: Option<LeaseSecs>) -> Result<Self> {
         let until = lease_end(cx, lease);
-        let acknowledge_by = cx.settings().ack_timeout.map(|patience| cx.now().plus(patience));
+        let acknowledge_by = cx.settings().ack_timeout.map(|timeout| cx.now().plus(timeout));
         Ok(Self { holder, lease_id: cx.new_id()?, until, acknowledge_by })
     }
 }

@@ -17,8 +17,8 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
 use crate::limits::{REPO_MAX, WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
-use crate::log::bus::Wakes;
-use crate::op::{Operation, Read, Supply, Waited, Waits, Write, wait, write};
+use crate::log::bus::EventFilter;
+use crate::op::{LongPoll, Operation, Poll, Read, Supply, Write, wait, write};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
@@ -183,8 +183,8 @@ pub(super) fn not_claimable(reason: &str, detail: &str) -> Error {
 /// How long a wait may take.
 pub(in super::super) type WaitSecs = Count<1, WAIT_MAX_SECS>;
 
-/// The patience of a caller who may have named one.
-pub(in super::super) fn patience(timeout: Option<WaitSecs>) -> Duration {
+/// The timeout of a caller who may have named one.
+pub(in super::super) fn timeout(timeout: Option<WaitSecs>) -> Duration {
     Duration::from_secs(timeout.map_or(WAIT_DEFAULT_SECS, WaitSecs::get).unsigned_abs())
 }
 
@@ -203,13 +203,13 @@ struct WaitForReady {
     timeout_secs: Option<WaitSecs>,
 }
 
-impl Waits for WaitForReady {
-    fn wakes(&self) -> Wakes {
-        ready::wakes(self.channel_id)
+impl LongPoll for WaitForReady {
+    fn filter(&self) -> EventFilter {
+        ready::filter(self.channel_id)
     }
 
-    fn patience(&self) -> Duration {
-        patience(self.timeout_secs)
+    fn timeout(&self) -> Duration {
+        timeout(self.timeout_secs)
     }
 
     fn supply(&self) -> Option<Supply> {
@@ -228,18 +228,18 @@ struct ReadyThread {
     channel_id: ChannelId,
 }
 
-fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Waited<ReadyThread>> {
+fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyThread>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
     let scope = match input.channel_id {
         Some(channel) => Scope::Channel(places::visible_channel(cx, channel)?.id),
         None => Scope::Workspace,
     };
     if cx.caller().frozen {
-        return Ok(Waited::NotYet);
+        return Ok(Poll::Pending);
     }
     Ok(match ready::next(cx, scope)? {
-        Some((thread_id, channel_id)) => Waited::Ready(ReadyThread { ready: true, thread_id, channel_id }),
-        None => Waited::NotYet,
+        Some((thread_id, channel_id)) => Poll::Ready(ReadyThread { ready: true, thread_id, channel_id }),
+        None => Poll::Pending,
     })
 }
 

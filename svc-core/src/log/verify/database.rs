@@ -264,7 +264,7 @@ fn join(walked: Vec<Walked>, workspace_id: WorkspaceId, expected: Option<Expecte
 mod tests {
     use uuid::Uuid;
 
-    use super::super::super::event::Place;
+    use super::super::super::event::Subject;
     use super::super::super::probe::log_of_probes;
     use super::*;
     use crate::store::OpenMode;
@@ -278,7 +278,7 @@ mod tests {
 
     /// Stores a whole log.
     fn store_log(conn: &Conn, workspace_id: WorkspaceId) {
-        let log = log_of_probes(workspace_id, Place::default(), EVENTS);
+        let log = log_of_probes(workspace_id, Subject::default(), EVENTS);
         for event in &log {
             let (lsn, kind, at, hash) = (event.lsn, event.kind, event.at, event.content_hash);
             let columns: [&dyn crate::store::ToParam; 7] =

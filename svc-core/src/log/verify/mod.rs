@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chain::{Link, genesis, hash_text, parse_hash, sha256};
-use super::event::{Place, TYPE_BEGINS, TYPE_ENDS};
+use super::event::{Subject, TYPE_BEGINS, TYPE_ENDS};
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
@@ -166,7 +166,7 @@ struct EventRow<'a> {
 struct Fields<'a> {
     kind: &'a str,
     at: Time,
-    place: Place,
+    subject: Subject,
     prev_hash: [u8; 32],
     content_hash: [u8; 32],
     payload: &'a str,
@@ -188,7 +188,7 @@ impl<'a> Fields<'a> {
         Some(Self {
             kind: row.text(1)?,
             at: Time::from_micros(row.int(2)?),
-            place: Place {
+            subject: Subject {
                 channel_id: row.id(3)?.map(Into::into),
                 thread_id: row.id(4)?.map(Into::into),
                 member_id: row.id(5)?.map(Into::into),
@@ -255,7 +255,7 @@ impl Verifier {
             lsn,
             kind: fields.kind,
             at: fields.at,
-            place: fields.place,
+            subject: fields.subject,
             prev_hash: fields.prev_hash,
         };
         self.prefix.clear();
@@ -483,7 +483,7 @@ mod tests {
         readable: bool,
         kind: String,
         at: Time,
-        place: Place,
+        subject: Subject,
         prev_hash: [u8; 32],
         content_hash: [u8; 32],
         payload: String,
@@ -494,7 +494,7 @@ mod tests {
             let fields = Fields {
                 kind: &self.kind,
                 at: self.at,
-                place: self.place,
+                subject: self.subject,
                 prev_hash: self.prev_hash,
                 content_hash: self.content_hash,
                 payload: &self.payload,
@@ -505,14 +505,14 @@ mod tests {
 
     impl From<Recorded> for Stored {
         fn from(event: Recorded) -> Self {
-            let Recorded { lsn, kind, at, place, prev_hash, content_hash, payload, .. } = event;
+            let Recorded { lsn, kind, at, subject, prev_hash, content_hash, payload, .. } = event;
             let kind = kind.to_owned();
-            Self { lsn: Some(lsn), readable: true, kind, at, place, prev_hash, content_hash, payload }
+            Self { lsn: Some(lsn), readable: true, kind, at, subject, prev_hash, content_hash, payload }
         }
     }
 
-    fn in_a_thread() -> Place {
-        Place::thread(ChannelId::from(Uuid::from_u128(5)), ThreadId::from(Uuid::from_u128(6)))
+    fn in_a_thread() -> Subject {
+        Subject::thread(ChannelId::from(Uuid::from_u128(5)), ThreadId::from(Uuid::from_u128(6)))
     }
 
     fn event(owner: WorkspaceId, lsn: i64, prev_hash: [u8; 32], number: i64) -> Stored {
@@ -560,9 +560,9 @@ mod tests {
             (|row| row.kind = "Other".to_owned(), Defect::Columns),
             (|row| row.kind.push('"'), Defect::Columns),
             (|row| row.at = Time::from_micros(1), Defect::Columns),
-            (|row| row.place.channel_id = None, Defect::Columns),
-            (|row| row.place.thread_id = None, Defect::Columns),
-            (|row| row.place.member_id = Some(MemberId::from(Uuid::from_u128(9))), Defect::Columns),
+            (|row| row.subject.channel_id = None, Defect::Columns),
+            (|row| row.subject.thread_id = None, Defect::Columns),
+            (|row| row.subject.member_id = Some(MemberId::from(Uuid::from_u128(9))), Defect::Columns),
             (|row| row.prev_hash = genesis(), Defect::Columns),
             (|row| row.content_hash = genesis(), Defect::Content),
             (|row| row.payload = row.payload.replace("\"number\":30", "\"number\":31"), Defect::Content),

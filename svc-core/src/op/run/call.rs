@@ -9,13 +9,13 @@ use super::super::audit::Origin;
 use super::super::context::Write;
 use super::super::hooks;
 use super::super::row::Operation;
-use super::credentials::{Known, SecretHash, stranger};
+use super::credentials::{KnownToken, SecretHash, anonymous};
 use super::{Dispatch, Done, Reply};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
-use crate::log::memo::{Epochs, Notes};
+use crate::log::cache::{Epochs, ReaderCache};
 use crate::store::executor::{Reader, Task, WriteTask};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
@@ -24,7 +24,7 @@ use crate::time::{Clock, Time};
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
     /// A token. It never changes its workspace.
-    Token(Arc<Known>),
+    Token(Arc<KnownToken>),
     /// No credential.
     Nobody,
     /// The service itself, or an administrator of the machine, on a workspace.
@@ -134,12 +134,12 @@ impl Call {
     }
 
     /// Finds the caller in a reader's transaction, from its cache if that holds.
-    pub fn find_reading(&self, reader: &Reader<Notes>) -> Result<Entered> {
+    pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<Entered> {
         let caller = match &self.access {
             Access::Token(known) => {
                 let workspace = known.caller.workspace_id;
-                check_notes(reader, &self.dispatch.clock, workspace)?;
-                let cached = reader.notes.borrow().memo.get::<Caller>(workspace, &known.hash);
+                check_cache(reader, &self.dispatch.clock, workspace)?;
+                let cached = reader.cache.borrow().entries.get::<Caller>(workspace, &known.hash);
                 cached.map_or_else(|| load(reader, workspace, &known.hash), Ok)?
             }
             access => self.without_token(access)?,
@@ -148,10 +148,10 @@ impl Call {
     }
 
     /// The caller, at the moment of a reader's transaction.
-    pub fn entered_in(&self, reader: &Reader<Notes>, caller: Caller) -> Result<Entered> {
+    pub fn entered_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<Entered> {
         let clock = &self.dispatch.clock;
-        let lsn = check_notes(reader, clock, caller.workspace_id)?;
-        let now = clock.now().shifted(reader.notes.borrow().skew_micros);
+        let lsn = check_cache(reader, clock, caller.workspace_id)?;
+        let now = clock.now().shifted(reader.cache.borrow().skew_micros);
         let lsn = caller.is_member().then_some(lsn);
         Ok(Entered { caller, lsn, now })
     }
@@ -162,12 +162,12 @@ impl Call {
             Access::Token(known) => {
                 let workspace = known.caller.workspace_id;
                 batch.borrow_mut().head(conn, workspace)?;
-                let cached = batch.borrow().memo.get::<Caller>(workspace, &known.hash);
+                let cached = batch.borrow().cache.get::<Caller>(workspace, &known.hash);
                 match cached {
                     Some(caller) => caller,
                     None => {
                         let caller = Caller::by_secret(conn, &known.hash)?;
-                        batch.borrow_mut().memo.put(workspace, &known.hash, caller.clone());
+                        batch.borrow_mut().cache.put(workspace, &known.hash, caller.clone());
                         caller
                     }
                 }
@@ -175,20 +175,20 @@ impl Call {
             access => self.without_token(access)?,
         };
         let now = batch.borrow().now();
-        let lsn = reached(conn, batch, &caller)?;
+        let lsn = log_lsn(conn, batch, &caller)?;
         Ok(Entered { caller, lsn, now })
     }
 
     /// What the service itself sees: what the operation says, and nothing where it does something of its own.
     fn sight_of_instance(&self) -> Sight {
-        let row = self.operation.as_ref().and_then(|named| self.dispatch.table.operation(named.name));
-        row.map_or(Sight::Nothing, Operation::sight_of_instance)
+        let operation = self.operation.as_ref().and_then(|named| self.dispatch.table.operation(named.name));
+        operation.map_or(Sight::Nothing, Operation::sight_of_instance)
     }
 
     fn without_token(&self, access: &Access) -> Result<Caller> {
         match access {
             Access::Instance(workspace) => Ok(Caller::instance(*workspace).seeing(self.sight_of_instance())),
-            _ => stranger(self.needs),
+            _ => anonymous(self.needs),
         }
     }
 
@@ -251,24 +251,24 @@ impl Call {
 pub(super) const COPIES: usize = 4;
 
 /// Loads a token's caller, who is cached from then on.
-fn load(reader: &Reader<Notes>, workspace: WorkspaceId, hash: &SecretHash) -> Result<Caller> {
+fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, hash: &SecretHash) -> Result<Caller> {
     let caller = Caller::by_secret(&reader.conn, hash)?;
     if caller.workspace_id != workspace {
         return Err(unauthenticated("the token is not known"));
     }
-    reader.notes.borrow_mut().memo.put(workspace, hash, caller.clone());
+    reader.cache.borrow_mut().entries.put(workspace, hash, caller.clone());
     Ok(caller)
 }
 
 /// How far the log of a member's workspace reaches.
-pub(super) fn reached(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
+pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
     let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
     Ok(caller.is_member().then_some(lsn))
 }
 
 /// Drops what the reader has cached of a workspace if that has changed since, and answers how far its log reaches.
-fn check_notes(reader: &Reader<Notes>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
-    let known = reader.notes.borrow().reached(workspace);
+fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
+    let known = reader.cache.borrow().cached_lsn(workspace);
     if let Some(lsn) = known {
         return Ok(lsn);
     }
@@ -283,11 +283,11 @@ fn check_notes(reader: &Reader<Notes>, clock: &Clock, workspace: WorkspaceId) ->
         Engine::Postgres => {
             let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
             let row = rows.first_mut().ok_or_else(|| Error::internal("the database has no time"))?;
-            reader.notes.borrow_mut().skew_micros = clock.skew_to(row.take()?);
+            reader.cache.borrow_mut().skew_micros = clock.skew_to(row.take()?);
             (row.take()?, Epochs::take(row)?)
         }
     };
-    reader.notes.borrow_mut().check(workspace, lsn, epochs);
+    reader.cache.borrow_mut().check(workspace, lsn, epochs);
     Ok(lsn)
 }
 
@@ -320,7 +320,7 @@ impl WriteTask<Batch> for Decision {
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         let now = batch.borrow().now();
-        let mut cx = Write::new(conn, &self.caller, now, &self.dispatch.ambient, batch);
+        let mut cx = Write::new(conn, &self.caller, now, &self.dispatch.shared, batch);
         cx.audit("authorization.decision", self.origin.decision(self.refused))
     }
 }

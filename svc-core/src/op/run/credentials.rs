@@ -16,7 +16,7 @@ use super::{Admission, pipeline};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::TokenId;
-use crate::log::memo::Notes;
+use crate::log::cache::ReaderCache;
 use crate::rate::{Client, RateLimits};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;
@@ -40,7 +40,7 @@ const WAITING_MAX: usize = 16_384;
 #[derive(Clone)]
 pub(super) enum Found {
     /// A token of the database, live or dead.
-    Token(Arc<Known>),
+    Token(Arc<KnownToken>),
     /// A token that the database does not have.
     Unknown,
     /// None was sent.
@@ -49,7 +49,7 @@ pub(super) enum Found {
 
 /// A token.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownToken {
     pub(super) hash: SecretHash,
     pub(super) caller: Caller,
     /// The token at the top of those it was derived from.
@@ -58,7 +58,7 @@ pub(crate) struct Known {
     confirmed: AtomicU64,
 }
 
-impl Known {
+impl KnownToken {
     /// Whom its requests are charged to.
     pub(crate) fn client(&self) -> Client {
         Client::Token(self.root)
@@ -81,12 +81,12 @@ impl Found {
         match self {
             Self::Token(known) => Ok(known.caller.clone()),
             Self::Unknown => Err(unauthenticated("the token is not known")),
-            Self::Nothing => stranger(needs),
+            Self::Nothing => anonymous(needs),
         }
     }
 
     /// The token, if it is live.
-    fn live(&self, now: Time) -> Option<&Known> {
+    fn live(&self, now: Time) -> Option<&KnownToken> {
         match self {
             Self::Token(known) if known.caller.check_live(now).is_ok() => Some(known),
             _ => None,
@@ -95,7 +95,7 @@ impl Found {
 }
 
 /// The caller of an operation that asks for no credential.
-pub(super) fn stranger(needs: Needs) -> Result<Caller> {
+pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
     if needs == Needs::Nothing {
         return Ok(Caller::nobody());
     }
@@ -132,18 +132,18 @@ impl Gate<'_> {
 /// The cache of live tokens, and the lookups of others.
 #[derive(Default)]
 pub(crate) struct Credentials {
-    cached: RwLock<HashMap<SecretHash, Arc<Known>>>,
+    cached: RwLock<HashMap<SecretHash, Arc<KnownToken>>>,
     pub(super) lookups: Lookups<Box<AdmitCall>>,
 }
 
 impl Credentials {
     /// The token, if it is cached and was found live a moment ago.
-    pub(super) fn get(&self, hash: &SecretHash, now: Monotonic) -> Option<Arc<Known>> {
+    pub(super) fn get(&self, hash: &SecretHash, now: Monotonic) -> Option<Arc<KnownToken>> {
         let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
         cached.get(hash).filter(|known| known.is_fresh(now)).cloned()
     }
 
-    fn insert(&self, known: Arc<Known>) {
+    fn insert(&self, known: Arc<KnownToken>) {
         let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= KNOWN_MAX {
             cached.clear();
@@ -172,12 +172,12 @@ struct Lines<T> {
 }
 
 /// What becomes of a lookup that has come.
-pub(super) enum Turn<T> {
+pub(super) enum LookupStart<T> {
     /// This one is to be run now: it, or one that came before it.
     Now(T),
-    Later,
+    Queued,
     /// Too many wait.
-    Never(T),
+    Rejected(T),
 }
 
 impl<T> Default for Lookups<T> {
@@ -188,14 +188,14 @@ impl<T> Default for Lookups<T> {
 }
 
 impl<T> Lookups<T> {
-    pub fn begin(&self, asker: Asker, lookup: T) -> Turn<T> {
+    pub fn begin(&self, asker: Asker, lookup: T) -> LookupStart<T> {
         let mut lines = lock(&self.0);
         if lines.count >= WAITING_MAX {
-            return Turn::Never(lookup);
+            return LookupStart::Rejected(lookup);
         }
         let line = lines.waiting.entry(asker).or_default();
         if line.len() >= WAITING_OF_ONE_MAX {
-            return Turn::Never(lookup);
+            return LookupStart::Rejected(lookup);
         }
         line.push_back(lookup);
         if line.len() == 1 {
@@ -203,10 +203,10 @@ impl<T> Lookups<T> {
         }
         lines.count += 1;
         if lines.running >= LOOKUPS_MAX {
-            return Turn::Later;
+            return LookupStart::Queued;
         }
         lines.running += 1;
-        lines.next().map_or(Turn::Later, Turn::Now)
+        lines.next().map_or(LookupStart::Queued, LookupStart::Now)
     }
 
     /// A lookup has ended; answers the next, which is under way in its place.
@@ -273,8 +273,8 @@ impl AdmitCall {
     }
 }
 
-impl ReadTask<Notes> for AdmitCall {
-    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+impl ReadTask<ReaderCache> for AdmitCall {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         (self.found, self.call.entered) = (Found::Unknown, None);
         let caller = match Caller::by_secret(&reader.conn, &self.hash) {
             Ok(caller) => caller,
@@ -284,7 +284,7 @@ impl ReadTask<Notes> for AdmitCall {
         let root = caller.root(&reader.conn)?;
         self.call.entered = Some(self.call.entered_in(reader, caller.clone())?);
         let confirmed = AtomicU64::new(self.call.dispatch.clock.monotonic().micros());
-        self.found = Found::Token(Arc::new(Known { hash: self.hash, caller, root, confirmed }));
+        self.found = Found::Token(Arc::new(KnownToken { hash: self.hash, caller, root, confirmed }));
         Ok(())
     }
 }
@@ -341,14 +341,14 @@ mod tests {
         let peer = |number: u8| Some(Client::at(IpAddr::from([192, 0, 2, number])));
         let lookups = Lookups::<usize>::default();
         for number in 0..LOOKUPS_MAX {
-            assert!(matches!(lookups.begin(peer(1), number), Turn::Now(now) if now == number));
+            assert!(matches!(lookups.begin(peer(1), number), LookupStart::Now(now) if now == number));
         }
         for number in 0..WAITING_OF_ONE_MAX {
-            assert!(matches!(lookups.begin(peer(1), number), Turn::Later));
+            assert!(matches!(lookups.begin(peer(1), number), LookupStart::Queued));
         }
-        assert!(matches!(lookups.begin(peer(1), 7), Turn::Never(7)));
+        assert!(matches!(lookups.begin(peer(1), 7), LookupStart::Rejected(7)));
         assert!(
-            matches!(lookups.begin(peer(2), 9_000), Turn::Later),
+            matches!(lookups.begin(peer(2), 9_000), LookupStart::Queued),
             "another address has a line of its own"
         );
         assert_eq!([lookups.end(), lookups.end(), lookups.end()], [Some(0), Some(9_000), Some(1)]);
@@ -356,7 +356,7 @@ mod tests {
             assert!(lookups.end_without_reader().is_empty(), "those that are left begin the others");
         }
         assert_eq!(lookups.end_without_reader().len(), WAITING_OF_ONE_MAX - 2);
-        assert!(matches!(lookups.begin(peer(1), 8), Turn::Now(8)), "all places are free again");
+        assert!(matches!(lookups.begin(peer(1), 8), LookupStart::Now(8)), "all places are free again");
         assert_eq!(lookups.end(), None);
     }
 }

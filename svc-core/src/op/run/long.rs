@@ -7,32 +7,32 @@ use std::sync::Arc;
 
 use super::super::row::{Answer, LongJob};
 use super::call::{Call, Entered};
-use super::pipeline::{self, Bound, Stage};
+use super::pipeline::{self, Prepared, Stage};
 use super::tasks::Reading;
 use super::{Dispatch, Done, Reply};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::LONG_READ_MAX;
-use crate::log::memo::Notes;
+use crate::log::cache::ReaderCache;
 use crate::store::executor::{ReadTask, Reader, Task, lock};
 use crate::time::Monotonic;
 
 /// One long read, between two of its pages.
 pub(super) struct LongCall {
     call: Call,
-    job: Bound<LongJob>,
+    job: Prepared<LongJob>,
     done: Done,
     deadline: Monotonic,
     /// Taken with the first page.
-    turn: Option<Turn>,
+    exclusive: Option<Exclusive>,
     /// What the last page answered; nothing while there are more.
     answer: Option<Answer>,
 }
 
 impl LongCall {
-    pub fn new(call: Call, job: Bound<LongJob>, done: Done) -> Self {
+    pub fn new(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
         let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
-        Self { call, job, done, deadline, turn: None, answer: None }
+        Self { call, job, done, deadline, exclusive: None, answer: None }
     }
 
     fn is_overdue(&self) -> bool {
@@ -40,9 +40,9 @@ impl LongCall {
     }
 
     fn end(self, outcome: Result<Answer>) {
-        let Self { call, done, turn, .. } = self;
+        let Self { call, done, exclusive, .. } = self;
         // Whoever hears the answer may ask again at once.
-        drop(turn);
+        drop(exclusive);
         let reply = outcome.map(|answer| Reply::of(200, call.lsn(), answer));
         call.answer(reply, done);
     }
@@ -81,22 +81,23 @@ impl Task for LongCall {
     }
 }
 
-impl ReadTask<Notes> for LongCall {
+impl ReadTask<ReaderCache> for LongCall {
     /// Reads a page.
-    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         if self.is_overdue() {
             return Err(overdue());
         }
-        let stage = ReadingLong { reading: Reading::on(reader), turn: RefCell::new(&mut self.turn) };
+        let stage =
+            ReadingLong { reading: Reading::on(reader), exclusive: RefCell::new(&mut self.exclusive) };
         self.answer = pipeline::run(&stage, &mut self.call, &mut self.job)?;
         Ok(())
     }
 }
 
-/// The transaction of a page. Only who may read at all takes a turn.
+/// The transaction of a page. Only who may read at all takes an exclusive.
 struct ReadingLong<'r> {
     reading: Reading<'r, Option<Answer>>,
-    turn: RefCell<&'r mut Option<Turn>>,
+    exclusive: RefCell<&'r mut Option<Exclusive>>,
 }
 
 impl Stage for ReadingLong<'_> {
@@ -108,21 +109,21 @@ impl Stage for ReadingLong<'_> {
     }
 
     fn perform(&self, call: &Call, job: &mut LongJob) -> Result<Option<Answer>> {
-        let mut turn = self.turn.borrow_mut();
-        if turn.is_none() {
-            **turn = Some(Turn::take(&call.dispatch, call.entered()?.caller.workspace_id)?);
+        let mut exclusive = self.exclusive.borrow_mut();
+        if exclusive.is_none() {
+            **exclusive = Some(Exclusive::take(&call.dispatch, call.entered()?.caller.workspace_id)?);
         }
         self.reading.perform(call, job)
     }
 }
 
-/// A workspace's turn to read for long; it ends when this is dropped.
-struct Turn {
+/// A workspace's exclusive to read for long; it ends when this is dropped.
+struct Exclusive {
     dispatch: Arc<Dispatch>,
     workspace_id: WorkspaceId,
 }
 
-impl Turn {
+impl Exclusive {
     fn take(dispatch: &Arc<Dispatch>, workspace_id: WorkspaceId) -> Result<Self> {
         if !lock(&dispatch.reading_long).insert(workspace_id) {
             return Err(Error::new(
@@ -135,7 +136,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Exclusive {
     fn drop(&mut self) {
         lock(&self.dispatch.reading_long).remove(&self.workspace_id);
     }

@@ -15,28 +15,28 @@ use std::sync::{Arc, Mutex};
 
 use super::access::Surface;
 use super::audit::Origin;
-use super::context::Ambient;
+use super::context::Shared;
 use super::hooks;
 use super::request::{Head, Input};
 use super::row::{Answer, Job, Operation};
 use super::table::Table;
-use super::wait::{LongPoll, Parked, Rounds};
+use super::wait::{Parked, PendingPoll, Rounds};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
-use crate::log::memo::Notes;
+use crate::log::cache::ReaderCache;
 use crate::rate::{Client, RateLimits};
 use crate::store::executor::{Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
 pub(super) use call::{Access, Call};
 use call::{COPIES, Named};
-use credentials::{AdmitCall, Found, Gate, Known, SecretHash, Turn};
+use credentials::{AdmitCall, Found, Gate, KnownToken, LookupStart, SecretHash};
 pub(crate) use credentials::{Admitted, Credentials};
 use long::LongCall;
-pub(super) use pipeline::Bound;
+pub(super) use pipeline::Prepared;
 pub(super) use pipeline::run;
 pub(super) use tasks::Reading;
 use tasks::{ReadCall, WriteCall};
@@ -76,20 +76,20 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
 #[derive(Default)]
 pub struct Ticket {
     parked: Option<Arc<Parked>>,
-    leads: Option<Arc<Dispatch>>,
+    flushes: Option<Arc<Dispatch>>,
     abandoned: Arc<AtomicBool>,
 }
 
 impl Ticket {
-    /// Whether its holder runs the reads that were gathered, by [`Ticket::lead`].
-    pub(crate) fn leads(&self) -> bool {
-        self.leads.is_some()
+    /// Whether its holder runs the reads that were gathered, by [`Ticket::flush`].
+    pub(crate) fn must_flush(&self) -> bool {
+        self.flushes.is_some()
     }
 
     /// Runs the reads that were gathered.
-    pub(crate) fn lead(&mut self) {
-        if let Some(dispatch) = self.leads.take() {
-            dispatch.executor.run_gathered();
+    pub(crate) fn flush(&mut self) {
+        if let Some(dispatch) = self.flushes.take() {
+            dispatch.executor.flush_batched();
         }
     }
 }
@@ -97,7 +97,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         // Others rely on it, whatever became of this request.
-        self.lead();
+        self.flush();
         self.abandoned.store(true, Ordering::Relaxed);
         if let Some(parked) = self.parked.take() {
             parked.give_up();
@@ -138,7 +138,7 @@ impl Admission {
         Self { access, surface: head.surface, path, client, is_follow_up: false }
     }
 
-    fn of_token(self, known: Arc<Known>) -> Self {
+    fn of_token(self, known: Arc<KnownToken>) -> Self {
         Self { client: Some(known.client()), access: Access::Token(known), ..self }
     }
 }
@@ -151,7 +151,7 @@ const PATH_MAX: usize = 1024;
 pub(crate) enum RunOn {
     /// A core thread; a quick read that needs no network runs on the caller's.
     Pool,
-    /// Like `Pool`, but quick reads of the same moment share a transaction, and one caller's ticket leads them.
+    /// Like `Pool`, but quick reads of the same moment share a transaction, and one caller's ticket flushes them.
     Batched,
     /// The caller's thread if the core is idle.
     Caller,
@@ -160,7 +160,7 @@ pub(crate) enum RunOn {
 /// Everything a request meets.
 pub struct Dispatch {
     pub(crate) table: Arc<Table>,
-    pub(crate) ambient: Ambient,
+    pub(crate) shared: Shared,
     pub(crate) clock: Clock,
     pub(crate) executor: Executor<Batch>,
     pub(crate) bus: Arc<Bus>,
@@ -173,23 +173,23 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Lets a request in from its head alone: it is counted, and its credential is live and has what `operation`
+    /// Lets a request in from its head alone: it is counted, and its credential is live and has what the operation
     /// needs; any credential, as long as none is named. Answers through `done`, exactly once.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        operation: Option<&str>,
+        name: Option<&str>,
         head: Head,
         on: RunOn,
         done: Admitted,
     ) -> Ticket {
-        let row = match operation.map(|name| self.operation(name)).transpose() {
-            Ok(row) => row,
+        let operation = match name.map(|name| self.operation(name)).transpose() {
+            Ok(operation) => operation,
             Err(error) => {
                 done(Err(error));
                 return Ticket::default();
             }
         };
-        let needs = row.map_or(Needs::AnyCredential, |row| row.needs);
+        let needs = operation.map_or(Needs::AnyCredential, |operation| operation.needs);
         let mut gate =
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: false };
         let Some(hash) = head.secret_hash() else {
@@ -203,14 +203,14 @@ impl Dispatch {
         }
         let (peer, charged) = (gate.peer, gate.charged);
         let admission = Admission::new(head, Access::Nobody);
-        let origin = Origin::of(row, admission.surface, &admission.path, None);
+        let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
         let task = AdmitCall { call, hash, peer, charged, found: Found::Unknown, admission, done };
-        let leads = match self.credentials.lookups.begin(peer.map(Client::at), Box::new(task)) {
-            Turn::Now(task) => self.read_quick(task, on),
-            Turn::Later => None,
-            Turn::Never(task) => {
+        let flushes = match self.credentials.lookups.begin(peer.map(Client::at), Box::new(task)) {
+            LookupStart::Now(task) => self.read_quick(task, on),
+            LookupStart::Queued => None,
+            LookupStart::Rejected(task) => {
                 (task.done)(Err(Error::new(
                     Code::Overloaded,
                     "too many tokens are being looked up; try again",
@@ -218,7 +218,7 @@ impl Dispatch {
                 None
             }
         };
-        Ticket { leads, parked: None, abandoned }
+        Ticket { flushes, parked: None, abandoned }
     }
 
     /// What the cache says of a token; nothing if the database has to be asked.
@@ -236,43 +236,43 @@ impl Dispatch {
     /// Runs an operation for a request that was let in, and answers through `done`, exactly once.
     pub(crate) fn start(
         self: &Arc<Self>,
-        operation: &str,
+        name: &str,
         admission: Admission,
         input: &Input,
         on: RunOn,
         done: Done,
     ) -> Ticket {
-        let row = match self.operation(operation) {
-            Ok(row) => row,
+        let operation = match self.operation(name) {
+            Ok(operation) => operation,
             Err(error) => {
                 done(Err(error));
                 return Ticket::default();
             }
         };
-        let call = self.call(Some(row), admission, input);
+        let call = self.call(Some(operation), admission, input);
         let abandoned = Arc::clone(&call.abandoned);
-        let mut ticket = Ticket { parked: None, leads: None, abandoned };
-        match (row.bind)(input, &self.ambient, self.clock.now()) {
+        let mut ticket = Ticket { parked: None, flushes: None, abandoned };
+        match (operation.prepare_call)(input, &self.shared, self.clock.now()) {
             Ok(Job::Read(job)) => {
-                let task = ReadCall::new(call, Bound::Ready(job), done);
-                if row.quick {
-                    ticket.leads = self.read_quick(Box::new(task), on);
+                let task = ReadCall::new(call, Prepared::Ready(job), done);
+                if operation.quick {
+                    ticket.flushes = self.read_quick(Box::new(task), on);
                 } else {
                     self.read(task, on);
                 }
             }
             Ok(Job::Long(job)) => {
-                self.executor.read(Box::new(LongCall::new(call, Bound::Ready(job), done)), true);
+                self.executor.read(Box::new(LongCall::new(call, Prepared::Ready(job), done)), true);
             }
-            Ok(Job::Wait { job, wakes, patience, supply }) => {
-                let poll = LongPoll { name: row.name, job, wakes, timeout: patience, supply };
+            Ok(Job::Wait { job, filter, timeout, supply }) => {
+                let poll = PendingPoll { name: operation.name, job, filter, timeout, supply };
                 ticket.parked = Parked::start(call, poll, done);
             }
             Ok(Job::Write { job, wants }) => {
-                let (status, job) = (row.success.status(), Bound::Ready(job));
+                let (status, job) = (operation.success.status(), Prepared::Ready(job));
                 self.change(WriteCall { call, status, job, wants, answer: None, done }, on);
             }
-            Err(refusal) => self.read(ReadCall::new(call, Bound::Refused(refusal), done), on),
+            Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
         }
         ticket
     }
@@ -280,32 +280,33 @@ impl Dispatch {
     /// Refuses what was let in and could not be read. The credential comes first: the database says what became of it.
     pub(crate) fn refuse(
         self: &Arc<Self>,
-        operation: Option<&str>,
+        name: Option<&str>,
         admission: Admission,
         refusal: Error,
         on: RunOn,
         done: Done,
     ) -> Ticket {
-        let row = operation.and_then(|name| self.table.operation(name));
-        let call = self.call(row, admission, &Input::default());
+        let operation = name.and_then(|name| self.table.operation(name));
+        let call = self.call(operation, admission, &Input::default());
         let abandoned = Arc::clone(&call.abandoned);
-        let task = ReadCall::new(call, Bound::Refused(refusal), done);
-        Ticket { leads: self.read_quick(Box::new(task), on), parked: None, abandoned }
+        let task = ReadCall::new(call, Prepared::Rejected(refusal), done);
+        Ticket { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
     }
 
     fn operation(&self, name: &str) -> Result<&Operation> {
         self.table.operation(name).ok_or_else(|| Error::not_found("operation"))
     }
 
-    fn call(self: &Arc<Self>, row: Option<&Operation>, admission: Admission, input: &Input) -> Call {
+    fn call(self: &Arc<Self>, operation: Option<&Operation>, admission: Admission, input: &Input) -> Call {
         let Admission { access, surface, path, is_follow_up, .. } = admission;
         let ids = (surface == Surface::Mcp).then(|| input.ids());
         Call {
             dispatch: Arc::clone(self),
             access,
-            needs: row.map_or(Needs::AnyCredential, |row| row.needs),
-            operation: row.map(|row| Named { name: row.name, call: self.named(surface, input) }),
-            origin: Origin::of(row, surface, &path, ids),
+            needs: operation.map_or(Needs::AnyCredential, |operation| operation.needs),
+            operation: operation
+                .map(|operation| Named { name: operation.name, call: self.named(surface, input) }),
+            origin: Origin::of(operation, surface, &path, ids),
             bytes: input.body.len().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
@@ -322,10 +323,10 @@ impl Dispatch {
     }
 
     /// Hands a quick read on, or runs it here where that needs no network. Answers who runs what was gathered.
-    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<Notes>>, on: RunOn) -> Option<Arc<Self>> {
+    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<Arc<Self>> {
         match on {
             RunOn::Batched if self.executor.reads_locally() => {
-                return self.executor.gather(task).then(|| Arc::clone(self));
+                return self.executor.batch(task).then(|| Arc::clone(self));
             }
             RunOn::Pool if self.executor.reads_locally() => self.executor.read_inline(task),
             RunOn::Pool | RunOn::Batched => self.executor.read(task, false),

@@ -6,7 +6,7 @@ use super::super::access::Surface;
 use super::super::context::{Read, Write};
 use super::super::row::{ReadJob, Wants, WriteJob};
 use super::call::Call;
-use super::pipeline::Bound;
+use super::pipeline::Prepared;
 use super::tasks::{ReadCall, WriteCall};
 use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ impl Dispatch {
                 Ok(Box::new(()))
             });
             let call = Call::instance(self, workspace, surface);
-            let (job, wants) = (Bound::Ready(job), Wants::default());
+            let (job, wants) = (Prepared::Ready(job), Wants::default());
             let task = WriteCall { call, status: 200, job, wants, answer: None, done };
             self.change(task, RunOn::Caller);
         })
@@ -44,7 +44,7 @@ impl Dispatch {
                 Ok(Box::new(()))
             });
             let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
-            self.read(ReadCall::new(call, Bound::Ready(job), done), RunOn::Caller);
+            self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Caller);
         })
     }
 
@@ -65,19 +65,19 @@ impl Dispatch {
             done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job made nothing"))));
         });
         let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
-        self.read(ReadCall::new(call, Bound::Ready(job), done), RunOn::Pool);
+        self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Pool);
     }
 }
 
 /// Waits for what a job, which `start` hands to the core, puts into the slot before it is done.
 fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, Done)) -> Result<T> {
     let made = Arc::new(Mutex::new(None));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let done: Done = Box::new(move |outcome| {
         // The caller waits below; it cannot have gone away.
-        let _ = tell.send(outcome.map(|_| ()));
+        let _ = sender.send(outcome.map(|_| ()));
     });
     start(Arc::clone(&made), done);
-    told.recv().map_err(Error::internal)??;
+    receiver.recv().map_err(Error::internal)??;
     lock(&made).take().ok_or_else(|| Error::internal("the job made nothing"))
 }

@@ -19,7 +19,7 @@ pub(super) fn admit(gate: &mut Gate<'_>, found: &Found) -> Result<()> {
 pub(in super::super) fn run<S: Stage>(
     stage: &S,
     call: &mut Call,
-    job: &mut Bound<S::Job>,
+    job: &mut Prepared<S::Job>,
 ) -> Result<S::Answer> {
     call.enter(stage)?;
     call.check_live()?;
@@ -70,16 +70,16 @@ pub(in super::super) trait Stage {
 
 /// A function bound to its input, or why the input could not be decoded: which is told only to a caller who may call
 /// the operation.
-pub(in super::super) enum Bound<J> {
+pub(in super::super) enum Prepared<J> {
     Ready(J),
-    Refused(Error),
+    Rejected(Error),
 }
 
-impl<J> Bound<J> {
+impl<J> Prepared<J> {
     fn decoded(&mut self) -> Result<&mut J> {
         match self {
             Self::Ready(job) => Ok(job),
-            Self::Refused(error) => Err(error.clone()),
+            Self::Rejected(error) => Err(error.clone()),
         }
     }
 }

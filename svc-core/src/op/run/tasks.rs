@@ -7,24 +7,24 @@ use std::marker::PhantomData;
 use super::super::context::{Read, Write};
 use super::super::hooks;
 use super::super::row::{Answer, ReadJob, ReadingJob, Wants, WriteJob};
-use super::call::{Call, Entered, Named, reached};
-use super::pipeline::{self, Bound, Stage};
+use super::call::{Call, Entered, Named, log_lsn};
+use super::pipeline::{self, Prepared, Stage};
 use super::{Done, Reply};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
-use crate::log::memo::Notes;
+use crate::log::cache::ReaderCache;
 use crate::store::Conn;
 use crate::store::executor::{ReadTask, Reader, Task, WriteTask};
 
 /// A reader's transaction, for functions that return a `T`.
 pub(in super::super) struct Reading<'r, T> {
-    reader: &'r Reader<Notes>,
+    reader: &'r Reader<ReaderCache>,
     returns: PhantomData<fn() -> T>,
 }
 
 impl<'r, T> Reading<'r, T> {
-    pub fn on(reader: &'r Reader<Notes>) -> Self {
+    pub fn on(reader: &'r Reader<ReaderCache>) -> Self {
         Self { reader, returns: PhantomData }
     }
 }
@@ -39,7 +39,7 @@ impl<T> Stage for Reading<'_, T> {
 
     fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
         let Entered { caller, now, .. } = call.entered()?;
-        job(&Read::new(self.reader, caller, *now, &call.dispatch.ambient))
+        job(&Read::new(self.reader, caller, *now, &call.dispatch.shared))
     }
 }
 
@@ -52,7 +52,7 @@ struct Changing<'c> {
 impl Changing<'_> {
     fn context<'a>(&'a self, call: &'a Call) -> Result<Write<'a>> {
         let Entered { caller, now, .. } = call.entered()?;
-        Ok(Write::new(self.conn, caller, *now, &call.dispatch.ambient, self.batch))
+        Ok(Write::new(self.conn, caller, *now, &call.dispatch.shared, self.batch))
     }
 }
 
@@ -71,9 +71,9 @@ impl Stage for Changing<'_> {
     fn guard(&self, call: &Call) -> Result<()> {
         let Some(Named { name, call: named }) = &call.operation else { return Ok(()) };
         let table = &call.dispatch.table;
-        let row = table.operation(name).ok_or_else(|| Error::not_found("operation"))?;
+        let operation = table.operation(name).ok_or_else(|| Error::not_found("operation"))?;
         let cx = self.context(call)?;
-        table.guards().iter().try_for_each(|guard| guard(&cx, row, named))
+        table.guards().iter().try_for_each(|guard| guard(&cx, operation, named))
     }
 
     fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Answer> {
@@ -92,19 +92,19 @@ impl Stage for Changing<'_> {
 /// A read on its way through a reader.
 pub(super) struct ReadCall {
     call: Call,
-    job: Bound<ReadJob>,
+    job: Prepared<ReadJob>,
     done: Done,
     answer: Option<Answer>,
 }
 
 impl ReadCall {
-    pub fn new(call: Call, job: Bound<ReadJob>, done: Done) -> Self {
+    pub fn new(call: Call, job: Prepared<ReadJob>, done: Done) -> Self {
         Self { call, job, done, answer: None }
     }
 }
 
-impl ReadTask<Notes> for ReadCall {
-    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+impl ReadTask<ReaderCache> for ReadCall {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.answer = None;
         self.answer = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?);
         Ok(())
@@ -133,7 +133,7 @@ impl Task for ReadCall {
 pub(super) struct WriteCall {
     pub call: Call,
     pub status: u16,
-    pub job: Bound<WriteJob>,
+    pub job: Prepared<WriteJob>,
     pub wants: Wants,
     pub answer: Option<Answer>,
     pub done: Done,
@@ -152,7 +152,7 @@ impl WriteTask<Batch> for WriteCall {
         self.answer = None;
         let answer = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
         if let Some(entered) = &mut self.call.entered {
-            entered.lsn = reached(conn, batch, &entered.caller)?;
+            entered.lsn = log_lsn(conn, batch, &entered.caller)?;
         }
         self.answer = Some(answer);
         Ok(())

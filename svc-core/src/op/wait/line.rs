@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::row::Supply;
-use super::{Parked, Turn};
-use crate::log::bus::Passed;
-use crate::log::event::Place;
+use super::{Attempt, Parked};
+use crate::log::bus::NewEvent;
+use crate::log::event::Subject;
 
 /// Events whose things may still be there, at the most. More than these are not asked for again: whoever waits is
 /// offered one of these first.
@@ -21,9 +21,9 @@ pub(super) struct Line {
     supply: Supply,
     due: BTreeMap<u64, Arc<Parked>>,
     /// Events whose things were still there when that was last asked.
-    open: BTreeMap<i64, Place>,
+    open: BTreeMap<i64, Subject>,
     /// Of these, those of which it is to be asked how much there is.
-    fresh: BTreeMap<i64, Place>,
+    fresh: BTreeMap<i64, Subject>,
     /// Events of which nothing was left. The waits hear of an event one after the other, so it must be known for a
     /// while that it was dealt with.
     gone: BTreeSet<i64>,
@@ -61,18 +61,18 @@ impl Line {
     }
 
     /// Events that matter to the wait at `place` in the line.
-    pub fn offer(&mut self, place: u64, parked: &Arc<Parked>, events: &[Passed]) {
+    pub fn offer(&mut self, place: u64, parked: &Arc<Parked>, events: &[NewEvent]) {
         self.due.insert(place, Arc::clone(parked));
         self.add(events);
     }
 
-    fn add(&mut self, events: &[Passed]) {
+    fn add(&mut self, events: &[NewEvent]) {
         for event in events {
             if self.gone.contains(&event.lsn) || self.open.len() >= OPEN_MAX {
                 continue;
             }
-            if self.open.insert(event.lsn, event.place).is_none() {
-                self.fresh.insert(event.lsn, event.place);
+            if self.open.insert(event.lsn, event.subject).is_none() {
+                self.fresh.insert(event.lsn, event.subject);
             }
         }
     }
@@ -114,9 +114,9 @@ impl Line {
     }
 
     /// What is to be measured, and by what.
-    pub fn to_measure(&self) -> (Supply, Vec<(i64, Place)>) {
+    pub fn to_measure(&self) -> (Supply, Vec<(i64, Subject)>) {
         let fresh = self.fresh.iter().take(MEASURED_MAX);
-        (self.supply, fresh.map(|(lsn, place)| (*lsn, *place)).collect())
+        (self.supply, fresh.map(|(lsn, subject)| (*lsn, *subject)).collect())
     }
 
     /// Each event with how much of what it brought is there.
@@ -145,17 +145,17 @@ impl Line {
     }
 }
 
-/// A turn with its place in the line.
-pub(super) type Placed = (u64, Turn);
+/// An attempt with its place in the line.
+pub(super) type Placed = (u64, Attempt);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::id::ThreadId;
 
-    fn passed(lsn: i64) -> Passed {
+    fn passed(lsn: i64) -> NewEvent {
         let thread: ThreadId = uuid::Uuid::from_u128(lsn.unsigned_abs().into()).into();
-        Passed { lsn, place: Place { thread_id: Some(thread), ..Place::WORKSPACE } }
+        NewEvent { lsn, subject: Subject { thread_id: Some(thread), ..Subject::WORKSPACE } }
     }
 
     #[test]

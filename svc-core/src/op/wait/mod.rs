@@ -4,23 +4,23 @@
 //! repetition cannot be done, because the database is silent, it is refused shortly after its deadline.
 
 mod line;
-mod places;
+mod quota;
 mod rounds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use places::{Holder, Place};
+use quota::{Holder, WaitPermit};
 pub(crate) use rounds::Rounds;
 pub use rounds::WaitCounts;
 
-use super::row::{Answer, Supply, WaitJob, Waited, timed_out};
-use super::run::{self, Bound, Call, Done, Reading, Reply};
+use super::row::{Answer, Poll, Supply, WaitJob, timed_out};
+use super::run::{self, Call, Done, Prepared, Reading, Reply};
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
-use crate::log::bus::{Passed, Wake, Wakes};
-use crate::log::memo::Notes;
+use crate::log::bus::{EventFilter, NewEvent, Wake};
+use crate::log::cache::ReaderCache;
 use crate::store::executor::Reader;
 use crate::sync::lock;
 use crate::time::Monotonic;
@@ -30,11 +30,11 @@ use crate::timers::TimerId;
 const OVERTIME: Duration = Duration::from_secs(2);
 
 /// What a wait asks, and until when.
-pub(super) struct LongPoll {
+pub(super) struct PendingPoll {
     /// The operation.
     pub name: &'static str,
     pub job: WaitJob,
-    pub wakes: Wakes,
+    pub filter: EventFilter,
     pub timeout: Duration,
     /// Of operations that share something out: how much of it an event brought.
     pub supply: Option<Supply>,
@@ -47,13 +47,13 @@ pub(super) struct Parked {
     /// Its place among all that ever came.
     number: u64,
     name: &'static str,
-    wakes: Wakes,
+    filter: EventFilter,
     deadline: Monotonic,
     supply: Option<Supply>,
 }
 
 /// What is asked.
-type Question = (Call, Bound<WaitJob>);
+type Question = (Call, Prepared<WaitJob>);
 
 #[derive(Default)]
 struct State {
@@ -72,7 +72,7 @@ struct State {
     listening: Option<WorkspaceId>,
     timer: Option<TimerId>,
     /// Gone once it has ended.
-    place: Option<Place>,
+    permit: Option<WaitPermit>,
 }
 
 impl State {
@@ -83,7 +83,7 @@ impl State {
 }
 
 /// A repetition that is about to run.
-struct Turn {
+struct Attempt {
     parked: Arc<Parked>,
     question: Question,
     /// Nothing can have changed: it is only seen whether the caller may still know that.
@@ -106,27 +106,27 @@ enum Outcome {
 
 impl Parked {
     /// Takes a wait up and asks it for the first time. None if that was refused.
-    pub fn start(call: Call, poll: LongPoll, done: Done) -> Option<Arc<Self>> {
+    pub fn start(call: Call, poll: PendingPoll, done: Done) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
-        let (number, place) = match dispatch.rounds.admit(Holder::of(&call.access)) {
+        let (number, permit) = match dispatch.rounds.admit(Holder::of(&call.access)) {
             Ok(admitted) => admitted,
             Err(error) => {
                 done(Err(error));
                 return None;
             }
         };
-        let LongPoll { name, job, wakes, timeout, supply } = poll;
+        let PendingPoll { name, job, filter, timeout, supply } = poll;
         let state = State {
             done: Some(done),
-            question: Some((call, Bound::Ready(job))),
+            question: Some((call, Prepared::Ready(job))),
             queued: true,
             due: true,
-            place: Some(place),
+            permit: Some(permit),
             ..State::default()
         };
         let deadline = dispatch.clock.deadline(timeout);
         let state = Mutex::new(state);
-        let parked = Arc::new(Self { state, dispatch, number, name, wakes, deadline, supply });
+        let parked = Arc::new(Self { state, dispatch, number, name, filter, deadline, supply });
         let waiting = Arc::downgrade(&parked);
         let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::time_is_over));
         let mut state = lock(&parked.state);
@@ -144,7 +144,7 @@ impl Parked {
     }
 
     /// A matching event has come.
-    fn woken(self: &Arc<Self>, events: &[Passed]) {
+    fn woken(self: &Arc<Self>, events: &[NewEvent]) {
         let mut state = lock(&self.state);
         let (Some(workspace), Some(_)) = (state.listening, &state.done) else { return };
         state.due = true;
@@ -193,22 +193,22 @@ impl Parked {
         let done = state.done.take()?;
         let question = state.question.take();
         let (timer, listening) = (state.timer.take(), state.listening.take());
-        let place = state.place.take();
+        let permit = state.permit.take();
         drop(state);
         if let Some(timer) = timer {
             self.dispatch.timers.stop(timer);
         }
         if let Some(workspace) = listening {
-            self.dispatch.bus.forget(workspace, self.number);
+            self.dispatch.bus.unlisten(workspace, self.number);
             self.dispatch.rounds.leave((workspace, self.name), self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
-        drop((question, place));
+        drop((question, permit));
         Some(done)
     }
 
     /// Takes the question to be asked. None if somebody else has it, or nobody waits any more.
-    fn turn(self: &Arc<Self>, from_line: bool) -> Option<Turn> {
+    fn attempt(self: &Arc<Self>, from_line: bool) -> Option<Attempt> {
         let mut state = lock(&self.state);
         if from_line && state.queued {
             return None;
@@ -218,7 +218,7 @@ impl Parked {
         let last = state.over;
         // The last answer says how far the log was read, so it has to be read.
         let idle = !std::mem::replace(&mut state.due, false) && !last;
-        Some(Turn { parked: Arc::clone(self), question, idle, last, outcome: Outcome::Unasked })
+        Some(Attempt { parked: Arc::clone(self), question, idle, last, outcome: Outcome::Unasked })
     }
 
     /// Keeps the question for the next event, or has it asked again at once.
@@ -255,10 +255,10 @@ impl Parked {
         let entered = call.entered().ok()?;
         let (workspace, seen) = (entered.caller.workspace_id, entered.lsn.unwrap_or(0));
         let waiting = Arc::downgrade(self);
-        let wake: Wake = Arc::new(move |events: &[Passed]| with(&waiting, |parked| parked.woken(events)));
-        let wakes = self.wakes.clone().of(entered.caller.member);
+        let wake: Wake = Arc::new(move |events: &[NewEvent]| with(&waiting, |parked| parked.woken(events)));
+        let filter = self.filter.clone().of(entered.caller.member);
         self.dispatch.rounds.parked();
-        self.dispatch.bus.listen(workspace, self.number, seen, wakes, wake);
+        self.dispatch.bus.listen(workspace, self.number, seen, filter, wake);
         Some(workspace)
     }
 
@@ -275,9 +275,9 @@ fn with(parked: &Weak<Parked>, run: impl FnOnce(&Arc<Parked>)) {
     }
 }
 
-impl Turn {
+impl Attempt {
     /// Asks inside a read transaction. Answers whether it has happened.
-    fn ask(&mut self, reader: &Reader<Notes>) -> bool {
+    fn ask(&mut self, reader: &Reader<ReaderCache>) -> bool {
         let (question, idle) = (&mut self.question, self.idle);
         let asked = catch_unwind(AssertUnwindSafe(|| ask(reader, question, idle)));
         self.outcome = asked.unwrap_or_else(|_| Outcome::Failed(Error::internal("a wait panicked")));
@@ -342,20 +342,20 @@ impl Turn {
 }
 
 /// Asks in the name of the caller.
-fn ask(reader: &Reader<Notes>, (call, job): &mut Question, idle: bool) -> Outcome {
+fn ask(reader: &Reader<ReaderCache>, (call, job): &mut Question, idle: bool) -> Outcome {
     let stage = Reading::on(reader);
     let asked = if idle { run::run(&stage, call, &mut nothing_new()) } else { run::run(&stage, call, job) };
     match asked {
-        Ok(Waited::Ready(answer)) => Outcome::Ready(answer),
-        Ok(Waited::NotYet) => Outcome::Pending,
-        Ok(Waited::More(answer)) => Outcome::More(answer),
+        Ok(Poll::Ready(answer)) => Outcome::Ready(answer),
+        Ok(Poll::Pending) => Outcome::Pending,
+        Ok(Poll::More(answer)) => Outcome::More(answer),
         Err(error) => Outcome::Failed(error),
     }
 }
 
 /// Stands for the question where the answer can be no other than before.
-fn nothing_new() -> Bound<WaitJob> {
-    Bound::Ready(Box::new(|_| Ok(Waited::NotYet)))
+fn nothing_new() -> Prepared<WaitJob> {
+    Prepared::Ready(Box::new(|_| Ok(Poll::Pending)))
 }
 
 /// Answers; false if nobody waits any more.
@@ -437,7 +437,8 @@ mod tests {
             self.call("whoami", serde_json::json!({}));
             call.access = run::Access::cached(self.dispatch(), &secret_hash(&self.secret()));
             let timeout = Duration::from_secs(30);
-            let poll = LongPoll { name: "probe", job, wakes: Wakes::on([KIND]), timeout, supply: None };
+            let poll =
+                PendingPoll { name: "probe", job, filter: EventFilter::on([KIND]), timeout, supply: None };
             (Parked::start(call, poll, done), receiver)
         }
 
@@ -459,12 +460,12 @@ mod tests {
         /// Emits an event, and comes back when those who wait for it have been woken.
         pub fn happen(&self) {
             let (sender, receiver) = channel();
-            let wake: Wake = Arc::new(move |events: &[Passed]| sender.send(events.len()).unwrap());
+            let wake: Wake = Arc::new(move |events: &[NewEvent]| sender.send(events.len()).unwrap());
             // The last to be woken.
-            self.dispatch().bus.listen(self.workspace(), u64::MAX, self.lsn(), Wakes::on([KIND]), wake);
+            self.dispatch().bus.listen(self.workspace(), u64::MAX, self.lsn(), EventFilter::on([KIND]), wake);
             self.call("create_channel", json!({"workspace_id": self.workspace(), "name": "news"}));
             receiver.recv().unwrap();
-            self.dispatch().bus.forget(self.workspace(), u64::MAX);
+            self.dispatch().bus.unlisten(self.workspace(), u64::MAX);
         }
 
         /// Where the workspace's log ends.
@@ -480,31 +481,31 @@ mod tests {
 
     /// A job whose n-th run comes to the n-th of these, and its later ones to nothing; each is told.
     pub(super) fn script(runs: impl IntoIterator<Item = Run> + Send + 'static) -> (WaitJob, Receiver<()>) {
-        let (told, telling): (Sender<()>, _) = channel();
+        let (sender, receiver): (Sender<()>, _) = channel();
         let mut runs: std::collections::VecDeque<Run> = runs.into_iter().collect();
         let job: WaitJob = Box::new(move |_| {
-            let _ = told.send(());
-            runs.pop_front().unwrap_or(Run::NotYet).outcome()
+            let _ = sender.send(());
+            runs.pop_front().unwrap_or(Run::Pending).outcome()
         });
-        (job, telling)
+        (job, receiver)
     }
 
     /// What a run of a job comes to.
     #[derive(Clone, Copy)]
     pub(super) enum Run {
         Ready,
-        NotYet,
+        Pending,
         More,
         Unavailable,
         Panics,
     }
 
     impl Run {
-        fn outcome(self) -> crate::Result<Waited<Answer>> {
+        fn outcome(self) -> crate::Result<Poll<Answer>> {
             match self {
-                Self::Ready => Ok(Waited::Ready(Box::new(()))),
-                Self::NotYet => Ok(Waited::NotYet),
-                Self::More => Ok(Waited::More(Box::new(()))),
+                Self::Ready => Ok(Poll::Ready(Box::new(()))),
+                Self::Pending => Ok(Poll::Pending),
+                Self::More => Ok(Poll::More(Box::new(()))),
                 Self::Unavailable => Err(Error::new(Code::Unavailable, "not now")),
                 Self::Panics => panic!("a wait that panics"),
             }
@@ -514,7 +515,7 @@ mod tests {
     #[test]
     fn a_wait_is_asked_once_for_each_reason() {
         let stage = Stage::new();
-        let (job, asked) = script([Run::NotYet, Run::NotYet, Run::Ready]);
+        let (job, asked) = script([Run::Pending, Run::Pending, Run::Ready]);
         let (_parked, outcome) = stage.parked(job);
         asked.recv().unwrap();
         assert!(asked.try_recv().is_err(), "nothing has happened");
@@ -536,7 +537,7 @@ mod tests {
         assert_eq!(outcome.recv().unwrap(), Ok(()));
         assert_eq!(asked.iter().count(), 3, "without any event");
 
-        let (job, asked) = script([Run::NotYet, Run::More, Run::Unavailable]);
+        let (job, asked) = script([Run::Pending, Run::More, Run::Unavailable]);
         let (_parked, outcome) = stage.parked(job);
         asked.recv().unwrap();
         stage.clock.advance(Duration::from_secs(30));
@@ -553,7 +554,7 @@ mod tests {
         // Nobody is asked for a while.
         stage.clock.advance(Duration::from_millis(100));
 
-        let (job, asked) = script([Run::NotYet, Run::Unavailable, Run::Unavailable, Run::Ready]);
+        let (job, asked) = script([Run::Pending, Run::Unavailable, Run::Unavailable, Run::Ready]);
         let (_parked, outcome) = stage.parked(job);
         stage.happen();
         (0..2).for_each(|_| asked.recv().unwrap());
@@ -567,8 +568,8 @@ mod tests {
     #[test]
     fn a_wait_that_panics_fails_alone() {
         let stage = Stage::new();
-        let (fails, _) = script([Run::NotYet, Run::Panics]);
-        let (goes_on, _) = script([Run::NotYet, Run::Ready]);
+        let (fails, _) = script([Run::Pending, Run::Panics]);
+        let (goes_on, _) = script([Run::Pending, Run::Ready]);
         let (_failing, failed) = stage.parked(fails);
         let (_going_on, fine) = stage.parked(goes_on);
         stage.happen();
@@ -578,7 +579,7 @@ mod tests {
     #[test]
     fn who_gives_up_is_asked_no_more() {
         let stage = Stage::new();
-        let (job, asked) = script([Run::NotYet]);
+        let (job, asked) = script([Run::Pending]);
         let (parked, outcome) = stage.parked(job);
         parked.give_up();
         assert_eq!(stage.dispatch().rounds.counts().parked, 0);

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use super::super::access::Surface;
 use super::super::row::{ReadingJob, Supply};
-use super::super::run::{self, Bound, Call, Dispatch, Reading};
+use super::super::run::{self, Call, Dispatch, Prepared, Reading};
 use super::line::{Line, Next, Placed};
-use super::places::{Holder, Place, Places};
+use super::quota::{Holder, WaitPermit, WaitQuota};
 use super::{Outcome, Parked};
 use crate::error::{Code, Result};
 use crate::id::WorkspaceId;
-use crate::log::bus::Passed;
-use crate::log::memo::Notes;
+use crate::log::bus::NewEvent;
+use crate::log::cache::ReaderCache;
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;
 
@@ -52,7 +52,7 @@ pub struct WaitCounts {
 pub(crate) struct Rounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
-    places: Places,
+    quota: WaitQuota,
     parked: AtomicUsize,
     asked: AtomicU64,
     rounds: AtomicU64,
@@ -65,15 +65,15 @@ struct Schedule {
     running: usize,
     /// The readers' queue was full, or the database silent.
     resting: bool,
-    /// The last round was of a line; others have their turn.
+    /// The last round was of a line; others have their attempt.
     line_was_last: bool,
 }
 
 impl Rounds {
     /// Gives a new wait of these holders its number and its place, if one is left to them.
-    pub(super) fn admit(&self, holders: Vec<Holder>) -> Result<(u64, Place)> {
-        let place = self.places.take(holders)?;
-        Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
+    pub(super) fn admit(&self, holders: Vec<Holder>) -> Result<(u64, WaitPermit)> {
+        let permit = self.quota.take(holders)?;
+        Ok((self.admitted.fetch_add(1, Ordering::SeqCst), permit))
     }
 
     /// A wait was parked.
@@ -109,7 +109,7 @@ impl Rounds {
         supply: Supply,
         place: u64,
         parked: &Arc<Parked>,
-        events: &[Passed],
+        events: &[NewEvent],
     ) {
         let mut schedule = lock(&self.schedule);
         schedule.lines.entry(key).or_insert_with(|| Line::new(supply)).offer(place, parked, events);
@@ -143,7 +143,7 @@ enum Of {
 pub(super) fn pump(dispatch: &Arc<Dispatch>) {
     let most = if dispatch.executor.reads_locally() { ROUNDS_LOCAL } else { ROUNDS_REMOTE };
     while let Some(of) = next(dispatch, most) {
-        let task = Round { dispatch: Arc::clone(dispatch), of, turns: None };
+        let task = Round { dispatch: Arc::clone(dispatch), of, attempts: None };
         dispatch.executor.read(Box::new(task), false);
     }
 }
@@ -202,58 +202,58 @@ struct Round {
     of: Of,
     /// Chosen right before its transaction begins, so that whoever became due meanwhile is among them; but nobody who
     /// comes later, for whom that transaction is too old.
-    turns: Option<Vec<Placed>>,
+    attempts: Option<Vec<Placed>>,
 }
 
 impl Round {
     /// Asks. An error means that the database had no answer.
-    fn ask(&mut self, reader: &Reader<Notes>) -> Result<()> {
+    fn ask(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
         let most = match self.of {
             Of::Woken => usize::MAX,
             Of::Line(key) => self.measure(reader, key)?,
         };
-        let turns = self.turns.get_or_insert_default();
+        let attempts = self.attempts.get_or_insert_default();
         let mut answered = 0;
-        turns.iter_mut().for_each(|(_, turn)| turn.outcome = Outcome::Unasked);
-        for (_, turn) in turns {
+        attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = Outcome::Unasked);
+        for (_, attempt) in attempts {
             if answered == most || reader.conn.failure().is_some() {
                 break;
             }
-            answered += usize::from(turn.ask(reader));
+            answered += usize::from(attempt.ask(reader));
             self.dispatch.rounds.asked.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// How many of a line may be answered now: as many as there are things for them.
-    fn measure(&self, reader: &Reader<Notes>, key: LineKey) -> Result<usize> {
+    fn measure(&self, reader: &Reader<ReaderCache>, key: LineKey) -> Result<usize> {
         let schedule = || lock(&self.dispatch.rounds.schedule);
         let fresh = schedule().lines.get(&key).map(Line::to_measure);
         let Some((supply, fresh)) = fresh else { return Ok(0) };
         let mut service = Call::instance(&self.dispatch, key.0, Surface::System);
         let count: ReadingJob<Vec<(i64, usize)>> =
-            Box::new(move |cx| fresh.iter().map(|(lsn, place)| Ok((*lsn, supply(cx, place)?))).collect());
-        let mut found = run::run(&Reading::on(reader), &mut service, &mut Bound::Ready(count))?;
+            Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
+        let mut found = run::run(&Reading::on(reader), &mut service, &mut Prepared::Ready(count))?;
         // Of what has come since the transaction began it has to be asked in another.
-        let reached = reader.notes.borrow().reached(key.0).unwrap_or(0);
+        let reached = reader.cache.borrow().cached_lsn(key.0).unwrap_or(0);
         found.retain(|(lsn, _)| *lsn <= reached);
         Ok(schedule().lines.get_mut(&key).map_or(0, |line| line.measured(&found)))
     }
 
     /// Answers and parks, after the transaction.
     fn settle(self, outcome: Result<()>) {
-        let Self { dispatch, of, turns } = self;
-        if outcome.is_err() || turns.iter().flatten().any(|(_, turn)| turn.was_unlucky()) {
+        let Self { dispatch, of, attempts } = self;
+        if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.was_unlucky()) {
             pause(&dispatch);
         }
         let (mut answered, mut unasked) = (0, Vec::new());
-        for (place, mut turn) in turns.into_iter().flatten() {
-            turn.outlive(outcome.as_ref().err());
-            if turn.is_unasked() {
-                unasked.push((place, Arc::clone(&turn.parked)));
+        for (place, mut attempt) in attempts.into_iter().flatten() {
+            attempt.outlive(outcome.as_ref().err());
+            if attempt.is_unasked() {
+                unasked.push((place, Arc::clone(&attempt.parked)));
             }
-            answered += usize::from(turn.settle());
+            answered += usize::from(attempt.settle());
         }
         let mut schedule = lock(&dispatch.rounds.schedule);
         schedule.running = schedule.running.saturating_sub(1);
@@ -276,7 +276,7 @@ fn choose(dispatch: &Arc<Dispatch>, of: &Of) -> Vec<Placed> {
     };
     drop(schedule);
     let from_line = matches!(of, Of::Line(_));
-    chosen.into_iter().filter_map(|(place, parked)| Some((place, parked.turn(from_line)?))).collect()
+    chosen.into_iter().filter_map(|(place, parked)| Some((place, parked.attempt(from_line)?))).collect()
 }
 
 /// Asks nobody for a while.
@@ -305,18 +305,18 @@ impl Task for Round {
         let mut round = *self;
         // A full queue concerns nobody; who has only just come is told of a silent database.
         if outcome.as_ref().is_err_and(|error| error.code() != Code::Overloaded) {
-            round.turns.get_or_insert_with(|| choose(&round.dispatch, &round.of));
+            round.attempts.get_or_insert_with(|| choose(&round.dispatch, &round.of));
         }
         round.settle(outcome);
     }
 }
 
-impl ReadTask<Notes> for Round {
+impl ReadTask<ReaderCache> for Round {
     fn prepare(&mut self) {
-        self.turns.get_or_insert_with(|| choose(&self.dispatch, &self.of));
+        self.attempts.get_or_insert_with(|| choose(&self.dispatch, &self.of));
     }
 
-    fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.ask(reader)
     }
 }
@@ -366,7 +366,7 @@ mod tests {
     fn many_waits_share_a_transaction_and_none_takes_more_than_its_part() {
         let stage = Stage::new();
         let count = 3 * ROUND_MAX;
-        let waits: Vec<_> = (0..count).map(|_| stage.parked(script([Run::NotYet, Run::Ready]).0)).collect();
+        let waits: Vec<_> = (0..count).map(|_| stage.parked(script([Run::Pending, Run::Ready]).0)).collect();
         let before = stage.dispatch().rounds.counts();
         lock(&stage.dispatch().rounds.schedule).resting = true;
         stage.happen();
@@ -391,7 +391,7 @@ mod tests {
         /// The round that has asked.
         fn run(stage: &Arc<Stage>, happens: impl FnOnce(&Stage) + Send + 'static) -> Round {
             let (sender, receiver) = channel();
-            let round = Round { dispatch: Arc::clone(stage.dispatch()), of: Of::Woken, turns: None };
+            let round = Round { dispatch: Arc::clone(stage.dispatch()), of: Of::Woken, attempts: None };
             let happens: Happens = Box::new(happens);
             let stale = Self { stage: Arc::clone(stage), happens: Some(happens), sender, round };
             stage.dispatch().executor.read(Box::new(stale), false);
@@ -417,12 +417,12 @@ mod tests {
         }
     }
 
-    impl ReadTask<Notes> for Stale {
+    impl ReadTask<ReaderCache> for Stale {
         fn prepare(&mut self) {
             self.round.prepare();
         }
 
-        fn run(&mut self, reader: &Reader<Notes>) -> Result<()> {
+        fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
             let (dispatch, workspace) = (self.stage.dispatch(), self.stage.workspace());
             Call::instance(dispatch, workspace, Surface::System).enter(&Reading::<()>::on(reader))?;
             self.happens.take().unwrap()(&self.stage);
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn who_was_asked_in_a_snapshot_from_before_its_event_is_asked_again() {
         let stage = Arc::new(Stage::new());
-        let (job, asked) = script([Run::NotYet, Run::NotYet, Run::Ready]);
+        let (job, asked) = script([Run::Pending, Run::Pending, Run::Ready]);
         let (parked, outcome) = stage.parked(job);
         set_resting(&stage, true);
         stage.happen();

@@ -1,4 +1,4 @@
-//! A writer lane: one thread, one connection, one queue. What is waiting is gathered into one transaction. What
+//! A writer lane: one thread, one connection, one queue. What is waiting is batched into one transaction. What
 //! fails in begin fails for the whole batch at once; a task that fails is undone alone; a batch whose transaction
 //! was lost before its commit is run once more. Tasks of a workspace that another server holds are put aside, so
 //! that the others of the lane go on.
@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::queue::{Queue, Queued, Room, Waited};
-use super::{Held, Ledger, Shared, WriteTask, lock};
+use super::queue::{Capacity, Queue, Queued, Received};
+use super::{BatchState, Held, SharedError, WriteTask, lock};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUE_MAX};
@@ -19,37 +19,37 @@ use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
 use crate::store::disk::Disk;
 use crate::time::{Clock, Monotonic};
 
-pub(super) struct Lane<L: Ledger> {
-    queue: Queue<dyn WriteTask<L>>,
-    writer: Mutex<Writer<L>>,
+pub(super) struct Lane<S: BatchState> {
+    queue: Queue<dyn WriteTask<S>>,
+    writer: Mutex<Writer<S>>,
     /// How many others wait for the writer; its thread lets them in between two batches.
-    guests: AtomicUsize,
+    waiters: AtomicUsize,
     disk: Disk,
 }
 
 /// How long a writer stands back after a commit while somebody else wants to write to the same file; longer than
 /// the step at which a waiting process asks for the lock.
-const TURN: Duration = Duration::from_micros(1500);
-const SHARING_BATCHES: u32 = 64;
+const YIELD: Duration = Duration::from_micros(1500);
+const CONTENDED_BATCHES: u32 = 64;
 /// How often an idle writer looks whether something is left to do.
 const TICK: Duration = Duration::from_millis(250);
 /// The same while tasks are put aside.
 const ASIDE_TICK: Duration = Duration::from_millis(2);
 
-impl<L: Ledger> Lane<L> {
-    pub fn new(conn: Conn, ledger: L, clock: Clock) -> Self {
+impl<S: BatchState> Lane<S> {
+    pub fn new(conn: Conn, state: S, clock: Clock) -> Self {
         let (queue, disk) = (Queue::new(clock.clone()), conn.disk());
         let writer =
-            Writer { conn, ledger: ledger.into(), clock, sharing: 0, aside: Vec::new(), skipped: false };
-        Self { queue, writer: Mutex::new(writer), guests: AtomicUsize::new(0), disk }
+            Writer { conn, state: state.into(), clock, contended: 0, aside: Vec::new(), skipped: false };
+        Self { queue, writer: Mutex::new(writer), waiters: AtomicUsize::new(0), disk }
     }
 
-    pub fn submit(&self, task: Box<dyn WriteTask<L>>) {
+    pub fn submit(&self, task: Box<dyn WriteTask<S>>) {
         self.queue.push(task);
     }
 
     /// Runs a task on the calling thread if the writer is idle, or queues it.
-    pub fn run_inline(&self, task: Box<dyn WriteTask<L>>) {
+    pub fn run_inline(&self, task: Box<dyn WriteTask<S>>) {
         let writer = if self.queue.is_empty() { self.writer.try_lock().ok() } else { None };
         let Some(mut writer) = writer.filter(|writer| writer.aside.is_empty()) else {
             return self.submit(task);
@@ -67,18 +67,19 @@ impl<L: Ledger> Lane<L> {
         let mut tick = TICK;
         loop {
             let first = match self.queue.wait_for(tick) {
-                Waited::Closed => return lock(&self.writer).fail_aside(),
-                Waited::Task(first) => Some(first),
-                Waited::Nothing => None,
+                Received::Closed => return lock(&self.writer).fail_aside(),
+                Received::Task(first) => Some(first),
+                Received::Nothing => None,
             };
             let mut writer = lock(&self.writer);
-            let batch = first.map(|first| self.queue.gather(first, Room::new(BATCH_MAX, BATCH_BYTES_MAX)));
+            let batch =
+                first.map(|first| self.queue.gather(first, Capacity::new(BATCH_MAX, BATCH_BYTES_MAX)));
             writer.run(batch.unwrap_or_default());
             tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
-            let give_way = writer.sharing > 0 || self.guests.load(Ordering::Relaxed) > 0;
+            let give_way = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
             drop(writer);
             if give_way {
-                std::thread::park_timeout(TURN);
+                std::thread::park_timeout(YIELD);
             }
         }
     }
@@ -96,9 +97,9 @@ impl<L: Ledger> Lane<L> {
 
     /// Does something with the writer's connection while no batch is under way.
     pub fn between_batches<T>(&self, run: impl FnOnce(&Conn) -> T) -> T {
-        self.guests.fetch_add(1, Ordering::Relaxed);
+        self.waiters.fetch_add(1, Ordering::Relaxed);
         let writer = lock(&self.writer);
-        self.guests.fetch_sub(1, Ordering::Relaxed);
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
         run(&writer.conn)
     }
 
@@ -115,26 +116,26 @@ impl<L: Ledger> Lane<L> {
     }
 }
 
-struct Writer<L: Ledger> {
+struct Writer<S: BatchState> {
     conn: Conn,
-    ledger: RefCell<L>,
+    state: RefCell<S>,
     clock: Clock,
-    /// Batches to go on sharing turns for, after another process was seen writing to the file.
-    sharing: u32,
+    /// Batches to go on yielding for, after another process was seen writing to the file.
+    contended: u32,
     /// Tasks of workspaces that another server holds.
-    aside: Vec<Waiting<L>>,
+    aside: Vec<Waiting<S>>,
     /// The last batch left them out.
     skipped: bool,
 }
 
 /// A task, and since when another server has held its workspace.
-struct Waiting<L> {
-    queued: Queued<dyn WriteTask<L>>,
+struct Waiting<S> {
+    queued: Queued<dyn WriteTask<S>>,
     held_since: Option<Monotonic>,
 }
 
-impl<L> Waiting<L> {
-    fn new(queued: Queued<dyn WriteTask<L>>) -> Self {
+impl<S> Waiting<S> {
+    fn new(queued: Queued<dyn WriteTask<S>>) -> Self {
         Self { queued, held_since: None }
     }
 
@@ -159,10 +160,10 @@ enum Attempt {
     Unknown(Error),
 }
 
-impl<L: Ledger> Writer<L> {
+impl<S: BatchState> Writer<S> {
     /// Runs the tasks, together if possible, and answers each that is not put aside. Those that were have a try of their
     /// own: while others wait too, every second time without waiting for the server that holds them.
-    fn run(&mut self, tasks: Vec<Queued<dyn WriteTask<L>>>) {
+    fn run(&mut self, tasks: Vec<Queued<dyn WriteTask<S>>>) {
         let waiting = self.take_aside();
         if !waiting.is_empty() {
             self.skipped = !tasks.is_empty() && !self.skipped;
@@ -173,18 +174,18 @@ impl<L: Ledger> Writer<L> {
     }
 
     /// The oldest of what was put aside, up to the bounds of a batch.
-    fn take_aside(&mut self) -> Vec<Waiting<L>> {
-        let mut room = Room::new(BATCH_MAX, BATCH_BYTES_MAX);
+    fn take_aside(&mut self) -> Vec<Waiting<S>> {
+        let mut capacity = Capacity::new(BATCH_MAX, BATCH_BYTES_MAX);
         let fitting = self.aside.iter().take_while(|waiting| {
-            let fits = room.is_left();
-            room.take(waiting.queued.task.bytes());
+            let fits = capacity.is_any_left();
+            capacity.take(waiting.queued.task.bytes());
             fits
         });
         let count = fitting.count();
         self.aside.drain(..count).collect()
     }
 
-    fn run_batch(&mut self, mut batch: Vec<Waiting<L>>, held: Held) {
+    fn run_batch(&mut self, mut batch: Vec<Waiting<S>>, held: Held) {
         if let Err(error) = self.conn.recover() {
             return fail_all(batch, &error);
         }
@@ -207,7 +208,7 @@ impl<L: Ledger> Writer<L> {
     }
 
     /// Runs each task in a transaction of its own. Once nothing can be begun, all that are left fail.
-    fn run_alone(&mut self, alone: Vec<Waiting<L>>, held: Held) {
+    fn run_alone(&mut self, alone: Vec<Waiting<S>>, held: Held) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
             let mut single = vec![waiting];
@@ -231,9 +232,9 @@ impl<L: Ledger> Writer<L> {
 
     /// Refuses the tasks of a batch that were too long on their way: each try may have waited for a lock. Whether any
     /// are left.
-    fn keep_in_time(&self, batch: &mut Vec<Waiting<L>>) -> bool {
+    fn keep_in_time(&self, batch: &mut Vec<Waiting<S>>) -> bool {
         let now = self.clock.monotonic();
-        let in_time = |waiting: Waiting<L>| {
+        let in_time = |waiting: Waiting<S>| {
             let held_since = waiting.held_since;
             waiting.queued.if_in_time(now).map(|queued| Waiting { queued, held_since })
         };
@@ -242,7 +243,7 @@ impl<L: Ledger> Writer<L> {
     }
 
     /// Tries to run a batch. Tasks whose workspace is held are taken out of it and put aside.
-    fn attempt(&mut self, batch: &mut Vec<Waiting<L>>, held: Held) -> Attempt {
+    fn attempt(&mut self, batch: &mut Vec<Waiting<S>>, held: Held) -> Attempt {
         let workspaces = batch.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
         match self.begin(&workspaces, held) {
             Ok(busy) if busy.is_empty() => {}
@@ -274,10 +275,10 @@ impl<L: Ledger> Writer<L> {
         if let Err(error) = self.flush() {
             return self.lost(Attempt::Unclear, error);
         }
-        let reached = self.ledger.get_mut().reached();
-        match self.conn.commit(&reached) {
+        let lsns = self.state.get_mut().committed_lsns();
+        match self.conn.commit(&lsns) {
             Ok(()) => {
-                self.ledger.get_mut().committed();
+                self.state.get_mut().committed();
                 Attempt::Committed(outcomes)
             }
             Err(error) if error.code() == Code::OutcomeUnknown => {
@@ -306,16 +307,16 @@ impl<L: Ledger> Writer<L> {
     fn begin(&mut self, workspaces: &BTreeSet<WorkspaceId>, held: Held) -> Result<BTreeSet<WorkspaceId>> {
         self.conn.begin_write()?;
         let others_wrote = self.conn.others_wrote()?;
-        self.sharing = if others_wrote { SHARING_BATCHES } else { self.sharing.saturating_sub(1) };
-        self.ledger.get_mut().begin(&self.conn, workspaces, others_wrote, held)
+        self.contended = if others_wrote { CONTENDED_BATCHES } else { self.contended.saturating_sub(1) };
+        self.state.get_mut().begin(&self.conn, workspaces, others_wrote, held)
     }
 
     /// Puts the tasks of `busy` workspaces aside; those that have been for too long are refused.
-    fn put_aside(&mut self, batch: &mut Vec<Waiting<L>>, busy: &BTreeSet<WorkspaceId>) {
+    fn put_aside(&mut self, batch: &mut Vec<Waiting<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
         let mut bytes: usize = self.aside.iter().map(|waiting| waiting.queued.task.bytes()).sum();
         let waits =
-            |waiting: &mut Waiting<L>| waiting.queued.task.workspaces().iter().any(|id| busy.contains(id));
+            |waiting: &mut Waiting<S>| waiting.queued.task.workspaces().iter().any(|id| busy.contains(id));
         for mut waiting in batch.extract_if(.., waits) {
             let since = *waiting.held_since.get_or_insert(now);
             let has_room = self.aside.len() < QUEUE_MAX && bytes < QUEUE_BYTES_MAX;
@@ -334,10 +335,10 @@ impl<L: Ledger> Writer<L> {
     }
 
     /// Runs one task. The outer error means that the whole transaction is lost.
-    fn run_one(&mut self, task: &mut dyn WriteTask<L>) -> Result<Result<()>> {
+    fn run_one(&mut self, task: &mut dyn WriteTask<S>) -> Result<Result<()>> {
         self.conn.begin_job();
-        self.ledger.get_mut().begin_job();
-        let ran = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.ledger)));
+        self.state.get_mut().begin_job();
+        let ran = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.state)));
         let error = match ran {
             Ok(Ok(())) => return self.conn.keep_job().map(Ok),
             Ok(Err(error)) => error,
@@ -348,20 +349,20 @@ impl<L: Ledger> Writer<L> {
             return Err(error);
         }
         self.conn.undo_job()?;
-        self.ledger.get_mut().undo_job();
+        self.state.get_mut().undo_job();
         Ok(Err(error))
     }
 
     /// Writes what is left to write. Asks before and after whether it is still the transaction that was begun.
     fn flush(&mut self) -> Result<()> {
         self.conn.check_transaction()?;
-        self.ledger.get_mut().flush(&self.conn)?;
+        self.state.get_mut().flush(&self.conn)?;
         self.conn.flush()?;
         self.conn.check_transaction()
     }
 
     fn roll_back(&mut self) {
-        self.ledger.get_mut().rolled_back();
+        self.state.get_mut().rolled_back();
         if let Err(error) = self.conn.rollback() {
             tracing::warn!(%error, cause = ?error.cause(), "a rollback failed");
         }
@@ -372,11 +373,11 @@ fn held_elsewhere() -> Error {
     Error::new(Code::Unavailable, "another server holds the workspace; nothing was changed: try again")
 }
 
-fn finish_all<L>(tasks: impl IntoIterator<Item = Waiting<L>>, outcomes: Vec<Result<()>>) {
+fn finish_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, outcomes: Vec<Result<()>>) {
     tasks.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.finish(outcome));
 }
 
-fn fail_all<L>(tasks: impl IntoIterator<Item = Waiting<L>>, error: &Error) {
-    let shared = Shared::of(error);
+fn fail_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, error: &Error) {
+    let shared = SharedError::of(error);
     tasks.into_iter().for_each(|waiting| waiting.finish(Err(shared.error())));
 }

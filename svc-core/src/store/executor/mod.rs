@@ -22,17 +22,17 @@ use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::time::Clock;
 use lane::Lane;
-use queue::Room;
+use queue::Capacity;
 pub(crate) use queue::Task;
 use readers::ReadPool;
-pub(crate) use readers::{Notes, ReadTask, Reader};
+pub(crate) use readers::{ReadTask, Reader, ReaderState};
 #[cfg(test)]
 pub(super) use tally::Tally;
 
 /// What a writer keeps beside its connection: the state that the tasks of a batch share.
-pub(crate) trait Ledger: Send + 'static {
+pub(crate) trait BatchState: Send + 'static {
     /// What a reader keeps beside its connection.
-    type Notes: Notes;
+    type ReaderState: ReaderState;
     /// A transaction has begun; `workspaces` are those its tasks have named. Answers those among them that another
     /// server holds: their tasks cannot run now.
     fn begin(
@@ -46,10 +46,10 @@ pub(crate) trait Ledger: Send + 'static {
     fn begin_job(&mut self);
     /// The task failed; what it added is taken back.
     fn undo_job(&mut self);
-    /// Writes what was gathered, before the commit.
+    /// Writes what was batched, before the commit.
     fn flush(&mut self, conn: &Conn) -> Result<()>;
     /// How far the logs will reach with the commit.
-    fn reached(&self) -> BTreeMap<Uuid, i64>;
+    fn committed_lsns(&self) -> BTreeMap<Uuid, i64>;
     /// The commit has happened.
     fn committed(&mut self);
     /// The transaction was rolled back.
@@ -66,37 +66,37 @@ pub(crate) enum Held {
 }
 
 /// A change. It may run more than once; only the last run counts.
-pub(crate) trait WriteTask<L>: Task {
+pub(crate) trait WriteTask<S>: Task {
     /// The workspace by which its lane is chosen.
     fn home(&self) -> WorkspaceId;
     /// The workspaces in whose logs it may write; named before the queue so that their heads are locked first.
     fn workspaces(&self) -> Vec<WorkspaceId>;
     /// Does the work inside the transaction.
-    fn run(&mut self, conn: &Conn, ledger: &std::cell::RefCell<L>) -> Result<()>;
+    fn run(&mut self, conn: &Conn, state: &std::cell::RefCell<S>) -> Result<()>;
 }
 
 /// Opens a connection for a core thread.
 pub(crate) type Open = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
 
 /// All core threads of a service.
-pub(crate) struct Executor<L: Ledger> {
-    lanes: Vec<Arc<Lane<L>>>,
-    reads: Arc<ReadPool<L::Notes>>,
-    long_reads: Arc<ReadPool<L::Notes>>,
-    gathered: Mutex<Gathered<L::Notes>>,
+pub(crate) struct Executor<S: BatchState> {
+    lanes: Vec<Arc<Lane<S>>>,
+    reads: Arc<ReadPool<S::ReaderState>>,
+    long_reads: Arc<ReadPool<S::ReaderState>>,
+    batched: Mutex<ReadBatch<S::ReaderState>>,
     local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Looks that wait to be run together, and how many more of them share a transaction.
-struct Gathered<N> {
+struct ReadBatch<N> {
     tasks: Vec<Box<dyn ReadTask<N>>>,
-    room: Room,
+    capacity: Capacity,
 }
 
-impl<N> Default for Gathered<N> {
+impl<N> Default for ReadBatch<N> {
     fn default() -> Self {
-        Self { tasks: Vec::new(), room: Room::new(READ_BATCH_MAX, BATCH_BYTES_MAX) }
+        Self { tasks: Vec::new(), capacity: Capacity::new(READ_BATCH_MAX, BATCH_BYTES_MAX) }
     }
 }
 
@@ -109,10 +109,10 @@ pub(crate) struct Readers {
     pub inline: usize,
 }
 
-impl<L: Ledger> Executor<L> {
-    /// Starts one writer thread per ledger, `readers.threads` threads that read, and one for long reads.
+impl<S: BatchState> Executor<S> {
+    /// Starts one writer thread per state, `readers.threads` threads that read, and one for long reads.
     pub fn start(
-        ledgers: Vec<L>,
+        states: Vec<S>,
         readers: Readers,
         clock: &Clock,
         open_writer: &Open,
@@ -120,8 +120,8 @@ impl<L: Ledger> Executor<L> {
     ) -> Result<Self> {
         let mut threads = Vec::new();
         let mut lanes = Vec::new();
-        for (number, ledger) in ledgers.into_iter().enumerate() {
-            let lane = Arc::new(Lane::new(open_writer()?, ledger, clock.clone()));
+        for (number, state) in states.into_iter().enumerate() {
+            let lane = Arc::new(Lane::new(open_writer()?, state, clock.clone()));
             lanes.push(Arc::clone(&lane));
             threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
         }
@@ -129,11 +129,11 @@ impl<L: Ledger> Executor<L> {
         let reads = ReadPool::start("svc-reader", size, inline, clock, open_reader, &mut threads)?;
         let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, open_reader, &mut threads)?;
         let local = reads.engine() == Some(Engine::Sqlite);
-        Ok(Self { lanes, reads, long_reads, gathered: Mutex::default(), local, threads: Mutex::new(threads) })
+        Ok(Self { lanes, reads, long_reads, batched: Mutex::default(), local, threads: Mutex::new(threads) })
     }
 
     /// Queues a change.
-    pub fn write(&self, task: Box<dyn WriteTask<L>>) {
+    pub fn write(&self, task: Box<dyn WriteTask<S>>) {
         match self.lane(task.home()) {
             Some(lane) => lane.submit(task),
             None => task.finish(Err(overloaded())),
@@ -141,7 +141,7 @@ impl<L: Ledger> Executor<L> {
     }
 
     /// Runs a change on the calling thread if its writer is idle, or queues it.
-    pub fn write_inline(&self, task: Box<dyn WriteTask<L>>) {
+    pub fn write_inline(&self, task: Box<dyn WriteTask<S>>) {
         match self.lane(task.home()) {
             Some(lane) => lane.run_inline(task),
             None => task.finish(Err(overloaded())),
@@ -154,33 +154,34 @@ impl<L: Ledger> Executor<L> {
     }
 
     /// Queues a look.
-    pub fn read(&self, task: Box<dyn ReadTask<L::Notes>>, long: bool) {
+    pub fn read(&self, task: Box<dyn ReadTask<S::ReaderState>>, long: bool) {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
     }
 
     /// Looks on the calling thread if a reader is idle, or queues the look.
-    pub fn read_inline(&self, task: Box<dyn ReadTask<L::Notes>>) {
+    pub fn read_inline(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
         self.reads.run_here(vec![task]);
     }
 
     /// Puts a read beside those that will share one transaction; once there are enough of them, or of their bytes, runs
-    /// those first. True if nobody sees to them yet: the caller must, by [`Executor::run_gathered`], once others had the
+    /// those first. True if nobody sees to them yet: the caller must, by [`Executor::flush_batched`], once others had the
     /// chance to put theirs in.
-    pub fn gather(&self, task: Box<dyn ReadTask<L::Notes>>) -> bool {
-        let mut gathered = lock(&self.gathered);
-        let full = if gathered.room.is_left() { Gathered::default() } else { std::mem::take(&mut *gathered) };
-        gathered.room.take(task.bytes());
-        gathered.tasks.push(task);
-        let leads = gathered.tasks.len() == 1;
-        drop(gathered);
+    pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> bool {
+        let mut batched = lock(&self.batched);
+        let full =
+            if batched.capacity.is_any_left() { ReadBatch::default() } else { std::mem::take(&mut *batched) };
+        batched.capacity.take(task.bytes());
+        batched.tasks.push(task);
+        let leads = batched.tasks.len() == 1;
+        drop(batched);
         self.reads.run_here(full.tasks);
         leads
     }
 
-    /// Runs what was gathered in one transaction: on the calling thread if a reader is idle, or from the queue.
-    pub fn run_gathered(&self) {
-        let gathered = std::mem::take(&mut *lock(&self.gathered));
-        self.reads.run_here(gathered.tasks);
+    /// Runs what was batched in one transaction: on the calling thread if a reader is idle, or from the queue.
+    pub fn flush_batched(&self) {
+        let batched = std::mem::take(&mut *lock(&self.batched));
+        self.reads.run_here(batched.tasks);
     }
 
     /// How often statements had to be compiled.
@@ -216,7 +217,7 @@ impl<L: Ledger> Executor<L> {
         }
     }
 
-    fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<Lane<L>>> {
+    fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<Lane<S>>> {
         let lanes = u64::try_from(self.lanes.len()).ok()?;
         self.lanes.get(usize::try_from(spread(workspace).checked_rem(lanes)?).ok()?)
     }
@@ -245,13 +246,13 @@ fn overloaded() -> Error {
 }
 
 /// One failure for several tasks.
-struct Shared {
+struct SharedError {
     code: Code,
     detail: String,
     cause: Option<String>,
 }
 
-impl Shared {
+impl SharedError {
     fn of(error: &Error) -> Self {
         let cause = error.cause().map(ToString::to_string);
         Self { code: error.code(), detail: error.detail().to_owned(), cause }
@@ -368,25 +369,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let executor = on_file(&path);
-        let (tell, told) = mpsc::channel();
-        (0..300).for_each(|number| executor.write(Box::new(Numbered(number, tell.clone()))));
-        executor.write_inline(Box::new(Numbered(300, tell)));
-        let outcomes: Vec<(i64, bool)> = told.iter().collect();
+        let (sender, receiver) = mpsc::channel();
+        (0..300).for_each(|number| executor.write(Box::new(Numbered(number, sender.clone()))));
+        executor.write_inline(Box::new(Numbered(300, sender)));
+        let outcomes: Vec<(i64, bool)> = receiver.iter().collect();
         assert_eq!(outcomes.len(), 301, "every task is answered once");
         assert!(outcomes.iter().all(|(number, fine)| *fine != matches!(number % 50, 7 | 9 | 21 | 33)));
-        let (tell, told) = mpsc::channel();
-        executor.read(Count::task(&tell, 8), false);
-        assert_eq!(told.recv().unwrap(), [277, 277]);
-        let first: Vec<bool> = (0..3).map(|_| executor.gather(Count::task(&tell, 8))).collect();
+        let (sender, receiver) = mpsc::channel();
+        executor.read(Count::task(&sender, 8), false);
+        assert_eq!(receiver.recv().unwrap(), [277, 277]);
+        let first: Vec<bool> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
         assert_eq!(first, [true, false, false], "one of them sees to all");
-        assert!(told.try_recv().is_err(), "they wait");
-        executor.run_gathered();
-        drop(tell);
-        assert_eq!(told.iter().collect::<Vec<_>>(), [[277, 277], [277, 277], [277, 277]]);
+        assert!(receiver.try_recv().is_err(), "they wait");
+        executor.flush_batched();
+        drop(sender);
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [[277, 277], [277, 277], [277, 277]]);
         executor.close();
-        let (tell, told) = mpsc::channel();
-        executor.write(Box::new(Numbered(1, tell)));
-        assert_eq!(told.recv().unwrap(), (1, false), "a closed executor refuses");
+        let (sender, receiver) = mpsc::channel();
+        executor.write(Box::new(Numbered(1, sender)));
+        assert_eq!(receiver.recv().unwrap(), (1, false), "a closed executor refuses");
     }
 
     #[test]
@@ -395,14 +396,14 @@ mod tests {
         let executor = on_file(&folder.path().join("t.db"));
         for (bytes, fitting) in [(BATCH_BYTES_MAX / 2, 2), (2 * BATCH_BYTES_MAX, 1), (8, READ_BATCH_MAX)] {
             let (sender, receiver) = mpsc::channel();
-            let gathered: Vec<bool> =
-                (0..fitting).map(|_| executor.gather(Count::task(&sender, bytes))).collect();
-            assert!(gathered[0] && !gathered[1..].contains(&true), "the first sees to all");
-            assert!(executor.gather(Count::task(&sender, bytes)), "it is the first of others");
+            let batched: Vec<bool> =
+                (0..fitting).map(|_| executor.batch(Count::task(&sender, bytes))).collect();
+            assert!(batched[0] && !batched[1..].contains(&true), "the first sees to all");
+            assert!(executor.batch(Count::task(&sender, bytes)), "it is the first of others");
             (0..fitting).for_each(|_| drop(receiver.recv().unwrap()));
             assert!(receiver.try_recv().is_err(), "those before it were run");
-            executor.run_gathered();
-            executor.run_gathered();
+            executor.flush_batched();
+            executor.flush_batched();
             drop(sender);
             assert_eq!(receiver.iter().count(), 1);
         }
@@ -413,16 +414,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let executor = on_file(&path);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (executor, over) = (&executor, &over);
             scope.spawn(move || {
                 // Always one more in the queue than is answered.
-                executor.write(Box::new(Numbered(0, tell.clone())));
+                executor.write(Box::new(Numbered(0, sender.clone())));
                 while !over.load(Ordering::Relaxed) {
-                    executor.write(Box::new(Numbered(0, tell.clone())));
-                    assert!(told.recv().unwrap().1);
+                    executor.write(Box::new(Numbered(0, sender.clone())));
+                    assert!(receiver.recv().unwrap().1);
                 }
             });
             let cut: Vec<bool> = (0..20).map(|_| executor.cut_log().unwrap()).collect();
@@ -473,19 +474,25 @@ mod tests {
             enter.recv().unwrap();
             release
         };
-        let (tell, told) = mpsc::channel();
-        let write = |number| executor.write(Box::new(Numbered(number, tell.clone())));
+        let (sender, receiver) = mpsc::channel();
+        let write = |number| executor.write(Box::new(Numbered(number, sender.clone())));
         let release = hold();
         [1, -1, 2].into_iter().for_each(write);
         release.send(()).unwrap();
-        assert_eq!(told.iter().take(3).collect::<BTreeSet<_>>(), [(-1, false), (1, true), (2, true)].into());
+        assert_eq!(
+            receiver.iter().take(3).collect::<BTreeSet<_>>(),
+            [(-1, false), (1, true), (2, true)].into()
+        );
         let release = hold();
         [3, 4].into_iter().for_each(write);
         clock.advance(QUEUED_MAX - Duration::from_secs(1));
         write(5);
         clock.advance(Duration::from_secs(1));
         release.send(()).unwrap();
-        assert_eq!(told.iter().take(3).collect::<BTreeSet<_>>(), [(3, false), (4, false), (5, true)].into());
+        assert_eq!(
+            receiver.iter().take(3).collect::<BTreeSet<_>>(),
+            [(3, false), (4, false), (5, true)].into()
+        );
     }
 
     #[test]
@@ -496,14 +503,14 @@ mod tests {
         let (release, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered.clone(), released)));
         enter.recv().unwrap();
-        // It no longer counts. The next one does, and leaves room for two.
+        // It no longer counts. The next one does, and leaves capacity for two.
         let (second, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered, released)));
-        let (tell, told) = mpsc::channel();
-        (1..=3).for_each(|number| executor.write(Box::new(Numbered(number, tell.clone()))));
-        assert_eq!(told.recv().unwrap(), (3, false), "there is no room for the third");
+        let (sender, receiver) = mpsc::channel();
+        (1..=3).for_each(|number| executor.write(Box::new(Numbered(number, sender.clone()))));
+        assert_eq!(receiver.recv().unwrap(), (3, false), "there is no capacity for the third");
         drop((release, second));
-        assert_eq!(told.iter().take(2).collect::<BTreeSet<_>>(), [(1, true), (2, true)].into());
+        assert_eq!(receiver.iter().take(2).collect::<BTreeSet<_>>(), [(1, true), (2, true)].into());
     }
 
     #[test]
@@ -559,11 +566,11 @@ mod tests {
         let (release, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered, released)));
         enter.recv().unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let start = clock.monotonic();
-        (0..20).for_each(|_| executor.write(Box::new(Locked(clock.clone(), tell.clone()))));
+        (0..20).for_each(|_| executor.write(Box::new(Locked(clock.clone(), sender.clone()))));
         release.send(()).unwrap();
-        let waited = told.iter().take(20).last().unwrap().since(start);
+        let waited = receiver.iter().take(20).last().unwrap().since(start);
         assert!(waited <= QUEUED_MAX + LOCK_TIMEOUT, "the last was answered after {waited:?}");
     }
 }

@@ -22,14 +22,14 @@ pub(crate) trait Task: Send {
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
-/// What still goes into a transaction. A task that is larger than all the room there is goes alone.
-pub(super) struct Room {
+/// What still goes into a transaction. A task that is larger than all the capacity there is goes alone.
+pub(super) struct Capacity {
     tasks: usize,
     bytes: usize,
 }
 
-impl Room {
-    /// Room for so many tasks, and so many bytes of them.
+impl Capacity {
+    /// Capacity for so many tasks, and so many bytes of them.
     pub fn new(tasks: usize, bytes: usize) -> Self {
         Self { tasks, bytes }
     }
@@ -39,7 +39,7 @@ impl Room {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    pub fn is_left(&self) -> bool {
+    pub fn is_any_left(&self) -> bool {
         self.tasks > 0 && self.bytes > 0
     }
 }
@@ -78,7 +78,7 @@ impl<T: Task + ?Sized> Queued<T> {
 }
 
 /// What came of waiting for a while.
-pub(super) enum Waited<T: ?Sized> {
+pub(super) enum Received<T: ?Sized> {
     Task(Queued<T>),
     Nothing,
     Closed,
@@ -90,7 +90,7 @@ impl<T: Task + ?Sized> Queue<T> {
         Self { sender: Mutex::new(Some(sender)), receiver, bytes: AtomicUsize::new(0), clock }
     }
 
-    /// Queues a task, or refuses it when there is no room or the queue is closed.
+    /// Queues a task, or refuses it when there is no capacity or the queue is closed.
     pub fn push(&self, task: Box<T>) {
         self.push_again(Queued::new(task, &self.clock));
     }
@@ -111,7 +111,7 @@ impl<T: Task + ?Sized> Queue<T> {
         }
     }
 
-    /// Takes room for a task. One that is larger than all the room there is may be queued alone.
+    /// Takes capacity for a task. One that is larger than all the capacity there is may be queued alone.
     fn reserve(&self, bytes: usize) -> bool {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = before == 0 || before.saturating_add(bytes) <= QUEUE_BYTES_MAX;
@@ -131,11 +131,11 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     /// Waits for a task for `span` at the most.
-    pub fn wait_for(&self, span: Duration) -> Waited<T> {
+    pub fn wait_for(&self, span: Duration) -> Received<T> {
         match self.receiver.recv_timeout(span) {
-            Ok(queued) => self.admit(queued).map_or(Waited::Nothing, Waited::Task),
-            Err(RecvTimeoutError::Timeout) => Waited::Nothing,
-            Err(RecvTimeoutError::Disconnected) => Waited::Closed,
+            Ok(queued) => self.admit(queued).map_or(Received::Nothing, Received::Task),
+            Err(RecvTimeoutError::Timeout) => Received::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Received::Closed,
         }
     }
 
@@ -144,13 +144,13 @@ impl<T: Task + ?Sized> Queue<T> {
         self.receiver.try_iter().find_map(|queued| self.admit(queued))
     }
 
-    /// A task together with those that wait behind it, as far as there is room.
-    pub fn gather(&self, first: Queued<T>, mut room: Room) -> Vec<Queued<T>> {
+    /// A task together with those that wait behind it, as far as there is capacity.
+    pub fn gather(&self, first: Queued<T>, mut capacity: Capacity) -> Vec<Queued<T>> {
         let (mut tasks, mut next) = (Vec::new(), Some(first));
         while let Some(queued) = next {
-            room.take(queued.bytes);
+            capacity.take(queued.bytes);
             tasks.push(queued);
-            next = if room.is_left() { self.try_next() } else { None };
+            next = if capacity.is_any_left() { self.try_next() } else { None };
         }
         tasks
     }

@@ -7,15 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use super::queue::{Queue, Room, Task};
-use super::{Open, Shared, lock, spawn};
+use super::queue::{Capacity, Queue, Task};
+use super::{Open, SharedError, lock, spawn};
 use crate::error::{Error, Result};
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
 use crate::time::Clock;
 
 /// What a reader remembers from one look to the next.
-pub(crate) trait Notes: Default + Send + 'static {
+pub(crate) trait ReaderState: Default + Send + 'static {
     /// A read transaction has begun.
     fn begin(&mut self);
 }
@@ -23,7 +23,7 @@ pub(crate) trait Notes: Default + Send + 'static {
 /// A connection that only reads, and what its looks remember from one to the next.
 pub(crate) struct Reader<N> {
     pub conn: Conn,
-    pub notes: RefCell<N>,
+    pub cache: RefCell<N>,
 }
 
 /// A read. It may run more than once; only the last run counts.
@@ -39,24 +39,24 @@ pub(super) struct ReadPool<N> {
     queue: Queue<dyn ReadTask<N>>,
     readers: Vec<Mutex<Reader<N>>>,
     /// Readers for looks on the callers' own threads, so that these and the pool's stay out of each other's way.
-    spare: Vec<Mutex<Reader<N>>>,
+    inline: Vec<Mutex<Reader<N>>>,
 }
 
-impl<N: Notes> ReadPool<N> {
+impl<N: ReaderState> ReadPool<N> {
     pub fn start(
         name: &str,
         size: usize,
-        spare: usize,
+        inline: usize,
         clock: &Clock,
         open: &Open,
         threads: &mut Vec<JoinHandle<()>>,
     ) -> Result<Arc<Self>> {
-        let reader = || Ok(Mutex::new(Reader { conn: open()?, notes: RefCell::default() }));
+        let reader = || Ok(Mutex::new(Reader { conn: open()?, cache: RefCell::default() }));
         let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
         let pool = Arc::new(Self {
             queue: Queue::new(clock.clone()),
             readers: connect(size)?,
-            spare: connect(spare)?,
+            inline: connect(inline)?,
         });
         for number in 0..size {
             let pool = Arc::clone(&pool);
@@ -69,19 +69,19 @@ impl<N: Notes> ReadPool<N> {
         self.queue.push(task);
     }
 
-    /// Runs tasks, if there are any, on the calling thread if a spare reader is idle, or queues them.
+    /// Runs tasks, if there are any, on the calling thread if a inline reader is idle, or queues them.
     pub fn run_here(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
         if tasks.is_empty() {
             return;
         }
-        match self.idle_spare() {
+        match self.idle_inline() {
             Some(reader) => read(&reader, tasks),
             None => tasks.into_iter().for_each(|task| self.submit(task)),
         }
     }
 
-    fn idle_spare(&self) -> Option<MutexGuard<'_, Reader<N>>> {
-        self.spare.iter().find_map(|reader| reader.try_lock().ok())
+    fn idle_inline(&self) -> Option<MutexGuard<'_, Reader<N>>> {
+        self.inline.iter().find_map(|reader| reader.try_lock().ok())
     }
 
     fn serve(&self, number: usize) {
@@ -90,8 +90,8 @@ impl<N: Notes> ReadPool<N> {
             // A fair share of what waits, taken before the transaction begins: whoever asks later may have heard of
             // a change that this one does not see.
             let share = self.queue.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
-            let room = Room::new(share.saturating_add(1), BATCH_BYTES_MAX);
-            let tasks = self.queue.gather(first, room).into_iter().map(|queued| queued.task).collect();
+            let capacity = Capacity::new(share.saturating_add(1), BATCH_BYTES_MAX);
+            let tasks = self.queue.gather(first, capacity).into_iter().map(|queued| queued.task).collect();
             read(&lock(reader), tasks);
         }
     }
@@ -101,7 +101,7 @@ impl<N: Notes> ReadPool<N> {
     }
 
     pub fn statement_counts(&self) -> StatementCounts {
-        let readers = self.readers.iter().chain(&self.spare);
+        let readers = self.readers.iter().chain(&self.inline);
         let counts = readers.map(|reader| lock(reader).conn.statement_counts());
         counts.fold(StatementCounts::default(), StatementCounts::plus)
     }
@@ -112,7 +112,7 @@ impl<N: Notes> ReadPool<N> {
 }
 
 /// Runs tasks in one read transaction; in another one from where it is lost.
-fn read<N: Notes>(reader: &Reader<N>, mut tasks: Vec<Box<dyn ReadTask<N>>>) {
+fn read<N: ReaderState>(reader: &Reader<N>, mut tasks: Vec<Box<dyn ReadTask<N>>>) {
     tasks.iter_mut().for_each(|task| task.prepare());
     let mut begun = begin(reader);
     for mut task in tasks {
@@ -131,12 +131,12 @@ fn read<N: Notes>(reader: &Reader<N>, mut tasks: Vec<Box<dyn ReadTask<N>>>) {
     end(reader);
 }
 
-fn begin<N: Notes>(reader: &Reader<N>) -> std::result::Result<(), Shared> {
-    reader.notes.borrow_mut().begin();
-    reader.conn.begin_read().map_err(|error| Shared::of(&error))
+fn begin<N: ReaderState>(reader: &Reader<N>) -> std::result::Result<(), SharedError> {
+    reader.cache.borrow_mut().begin();
+    reader.conn.begin_read().map_err(|error| SharedError::of(&error))
 }
 
-fn begin_again<N: Notes>(reader: &Reader<N>) -> std::result::Result<(), Shared> {
+fn begin_again<N: ReaderState>(reader: &Reader<N>) -> std::result::Result<(), SharedError> {
     end(reader);
     begin(reader)
 }
@@ -147,12 +147,12 @@ fn end<N>(reader: &Reader<N>) {
     }
 }
 
-fn attempt<N: Notes>(
+fn attempt<N: ReaderState>(
     reader: &Reader<N>,
-    begun: &std::result::Result<(), Shared>,
+    begun: &std::result::Result<(), SharedError>,
     task: &mut dyn ReadTask<N>,
 ) -> Result<()> {
-    begun.as_ref().map_err(Shared::error)?;
+    begun.as_ref().map_err(SharedError::error)?;
     catch_unwind(AssertUnwindSafe(|| task.run(reader)))
         .unwrap_or_else(|_| Err(Error::internal("a read panicked")))
 }

@@ -1,11 +1,11 @@
-//! A ledger for tests: it adds up what the tasks of a batch say, and writes the sum with them, so that rows and sum agree
+//! A state for tests: it adds up what the tasks of a batch say, and writes the sum with them, so that rows and sum agree
 //! if batches do what they should.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::{Held, Ledger, Notes};
+use super::{BatchState, Held, ReaderState};
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::store::conn::Conn;
@@ -24,12 +24,12 @@ impl Tally {
     }
 }
 
-impl Notes for () {
+impl ReaderState for () {
     fn begin(&mut self) {}
 }
 
-impl Ledger for Tally {
-    type Notes = ();
+impl BatchState for Tally {
+    type ReaderState = ();
 
     fn begin(
         &mut self,
@@ -54,7 +54,7 @@ impl Ledger for Tally {
         conn.defer(Some(1), "update tally set total = total + $1", &[&self.batch])
     }
 
-    fn reached(&self) -> BTreeMap<Uuid, i64> {
+    fn committed_lsns(&self) -> BTreeMap<Uuid, i64> {
         BTreeMap::new()
     }
 

@@ -23,7 +23,7 @@ const CLOSING_POLL: Duration = Duration::from_millis(100);
 /// Starts a thread that hears how far other servers' commits reach, and comes back after a lost connection. Until it
 /// hears, the bus is deaf. Returns when the first try to hear has come to its end.
 pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
-    bus.set_deaf(true);
+    bus.set_interrupted(true);
     let config = config.clone();
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let (tried, first_try) = mpsc::channel();
@@ -33,7 +33,7 @@ pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
             while !bus.is_closing() {
                 tokio::select! {
                     heard = hear(&config, &bus, &mut tried) => {
-                        bus.set_deaf(true);
+                        bus.set_interrupted(true);
                         tried.take();
                         if let Err(error) = heard {
                             tracing::warn!(%error, cause = ?error.cause(), "notifications are interrupted; polling goes on");
@@ -73,7 +73,7 @@ async fn hear(config: &Config, bus: &Bus, tried: &mut Tried) -> Result<()> {
                 notice.payload().split_whitespace().filter_map(|word| word.split_once(':'))
             {
                 if let (Ok(workspace), Ok(lsn)) = (workspace.parse::<Uuid>(), lsn.parse()) {
-                    bus.reached(workspace.into(), lsn);
+                    bus.announce(workspace.into(), lsn);
                 }
             }
         }
@@ -81,7 +81,7 @@ async fn hear(config: &Config, bus: &Bus, tried: &mut Tried) -> Result<()> {
     let listening = async {
         let answered = timeout(limit, client.batch_execute("listen svc_log")).await;
         answered.map_err(unreachable)?.map_err(unreachable)?;
-        bus.set_deaf(false);
+        bus.set_interrupted(false);
         tried.take();
         // The client must outlive the reading: when it goes, the connection closes.
         std::future::pending().await
@@ -103,7 +103,7 @@ mod tests {
         let (_peer, config) = silent_server();
         let bus = Arc::new(Bus::new(&Clock::System));
         let thread = listen(&config, Arc::clone(&bus)).unwrap();
-        assert!(bus.is_deaf());
+        assert!(bus.is_interrupted());
         bus.close();
         thread.join().unwrap();
     }

@@ -307,11 +307,11 @@ impl PgConn {
     /// Commits and, in the same round trip, tells other servers how far the logs reach. Outside of a transaction the
     /// server answers COMMIT with success too, so what counts is that the transaction which ends in this round trip
     /// is the one that was begun.
-    pub fn commit(&self, reached: &BTreeMap<Uuid, i64>) -> Result<()> {
+    pub fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.flush()?;
         let (client, tell) = self.prepared("select pg_notify('svc_log', $1)")?;
         self.check_transaction()?;
-        let notice: String = reached.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
+        let notice: String = lsns.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
         let parts = if notice.is_empty() { Vec::new() } else { notices(&notice) };
         let told = self.committing(async {
             // A lost notification is made good by the reconcile poll, so its failure is no failure.

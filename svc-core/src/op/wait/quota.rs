@@ -1,4 +1,4 @@
-//! The places of waits: so many in all, and a part of them for each client and for each workspace, so that nobody has
+//! The quota of waits: so many in all, and a part of them for each client and for each workspace, so that nobody has
 //! all of them. A place is taken when a wait comes and returned when it ends, whatever ends it.
 
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX, WAITS_OF_WORKSPACE_MAX};
 use crate::rate::Client;
 use crate::sync::lock;
 
-/// The places of one process. Clones are handles to the same ones.
+/// The quota of one process. Clones are handles to the same ones.
 #[derive(Clone, Default)]
-pub(super) struct Places(Arc<Mutex<HashMap<Holder, usize>>>);
+pub(super) struct WaitQuota(Arc<Mutex<HashMap<Holder, usize>>>);
 
 /// Whose waits are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,8 +25,8 @@ pub(super) enum Holder {
 
 /// A place that a wait has; it is returned when this is dropped.
 #[must_use = "dropping the place returns it"]
-pub(super) struct Place {
-    places: Places,
+pub(super) struct WaitPermit {
+    quota: WaitQuota,
     holders: Vec<Holder>,
 }
 
@@ -59,9 +59,9 @@ impl Holder {
     }
 }
 
-impl Places {
+impl WaitQuota {
     /// Takes a place, or says who has too many.
-    pub fn take(&self, holders: Vec<Holder>) -> Result<Place, Error> {
+    pub fn take(&self, holders: Vec<Holder>) -> Result<WaitPermit, Error> {
         let mut taken = lock(&self.0);
         let has = |holder: &Holder| taken.get(holder).copied().unwrap_or(0);
         if let Some(full) = holders.iter().find(|holder| has(holder) >= holder.most()) {
@@ -72,13 +72,13 @@ impl Places {
             *count = count.saturating_add(1);
         }
         drop(taken);
-        Ok(Place { places: self.clone(), holders })
+        Ok(WaitPermit { quota: self.clone(), holders })
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitPermit {
     fn drop(&mut self) {
-        let mut taken = lock(&self.places.0);
+        let mut taken = lock(&self.quota.0);
         for holder in &self.holders {
             let left = taken.get(holder).map_or(0, |count| count.saturating_sub(1));
             if left == 0 {
@@ -101,37 +101,37 @@ mod tests {
         vec![Holder::Client(client), Holder::Workspace(workspace), Holder::All]
     }
 
-    fn refused(places: &Places, holders: Vec<Holder>) -> String {
-        let error = places.take(holders).map(drop).unwrap_err();
+    fn refused(quota: &WaitQuota, holders: Vec<Holder>) -> String {
+        let error = quota.take(holders).map(drop).unwrap_err();
         assert_eq!(error.code(), Code::Overloaded);
         error.detail().to_owned()
     }
 
     #[test]
     fn a_client_and_a_workspace_have_their_part_and_others_go_on() {
-        let places = Places::default();
+        let quota = WaitQuota::default();
         let mut held = Vec::new();
         for number in 0..WAITS_OF_WORKSPACE_MAX {
-            held.push(places.take(of((number / WAITS_OF_CLIENT_MAX) as u128, 1)).unwrap());
+            held.push(quota.take(of((number / WAITS_OF_CLIENT_MAX) as u128, 1)).unwrap());
         }
-        assert!(refused(&places, of(0, 2)).contains("this token"), "it has its tenth");
-        assert!(refused(&places, of(99, 1)).contains("the workspace"), "it has three quarters");
-        let other = places.take(of(99, 2)).unwrap();
+        assert!(refused(&quota, of(0, 2)).contains("this token"), "it has its tenth");
+        assert!(refused(&quota, of(99, 1)).contains("the workspace"), "it has three quarters");
+        let other = quota.take(of(99, 2)).unwrap();
         drop(held.remove(0));
-        let again = places.take(of(0, 1)).unwrap();
-        assert!(refused(&places, of(99, 1)).contains("the workspace"));
+        let again = quota.take(of(0, 1)).unwrap();
+        assert!(refused(&quota, of(99, 1)).contains("the workspace"));
         drop((held, other, again));
-        assert!(lock(&places.0).is_empty(), "nobody is counted who has nothing");
+        assert!(lock(&quota.0).is_empty(), "nobody is counted who has nothing");
     }
 
     #[test]
     fn there_is_an_end_to_all_of_them() {
-        let places = Places::default();
-        let mut held: Vec<Place> = (0..WAITS_MAX)
-            .map(|number| places.take(of(number as u128, number as u128 % 2)).unwrap())
+        let quota = WaitQuota::default();
+        let mut held: Vec<WaitPermit> = (0..WAITS_MAX)
+            .map(|number| quota.take(of(number as u128, number as u128 % 2)).unwrap())
             .collect();
-        assert!(refused(&places, of(WAITS_MAX as u128, 7)).starts_with("too many waits"));
+        assert!(refused(&quota, of(WAITS_MAX as u128, 7)).starts_with("too many waits"));
         held.pop();
-        assert!(places.take(of(WAITS_MAX as u128, 7)).is_ok(), "one has ended");
+        assert!(quota.take(of(WAITS_MAX as u128, 7)).is_ok(), "one has ended");
     }
 }

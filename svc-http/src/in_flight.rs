@@ -1,4 +1,4 @@
-//! Places among the requests in flight: so many in all, of which one client has a part. Who has all of its part waits
+//! Slots among the requests in flight: so many in all, of which one client has a part. Who has all of its part waits
 //! for one of those, while others are served; where none is left at all nobody waits.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const CLIENTS_KEPT: usize = 1024;
 
 /// All places.
-pub(crate) struct Places {
+pub(crate) struct RequestSlots {
     all: Ceiling,
     /// How many one client may have.
     part: usize,
@@ -28,12 +28,12 @@ pub(crate) struct Places {
 
 /// A place; it is given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RequestSlot {
     _of_all: Permit,
     _of_client: OwnedSemaphorePermit,
 }
 
-impl Places {
+impl RequestSlots {
     /// So many places, or as many as are wanted.
     pub fn new(most: Option<u32>) -> Self {
         let part = most.and_then(|most| usize::try_from(most).ok());
@@ -47,18 +47,18 @@ impl Places {
     }
 
     /// A place for `client`, for which it may have to wait; none if all are taken.
-    pub async fn take(&self, client: Client) -> Result<Place> {
+    pub async fn take(&self, client: Client) -> Result<RequestSlot> {
         let of_client = self.own_permit(client, |all| all.is_left()).await?;
         let of_all = self.all.take().ok_or_else(overloaded)?;
-        Ok(Place { _of_all: of_all, _of_client: of_client })
+        Ok(RequestSlot { _of_all: of_all, _of_client: of_client })
     }
 
     /// A place for a client that has given its own back for a while, as soon as there is one.
-    pub async fn take_again(&self, client: Client) -> Result<Place> {
+    pub async fn take_again(&self, client: Client) -> Result<RequestSlot> {
         let of_client = self.own_permit(client, |_| true).await?;
         let of_all =
             timeout(TIMEOUT, self.all.wait()).await.map_err(|_| overloaded())?.ok_or_else(overloaded)?;
-        Ok(Place { _of_all: of_all, _of_client: of_client })
+        Ok(RequestSlot { _of_all: of_all, _of_client: of_client })
     }
 
     /// One of the client's own part; waits for it if that `may` be.
@@ -100,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_waits_for_its_own_places_while_others_are_served() {
-        let places = Places::new(Some(16));
+        let places = RequestSlots::new(Some(16));
         let mut own = Vec::new();
         for _ in 0..2 {
             own.push(places.take(client(1)).await.unwrap());
@@ -115,7 +115,7 @@ mod tests {
 
     #[tokio::test]
     async fn where_none_is_left_nobody_waits_but_who_had_one() {
-        let places = Places::new(Some(1));
+        let places = RequestSlots::new(Some(1));
         let only = places.take(client(1)).await.unwrap();
         for number in 1..3 {
             assert_eq!(places.take(client(number)).await.unwrap_err().code(), Code::Overloaded);
@@ -128,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_has_no_place_is_not_kept() {
-        let places = Places::new(None);
+        let places = RequestSlots::new(None);
         let kept = places.take(client(1)).await.unwrap();
         for number in 0..2 * CLIENTS_KEPT {
             let [high, low] = u16::try_from(number).unwrap().to_be_bytes();

@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWrite
 use tokio::sync::{mpsc, watch};
 
 use crate::server::Size;
-use crate::wire::{self, Kind, Message, Parcel, Refusal, WAIT_BATCH_MAX};
+use crate::wire::{self, Kind, Message, Payload, Refusal, WAIT_BATCH_MAX};
 
 /// Bytes of a line at the most.
 const LINE_MAX: usize = 4 << 20;
@@ -26,53 +26,53 @@ const QUEUE_MAX: usize = 64;
 const BATCHING: &str = "2025-03-26";
 
 /// The transport.
-pub(crate) struct Lines<W> {
+pub(crate) struct Connection<W> {
     incoming: mpsc::Receiver<ClientJsonRpcMessage>,
-    desk: Arc<Desk<W>>,
+    outbox: Arc<Outbox<W>>,
 }
 
-impl<W: AsyncWrite + Unpin + Send + 'static> Lines<W> {
-    /// Begins to read. `ended` turns true when the input ends.
+impl<W: AsyncWrite + Unpin + Send + 'static> Connection<W> {
+    /// Begins to read. `ended` permits true when the input ends.
     pub fn start<R: AsyncRead + Unpin + Send + 'static>(
         reader: R,
         writer: W,
         ended: watch::Sender<bool>,
     ) -> Self {
         let (queue, incoming) = mpsc::channel(QUEUE_MAX);
-        let desk = Arc::new(Desk {
+        let outbox = Arc::new(Outbox {
             out: tokio::sync::Mutex::new(writer),
-            ledger: Mutex::default(),
+            unanswered: Mutex::default(),
             quiet: watch::Sender::new(true),
             broken: watch::Sender::new(false),
         });
-        let reading = Reading { desk: Arc::clone(&desk), queue };
+        let reading = Reading { outbox: Arc::clone(&outbox), queue };
         tokio::spawn(async move {
             reading.all(BufReader::new(reader)).await;
             ended.send_replace(true);
         });
-        Self { incoming, desk }
+        Self { incoming, outbox }
     }
 }
 
-impl<W: AsyncWrite + Unpin + Send + 'static> Transport<RoleServer> for Lines<W> {
+impl<W: AsyncWrite + Unpin + Send + 'static> Transport<RoleServer> for Connection<W> {
     type Error = io::Error;
 
     fn send(
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let desk = Arc::clone(&self.desk);
-        async move { desk.send(message).await }
+        let outbox = Arc::clone(&self.outbox);
+        async move { outbox.send(message).await }
     }
 
     /// The next message. After the last one this comes back only when everything is answered.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        let desk = Arc::clone(&self.desk);
+        let outbox = Arc::clone(&self.outbox);
         tokio::select! {
-            () = raised(&desk.broken) => None,
+            () = raised(&outbox.broken) => None,
             message = self.incoming.recv() => {
                 if message.is_none() {
-                    raised(&desk.quiet).await;
+                    raised(&outbox.quiet).await;
                 }
                 message
             }
@@ -80,7 +80,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Transport<RoleServer> for Lines<W> 
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.desk.out.lock().await.flush().await
+        self.outbox.out.lock().await.flush().await
     }
 }
 
@@ -91,9 +91,9 @@ async fn raised(flag: &watch::Sender<bool>) {
 }
 
 /// What reader and writer share.
-struct Desk<W> {
+struct Outbox<W> {
     out: tokio::sync::Mutex<W>,
-    ledger: Mutex<Ledger>,
+    unanswered: Mutex<Unanswered>,
     /// Whether nothing is left to be answered.
     quiet: watch::Sender<bool>,
     /// Whether nobody reads what is written.
@@ -102,7 +102,7 @@ struct Desk<W> {
 
 /// What is still to be answered.
 #[derive(Default)]
-struct Ledger {
+struct Unanswered {
     /// Requests, with the batch they came in.
     open: HashMap<RequestId, Option<u64>>,
     /// Answers that are being written.
@@ -122,12 +122,13 @@ struct Batch {
     whole: bool,
 }
 
-impl<W: AsyncWrite + Unpin> Desk<W> {
-    /// Changes the ledger.
-    fn enter<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
-        let mut ledger: MutexGuard<'_, Ledger> = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = change(&mut ledger);
-        self.quiet.send_replace(ledger.open.is_empty() && ledger.writing == 0);
+impl<W: AsyncWrite + Unpin> Outbox<W> {
+    /// Changes what is unanswered.
+    fn enter<T>(&self, change: impl FnOnce(&mut Unanswered) -> T) -> T {
+        let mut unanswered: MutexGuard<'_, Unanswered> =
+            self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = change(&mut unanswered);
+        self.quiet.send_replace(unanswered.open.is_empty() && unanswered.writing == 0);
         outcome
     }
 
@@ -143,15 +144,15 @@ impl<W: AsyncWrite + Unpin> Desk<W> {
             _ => None,
         };
         let answer = serde_json::to_value(message)?;
-        let due = self.enter(|ledger| {
-            ledger.batching = batching.unwrap_or(ledger.batching);
-            let due = ledger.settle(&id, Some(answer));
-            ledger.writing += usize::from(due.is_some());
+        let due = self.enter(|unanswered| {
+            unanswered.batching = batching.unwrap_or(unanswered.batching);
+            let due = unanswered.settle(&id, Some(answer));
+            unanswered.writing += usize::from(due.is_some());
             due
         });
         let Some(due) = due else { return Ok(()) };
         let written = self.write(&due).await;
-        self.enter(|ledger| ledger.writing = ledger.writing.saturating_sub(1));
+        self.enter(|unanswered| unanswered.writing = unanswered.writing.saturating_sub(1));
         written
     }
 
@@ -177,7 +178,7 @@ fn agreed_revision(result: &ServerResult) -> Option<&str> {
     }
 }
 
-impl Ledger {
+impl Unanswered {
     /// Enters a request; false if its id is in use.
     fn begin(&mut self, id: &RequestId, batch: Option<u64>) -> bool {
         if self.open.contains_key(id) {
@@ -229,7 +230,7 @@ impl Ledger {
 
 /// The reader's side.
 struct Reading<W> {
-    desk: Arc<Desk<W>>,
+    outbox: Arc<Outbox<W>>,
     queue: mpsc::Sender<ClientJsonRpcMessage>,
 }
 
@@ -270,17 +271,17 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
             return Ok(());
         }
         match wire::read(line)? {
-            Parcel::One(message) => self.admit(message, Size(line.len()), None).await,
-            Parcel::Batch(items) if self.desk.enter(|ledger| ledger.batching) => {
+            Payload::One(message) => self.admit(message, Size(line.len()), None).await,
+            Payload::Batch(items) if self.outbox.enter(|unanswered| unanswered.batching) => {
                 self.batch(items, line.len()).await
             }
-            Parcel::Batch(_) => Err(Refusal::invalid("this revision has no batches", Value::Null).into()),
+            Payload::Batch(_) => Err(Refusal::invalid("this revision has no batches", Value::Null).into()),
         }
     }
 
     /// Hands the messages of a batch on. Its answer goes out when the last of them is answered.
     async fn batch(&self, items: Vec<Result<Message, Refusal>>, size: usize) -> Result<(), Stop> {
-        let number = self.desk.enter(Ledger::open_batch);
+        let number = self.outbox.enter(Unanswered::open_batch);
         let mut refused = Vec::new();
         for item in items {
             let admitted = match item {
@@ -300,7 +301,7 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 admitted => admitted?,
             }
         }
-        let due = self.desk.enter(|ledger| ledger.close_batch(number, refused));
+        let due = self.outbox.enter(|unanswered| unanswered.close_batch(number, refused));
         self.write(due).await
     }
 
@@ -312,7 +313,7 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 if message.method() == "notifications/cancelled" {
                     let id = message.value.pointer("/params/requestId").cloned().unwrap_or_default();
                     if let Ok(id) = serde_json::from_value(id) {
-                        let due = self.desk.enter(|ledger| ledger.settle(&id, None));
+                        let due = self.outbox.enter(|unanswered| unanswered.settle(&id, None));
                         self.write(due).await?;
                     }
                 }
@@ -330,7 +331,7 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 if let ClientJsonRpcMessage::Request(request) = &mut request {
                     request.request.extensions_mut().insert(size);
                 }
-                if !self.desk.enter(|ledger| ledger.begin(&number, batch)) {
+                if !self.outbox.enter(|unanswered| unanswered.begin(&number, batch)) {
                     return Err(Refusal::invalid("the id is that of a request under way", id).into());
                 }
                 self.queue.send(request).await.map_err(|_| Stop::Over)
@@ -340,7 +341,7 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
 
     async fn write(&self, due: Option<Value>) -> Result<(), Stop> {
         match due {
-            Some(value) => self.desk.write(&value).await.map_err(|_| Stop::Over),
+            Some(value) => self.outbox.write(&value).await.map_err(|_| Stop::Over),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Room for answers. What was made and is not taken yet is counted, for the server and for each client; while a
+//! Unread answers. What was made and is not taken yet is counted, for the server and for each client; while a
 //! client, or all together, have left too much of it, no more is made for them.
 
 use std::time::Duration;
@@ -21,9 +21,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The bytes that were made and are not taken. Clones are handles to the same room.
 #[derive(Clone)]
-pub(crate) struct Room(Shares<Client>);
+pub(crate) struct UnreadAnswers(Shares<Client>);
 
-impl Room {
+impl UnreadAnswers {
     pub fn new() -> Self {
         Self(Shares::new(ALL_MAX, EACH_MAX))
     }
@@ -107,7 +107,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_its_part_is_done_nothing_for_and_lessens_nobody_elses() {
-        let (room, client) = (Room::new(), Client::at([127, 0, 0, 1].into()));
+        let (room, client) = (UnreadAnswers::new(), Client::at([127, 0, 0, 1].into()));
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);
@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_finds_no_room_is_made_again_when_there_is_some() {
-        let (room, client) = (Room::new(), Client::at([127, 0, 0, 1].into()));
+        let (room, client) = (UnreadAnswers::new(), Client::at([127, 0, 0, 1].into()));
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);

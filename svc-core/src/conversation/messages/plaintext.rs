@@ -88,7 +88,7 @@ impl JsonSchema for GivenMetadata {
 /// What a message says. Deliberately without Debug: words do not belong in traces. Texts may have members beside these,
 /// which are left alone.
 #[derive(Clone, Default, PartialEq, Deserialize)]
-pub(super) struct Words {
+pub(super) struct Plaintext {
     pub body: String,
     pub metadata: Metadata,
 }
@@ -121,7 +121,7 @@ pub(super) fn open(
     message: MessageId,
     edit: i64,
     sealed: &[u8],
-) -> Result<Words, Unopened> {
+) -> Result<Plaintext, Unopened> {
     let text = sealer.open(key, message, FIELD, edit, sealed)?;
     serde_json::from_slice(&text).map_err(|_| Unopened)
 }
@@ -195,8 +195,8 @@ mod tests {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
         let sealed = seal(&sealer, &key, id, 2, "say \"hi\"\n", &metadata).unwrap();
-        let words = open(&sealer, &key, id, 2, &sealed.bytes).ok().unwrap();
-        assert!(words == Words { body: "say \"hi\"\n".to_owned(), metadata });
+        let plaintext = open(&sealer, &key, id, 2, &sealed.bytes).ok().unwrap();
+        assert!(plaintext == Plaintext { body: "say \"hi\"\n".to_owned(), metadata });
         assert!(open(&sealer, &key, id, 1, &sealed.bytes).is_err());
         assert_eq!(STANDARD.decode(&sealed.base64).unwrap(), sealed.bytes);
         assert!(!sealed.bytes.windows(3).any(|part| part == b"say"));

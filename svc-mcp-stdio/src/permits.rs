@@ -20,10 +20,10 @@ static FREE: Semaphore = Semaphore::const_new(TURNS);
 static READY: Semaphore = Semaphore::const_new(READY_MAX);
 
 /// The turn of a large text; over when this is dropped.
-pub type Turn = SemaphorePermit<'static>;
+pub type RequestPermit = SemaphorePermit<'static>;
 
 /// The turn of a text of so many bytes. None if it is small, so that it needs none.
-pub async fn take(bytes: usize) -> Option<Turn> {
+pub async fn take(bytes: usize) -> Option<RequestPermit> {
     if bytes <= LARGE {
         return None;
     }
@@ -32,7 +32,7 @@ pub async fn take(bytes: usize) -> Option<Turn> {
 }
 
 /// The same for an answer that can be made again: none while so many are ready that it must not wait with it.
-pub(crate) async fn take_ready(bytes: usize) -> Option<Option<Turn>> {
+pub(crate) async fn take_ready(bytes: usize) -> Option<Option<RequestPermit>> {
     if bytes <= LARGE {
         return Some(None);
     }

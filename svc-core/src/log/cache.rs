@@ -12,7 +12,7 @@ use crate::id::WorkspaceId;
 use crate::log::event::Invalidates;
 use crate::store::{Row, executor};
 
-/// Entries of all workspaces at the most; a fuller memo starts over.
+/// Entries of all workspaces at the most; a fuller cache starts over.
 const ENTRIES_MAX: usize = 65_536;
 
 /// The key of an entry: what kind of thing, and which one.
@@ -47,19 +47,19 @@ impl Epochs {
 }
 
 /// Names the thing that an entry is about.
-pub trait MemoKey {
+pub trait CacheKey {
     /// A value that is unique among the entries of one type.
-    fn memo_key(&self) -> [u8; 32];
+    fn cache_key(&self) -> [u8; 32];
 }
 
-impl MemoKey for [u8; 32] {
-    fn memo_key(&self) -> [u8; 32] {
+impl CacheKey for [u8; 32] {
+    fn cache_key(&self) -> [u8; 32] {
         *self
     }
 }
 
-impl<A: Into<Uuid> + Copy, B: Into<Uuid> + Copy> MemoKey for (A, B) {
-    fn memo_key(&self) -> [u8; 32] {
+impl<A: Into<Uuid> + Copy, B: Into<Uuid> + Copy> CacheKey for (A, B) {
+    fn cache_key(&self) -> [u8; 32] {
         let (a, b): (Uuid, Uuid) = (self.0.into(), self.1.into());
         let mut key = [0; 32];
         let (left, right) = key.split_at_mut(16);
@@ -72,14 +72,14 @@ impl<A: Into<Uuid> + Copy, B: Into<Uuid> + Copy> MemoKey for (A, B) {
 type Entries = HashMap<Key, Box<dyn Any + Send>>;
 
 #[derive(Default)]
-struct Shelf {
+struct WorkspaceCache {
     epochs: Epochs,
     access: Entries,
     rules: Entries,
     lasting: Entries,
 }
 
-impl Shelf {
+impl WorkspaceCache {
     fn entries(&self, ended_by: Option<Invalidates>) -> &Entries {
         match ended_by {
             Some(Invalidates::Access) => &self.access,
@@ -99,54 +99,55 @@ impl Shelf {
 
 /// The remembered entries of all workspaces that one connection serves.
 #[derive(Default)]
-pub(crate) struct Memo {
-    shelves: HashMap<WorkspaceId, Shelf>,
+pub(crate) struct Cache {
+    workspaces: HashMap<WorkspaceId, WorkspaceCache>,
     /// What the running job has put an end to. It may go on changing rows, so nothing is kept of them until it is over.
     suspended: Vec<(WorkspaceId, Invalidates)>,
-    /// Entries put since the memo was last empty.
+    /// Entries put since the cache was last empty.
     put: usize,
 }
 
-impl Memo {
+impl Cache {
     /// The remembered entry, if there is one.
-    pub fn get<T: Cached>(&self, workspace: WorkspaceId, key: &impl MemoKey) -> Option<T> {
-        let entries = self.shelves.get(&workspace)?.entries(T::ENDED_BY);
-        entries.get(&(TypeId::of::<T>(), key.memo_key()))?.downcast_ref::<T>().cloned()
+    pub fn get<T: Cached>(&self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
+        let entries = self.workspaces.get(&workspace)?.entries(T::ENDED_BY);
+        entries.get(&(TypeId::of::<T>(), key.cache_key()))?.downcast_ref::<T>().cloned()
     }
 
     /// The remembered entry, which is remembered no longer.
-    pub fn take<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl MemoKey) -> Option<T> {
-        let entries = self.shelves.get_mut(&workspace)?.entries_mut(T::ENDED_BY);
-        let entry = entries.remove(&(TypeId::of::<T>(), key.memo_key()))?;
+    pub fn take<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
+        let entries = self.workspaces.get_mut(&workspace)?.entries_mut(T::ENDED_BY);
+        let entry = entries.remove(&(TypeId::of::<T>(), key.cache_key()))?;
         entry.downcast::<T>().ok().map(|entry| *entry)
     }
 
     /// Remembers an entry.
-    pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl MemoKey, entry: T) {
+    pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey, entry: T) {
         if T::ENDED_BY.is_some_and(|cached| self.suspended.contains(&(workspace, cached))) {
             return;
         }
         if self.put >= ENTRIES_MAX {
-            self.shelves.values_mut().for_each(|shelf| {
-                *shelf = Shelf { epochs: shelf.epochs, ..Shelf::default() };
+            self.workspaces.values_mut().for_each(|workspace_cache| {
+                *workspace_cache =
+                    WorkspaceCache { epochs: workspace_cache.epochs, ..WorkspaceCache::default() };
             });
             self.put = 0;
         }
         self.put += 1;
-        let entries = self.shelves.entry(workspace).or_default().entries_mut(T::ENDED_BY);
-        entries.insert((TypeId::of::<T>(), key.memo_key()), Box::new(entry));
+        let entries = self.workspaces.entry(workspace).or_default().entries_mut(T::ENDED_BY);
+        entries.insert((TypeId::of::<T>(), key.cache_key()), Box::new(entry));
     }
 
     /// Keeps a workspace's entries only if they were made under these epochs.
     pub fn check(&mut self, workspace: WorkspaceId, epochs: Epochs) {
-        let shelf = self.shelves.entry(workspace).or_default();
-        if shelf.epochs.access != epochs.access {
-            shelf.access.clear();
+        let workspace_cache = self.workspaces.entry(workspace).or_default();
+        if workspace_cache.epochs.access != epochs.access {
+            workspace_cache.access.clear();
         }
-        if shelf.epochs.rules != epochs.rules {
-            shelf.rules.clear();
+        if workspace_cache.epochs.rules != epochs.rules {
+            workspace_cache.rules.clear();
         }
-        shelf.epochs = epochs;
+        workspace_cache.epochs = epochs;
     }
 
     /// The running job changes rows that entries of that sort were made from: `epochs` are those from now on.
@@ -162,36 +163,36 @@ impl Memo {
 
     /// Forgets everything: after a rollback, or when another process wrote to the file.
     pub fn clear(&mut self) {
-        self.shelves.clear();
+        self.workspaces.clear();
         self.put = 0;
     }
 }
 
 /// What a reader remembers: entries, and until its transaction ends which logs it has looked at.
 #[derive(Default)]
-pub(crate) struct Notes {
-    pub memo: Memo,
+pub(crate) struct ReaderCache {
+    pub entries: Cache,
     /// How far the database's clock is ahead of ours, on Postgres, as last read.
     pub skew_micros: i64,
-    reached: HashMap<WorkspaceId, i64>,
+    lsns: HashMap<WorkspaceId, i64>,
 }
 
-impl executor::Notes for Notes {
+impl executor::ReaderState for ReaderCache {
     fn begin(&mut self) {
-        self.reached.clear();
+        self.lsns.clear();
     }
 }
 
-impl Notes {
+impl ReaderCache {
     /// How far a workspace's log reaches in this transaction, if somebody has looked.
-    pub fn reached(&self, workspace: WorkspaceId) -> Option<i64> {
-        self.reached.get(&workspace).copied()
+    pub fn cached_lsn(&self, workspace: WorkspaceId) -> Option<i64> {
+        self.lsns.get(&workspace).copied()
     }
 
-    /// Notes how far a workspace's log reaches, and keeps its entries only if they were made under these epochs.
+    /// ReaderCache how far a workspace's log reaches, and keeps its entries only if they were made under these epochs.
     pub fn check(&mut self, workspace: WorkspaceId, lsn: i64, epochs: Epochs) {
-        self.memo.check(workspace, epochs);
-        self.reached.insert(workspace, lsn);
+        self.entries.check(workspace, epochs);
+        self.lsns.insert(workspace, lsn);
     }
 }
 
@@ -223,20 +224,20 @@ mod tests {
         const ENDED_BY: Option<Invalidates> = None;
     }
 
-    fn filled() -> Memo {
-        let mut memo = Memo::default();
-        memo.check(WORKSPACE, Epochs { access: 1, rules: 1 });
-        memo.put(WORKSPACE, &KEY, Right(7));
-        memo.put(WORKSPACE, &KEY, Rule(8));
-        memo.put(WORKSPACE, &KEY, Fact(9));
-        memo
+    fn filled() -> Cache {
+        let mut cache = Cache::default();
+        cache.check(WORKSPACE, Epochs { access: 1, rules: 1 });
+        cache.put(WORKSPACE, &KEY, Right(7));
+        cache.put(WORKSPACE, &KEY, Rule(8));
+        cache.put(WORKSPACE, &KEY, Fact(9));
+        cache
     }
 
-    fn found(memo: &Memo) -> (bool, bool, bool) {
+    fn found(cache: &Cache) -> (bool, bool, bool) {
         (
-            memo.get::<Right>(WORKSPACE, &KEY).is_some(),
-            memo.get::<Rule>(WORKSPACE, &KEY).is_some(),
-            memo.get::<Fact>(WORKSPACE, &KEY).is_some(),
+            cache.get::<Right>(WORKSPACE, &KEY).is_some(),
+            cache.get::<Rule>(WORKSPACE, &KEY).is_some(),
+            cache.get::<Fact>(WORKSPACE, &KEY).is_some(),
         )
     }
 
@@ -248,30 +249,30 @@ mod tests {
             (Epochs { access: 1, rules: 2 }, (true, false, true)),
             (Epochs { access: 2, rules: 2 }, (false, false, true)),
         ] {
-            let mut memo = filled();
-            memo.check(WORKSPACE, epochs);
-            assert_eq!(found(&memo), left, "{epochs:?}");
+            let mut cache = filled();
+            cache.check(WORKSPACE, epochs);
+            assert_eq!(found(&cache), left, "{epochs:?}");
         }
-        let mut memo = filled();
-        memo.clear();
-        assert_eq!(found(&memo), (false, false, false));
+        let mut cache = filled();
+        cache.clear();
+        assert_eq!(found(&cache), (false, false, false));
     }
 
     #[test]
     fn a_job_keeps_nothing_of_what_it_goes_on_changing() {
-        let mut memo = filled();
-        memo.invalidate(WORKSPACE, Invalidates::Access, Epochs { access: 2, rules: 1 });
-        memo.put(WORKSPACE, &KEY, Right(7));
-        assert_eq!(found(&memo), (false, true, true));
-        memo.begin_job();
-        memo.put(WORKSPACE, &KEY, Right(6));
-        assert_eq!(memo.get::<Right>(WORKSPACE, &KEY), Some(Right(6)));
+        let mut cache = filled();
+        cache.invalidate(WORKSPACE, Invalidates::Access, Epochs { access: 2, rules: 1 });
+        cache.put(WORKSPACE, &KEY, Right(7));
+        assert_eq!(found(&cache), (false, true, true));
+        cache.begin_job();
+        cache.put(WORKSPACE, &KEY, Right(6));
+        assert_eq!(cache.get::<Right>(WORKSPACE, &KEY), Some(Right(6)));
     }
 
     #[test]
     fn what_is_taken_is_there_no_longer() {
-        let mut memo = filled();
-        assert_eq!(memo.take::<Fact>(WORKSPACE, &KEY), Some(Fact(9)));
-        assert_eq!(memo.take::<Fact>(WORKSPACE, &KEY), None);
+        let mut cache = filled();
+        assert_eq!(cache.take::<Fact>(WORKSPACE, &KEY), Some(Fact(9)));
+        assert_eq!(cache.take::<Fact>(WORKSPACE, &KEY), None);
     }
 }
