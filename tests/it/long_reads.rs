@@ -160,7 +160,7 @@ fn lengthen(world: &World, count: i64) {
             Link { workspace_id, lsn, kind: MemberThought::KIND, at, subject: Subject::WORKSPACE, prev_hash };
         let event = MemberThought { matter: "x".repeat(400) };
         let payload = link.payload(&Attribution::default(), &event).unwrap();
-        let hash = svc_core::chain::sha256(payload.as_bytes());
+        let hash = svc_core::hash::sha256(payload.as_bytes());
         let (before, own) = (bytes(&prev_hash), bytes(&hash));
         let columns = "workspace_id, lsn, kind, at, prev_hash, content_hash, payload";
         let values =

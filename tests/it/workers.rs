@@ -116,6 +116,6 @@ fn earlier_workers_are_found_on_postgres() {
     let hex = |n: u128| uuid::Uuid::from_u128(n).simple().to_string();
     assert_eq!(json!(found), json!([[hex(10), 6], [hex(11), 9]]));
     let hash = database.rows("select hash from skill_sets where id = 2");
-    let wanted = svc_core::chain::sha256(b"go,rust");
+    let wanted = svc_core::hash::sha256(b"go,rust");
     assert_eq!(hash[0][0], json!(hex::encode(wanted)));
 }

@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::ready;
-use super::threads::{Thread, ThreadState, visible_thread};
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places::{self, visible};
+use crate::coordination::queue;
+use crate::coordination::thread::{Thread, ThreadState, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
@@ -393,7 +393,7 @@ pub(crate) fn unblock_dependents(cx: &mut Write<'_>, finished: &Thread, announce
         if announce {
             cx.emit(Subject::thread(channel_id, thread_id), &ThreadReady { thread_id })?;
         } else {
-            ready::refresh(cx, thread_id)?;
+            queue::refresh(cx, thread_id)?;
         }
     }
     Ok(())
@@ -415,7 +415,7 @@ pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<
         return Ok(());
     }
     for (thread_id,) in cx.query::<(ThreadId,)>(HELD_UP, &[&reopened.id])? {
-        ready::refresh(cx, thread_id)?;
+        queue::refresh(cx, thread_id)?;
     }
     Ok(())
 }
@@ -433,7 +433,7 @@ const HELD_UP: &str = "
 mod tests {
     use super::*;
     use crate::coordination::claims::Held;
-    use crate::coordination::threads::untouched;
+    use crate::coordination::thread::untouched;
     use crate::time::Time;
 
     #[test]

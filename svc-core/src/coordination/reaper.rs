@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::claims::{expire, has_lapsed};
-use super::threads::{Thread, select_one, thread_select};
 use crate::Result;
+use crate::coordination::thread::{Thread, select_one, thread_select};
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};

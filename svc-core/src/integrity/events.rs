@@ -18,7 +18,7 @@ use crate::identity::workspaces::own_workspace;
 use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
-use crate::log::replay::StoredEvent;
+use crate::log::stored::StoredEvent;
 use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
 use crate::op::{Feature, LongPoll, Poll, Read, long_read, read, wait};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};

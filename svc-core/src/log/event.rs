@@ -165,7 +165,7 @@ pub struct Recorded {
 impl Recorded {
     /// The hash of the payload, as `sha256:<hex>`.
     pub fn content_hash(&self) -> String {
-        super::chain::hash_text(&self.content_hash)
+        crate::hash::hash_text(&self.content_hash)
     }
 
     /// The reference of a claim to the event that made it.

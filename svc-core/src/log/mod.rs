@@ -11,7 +11,7 @@ pub mod key_tree;
 pub(crate) mod keys;
 #[cfg(test)]
 mod probe;
-pub(crate) mod replay;
 pub mod seal;
+pub(crate) mod stored;
 pub(crate) mod tree_cache;
 pub mod verify;

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::chain::{Link, genesis, sha256};
+use super::chain::{Link, genesis};
 use super::event::{Attribution, Event, Recorded, Subject};
+use crate::hash::sha256;
 use crate::id::WorkspaceId;
 use crate::time::Time;
 

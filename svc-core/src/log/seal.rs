@@ -7,12 +7,12 @@ use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::chain::sha256;
 use super::key_tree::KeyTree;
 use super::tree_cache::TreeCache;
 use crate::Result;
 use crate::entropy::Entropy;
 use crate::error::Error;
+use crate::hash::sha256;
 use crate::id::{MessageId, WorkspaceId};
 use crate::time::Clock;
 

@@ -1,37 +1,30 @@
-//! The operation table: what a row is, how a request becomes a row's input, what a function may do while it
-//! runs, what a feature can hook into, and the one way in. The documents and contracts in here are projections of the table and decide nothing.
+//! The operation table, and the one way through it.
+//!
+//! - `declare`: what a feature brings: operations, guards, projectors, conditions, chores; and the table of them all
+//! - `call`: from the bytes of a request to a typed call, and who calls
+//! - `run`: admission, the pipeline, what a function may do while it runs, long polls
+//! - `show`: OpenAPI, MCP, contracts and manual pages. They are projections of the table and decide nothing
 
-mod access;
-mod audit;
-mod chore;
-mod context;
-pub mod contract;
-mod example;
-mod hooks;
-mod input;
-pub mod manual;
-pub mod mcp;
-pub mod openapi;
-mod request;
-mod row;
+mod call;
+mod declare;
 mod run;
-mod table;
-mod wait;
+mod show;
 
-pub(crate) use access::secret_hash;
-pub use access::{Caller, Sight, SightParams, Surface, Via};
-pub(crate) use chore::Leases;
-pub use chore::{Chore, Lead, Round, Run, Step, Who};
-pub use context::{Read, Settings, Shared, Write};
-pub use example::Fixture;
-pub use hooks::{Call, Condition, Guard, Project, Unmet};
-pub use request::{Head, Input, Request};
-pub use row::{
+pub(crate) use call::caller::secret_hash;
+pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
+pub use call::request::{Head, Input, Request};
+pub(crate) use declare::chore::Leases;
+pub use declare::chore::{Chore, Lead, Round, Run, Step, Who};
+pub use declare::example::Fixture;
+pub use declare::hooks::{Call, Condition, Guard, Project, Unmet};
+pub use declare::operation::{
     Effect, LongPoll, Method, Operation, Poll, Success, Supply, Wants, destructive, idempotent, long_read,
     prepared, read, wait, wanting, write,
 };
+pub use declare::table::{Feature, Table};
+pub use run::context::{Read, Settings, Shared, Write};
+pub(crate) use run::wait::Rounds;
+pub use run::wait::WaitCounts;
 pub use run::{Admission, Dispatch, Reply, Ticket};
 pub(crate) use run::{Credentials, RunOn};
-pub use table::{Feature, Table};
-pub(crate) use wait::Rounds;
-pub use wait::WaitCounts;
+pub use show::{contract, manual, mcp, openapi};

@@ -5,7 +5,7 @@
 use super::conn::{Conn, Engine};
 use super::row::Row;
 use crate::error::{Code, Error, Result};
-use crate::log::chain::sha256;
+use crate::hash::sha256;
 use crate::time::Time;
 
 struct Migration {

@@ -71,7 +71,7 @@ impl Stage {
 
     /// The stored hash of the admin's secret.
     pub fn secret_hash(&self) -> [u8; 32] {
-        svc_core::chain::sha256(self.token.as_bytes())
+        svc_core::hash::sha256(self.token.as_bytes())
     }
 }
 

@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::error::Error;
+use crate::hash::parse_hash;
 use crate::id::MessageId;
 use crate::limits::JSON_MAX_BYTES;
 use crate::log::canonical;
-use crate::log::chain::parse_hash;
 use crate::log::seal::{MessageKey, Sealer, Unopened};
 
 /// The name under which the words are sealed; part of the associated data.

@@ -5,10 +5,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::hold::Claim;
-use super::next::Repo;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible;
+use crate::coordination::claims::take::Repo;
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
 use crate::op::{Operation, Read, read};

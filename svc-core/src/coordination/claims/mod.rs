@@ -6,9 +6,9 @@
 
 mod hold;
 mod lists;
-mod next;
+mod take;
 
-pub(super) use next::{WaitSecs, timeout};
+pub(super) use take::{WaitSecs, timeout};
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::threads::Thread;
 use super::workers;
 use crate::Result;
+use crate::coordination::thread::Thread;
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_MAX_SECS, LEASE_MIN_SECS};
@@ -29,7 +29,7 @@ use crate::text::Count;
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
-    let rows = [next::operations(), hold::operations(), lists::operations()];
+    let rows = [take::operations(), hold::operations(), lists::operations()];
     Feature::new().operations("claims", rows.into_iter().flatten().collect()).events(vec![
         EventKind::of::<ThreadAssignmentChanged>(),
         EventKind::of::<hold::ClaimAcknowledged>(),

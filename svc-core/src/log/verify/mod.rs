@@ -14,10 +14,11 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::chain::{Link, genesis, hash_text, parse_hash, sha256};
+use super::chain::{Link, genesis};
 use super::event::{Subject, TYPE_BEGINS, TYPE_ENDS};
 use crate::Result;
 use crate::error::Error;
+use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::store::{Columns, Conn, ToParam, Visitor};
 use crate::time::Time;

@@ -4,11 +4,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::access::{Caller, Sight, Surface, unauthenticated};
-use super::super::audit::Origin;
-use super::super::context::Write;
-use super::super::hooks;
-use super::super::row::Operation;
 use super::credentials::{KnownToken, SecretHash, anonymous};
 use super::{Dispatch, Done, Reply};
 use crate::capability::Needs;
@@ -16,6 +11,11 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::cache::{Epochs, ReaderCache};
+use crate::op::call::caller::{Caller, Sight, Surface, unauthenticated};
+use crate::op::declare::hooks;
+use crate::op::declare::operation::Operation;
+use crate::op::run::audit::Origin;
+use crate::op::run::context::Write;
 use crate::store::executor::{Reader, Task, WriteTask};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
@@ -51,7 +51,7 @@ impl Access {
 }
 
 /// What every kind of task knows of its request.
-pub(in super::super) struct Call {
+pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
     pub access: Access,
     pub needs: Needs,
@@ -69,14 +69,14 @@ pub(in super::super) struct Call {
 }
 
 /// An operation by its name, and what the call of it names.
-pub(in super::super) struct Named {
+pub(in crate::op) struct Named {
     pub name: &'static str,
     pub call: hooks::Call,
 }
 
 /// A caller as found in a transaction.
 #[derive(Clone)]
-pub(in super::super) struct Entered {
+pub(in crate::op) struct Entered {
     pub caller: Caller,
     /// How far the log of a member's workspace reaches there.
     pub lsn: Option<i64>,

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::super::access::{Caller, unauthenticated};
 use super::call::Call;
 use super::{Admission, pipeline};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::TokenId;
 use crate::log::cache::ReaderCache;
+use crate::op::call::caller::{Caller, unauthenticated};
 use crate::rate::{Client, RateLimits};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;

@@ -5,7 +5,6 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::super::row::{Answer, LongJob};
 use super::call::{Call, Entered};
 use super::pipeline::{self, Prepared, Stage};
 use super::tasks::Reading;
@@ -14,7 +13,9 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::LONG_READ_MAX;
 use crate::log::cache::ReaderCache;
-use crate::store::executor::{ReadTask, Reader, Task, lock};
+use crate::op::declare::operation::{Answer, LongJob};
+use crate::store::executor::{ReadTask, Reader, Task};
+use crate::sync::lock;
 use crate::time::Monotonic;
 
 /// One long read, between two of its pages.

@@ -2,31 +2,34 @@
 //! ([`Dispatch::start`]); what it passes on the way is [`pipeline`]. A request ends in exactly one of a commit with its
 //! audit row, a refusal, or a read.
 
+pub(super) mod audit;
 mod call;
+pub(super) mod context;
 mod credentials;
 mod long;
 mod own;
 mod pipeline;
 mod tasks;
+pub(super) mod wait;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::access::Surface;
-use super::audit::Origin;
-use super::context::Shared;
-use super::hooks;
-use super::request::{Head, Input};
-use super::row::{Answer, Job, Operation};
-use super::table::Table;
-use super::wait::{Parked, PendingPoll, Rounds};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
+use crate::op::call::caller::Surface;
+use crate::op::call::request::{Head, Input};
+use crate::op::declare::hooks;
+use crate::op::declare::operation::{Answer, Job, Operation};
+use crate::op::declare::table::Table;
+use crate::op::run::audit::Origin;
+use crate::op::run::context::Shared;
+use crate::op::run::wait::{Parked, PendingPoll, Rounds};
 use crate::rate::{Client, RateLimits};
 use crate::store::executor::{Executor, ReadTask};
 use crate::time::Clock;

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::super::access::Surface;
-use super::super::context::{Read, Write};
-use super::super::row::{ReadJob, Wants, WriteJob};
 use super::call::Call;
 use super::pipeline::Prepared;
 use super::tasks::{ReadCall, WriteCall};
 use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
+use crate::op::call::caller::Surface;
+use crate::op::declare::operation::{ReadJob, Wants, WriteJob};
+use crate::op::run::context::{Read, Write};
 use crate::sync::lock;
 
 impl Dispatch {

@@ -16,7 +16,7 @@ pub(super) fn admit(gate: &mut Gate<'_>, found: &Found) -> Result<()> {
 }
 
 /// Runs a request inside the transaction of its function; the commit follows.
-pub(in super::super) fn run<S: Stage>(
+pub(in crate::op) fn run<S: Stage>(
     stage: &S,
     call: &mut Call,
     job: &mut Prepared<S::Job>,
@@ -35,7 +35,7 @@ pub(in super::super) fn run<S: Stage>(
 
 /// A transaction in which requests run. One that only reads stops nobody who is frozen, and leaves nothing to project
 /// or audit.
-pub(in super::super) trait Stage {
+pub(in crate::op) trait Stage {
     /// The function, bound to its input.
     type Job;
     /// What the function returns.
@@ -70,7 +70,7 @@ pub(in super::super) trait Stage {
 
 /// A function bound to its input, or why the input could not be decoded: which is told only to a caller who may call
 /// the operation.
-pub(in super::super) enum Prepared<J> {
+pub(in crate::op) enum Prepared<J> {
     Ready(J),
     Rejected(Error),
 }

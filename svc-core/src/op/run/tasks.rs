@@ -4,9 +4,6 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use super::super::context::{Read, Write};
-use super::super::hooks;
-use super::super::row::{Answer, ReadJob, ReadingJob, Wants, WriteJob};
 use super::call::{Call, Entered, Named, log_lsn};
 use super::pipeline::{self, Prepared, Stage};
 use super::{Done, Reply};
@@ -14,11 +11,14 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::cache::ReaderCache;
+use crate::op::declare::hooks;
+use crate::op::declare::operation::{Answer, ReadJob, ReadingJob, Wants, WriteJob};
+use crate::op::run::context::{Read, Write};
 use crate::store::Conn;
 use crate::store::executor::{ReadTask, Reader, Task, WriteTask};
 
 /// A reader's transaction, for functions that return a `T`.
-pub(in super::super) struct Reading<'r, T> {
+pub(in crate::op) struct Reading<'r, T> {
     reader: &'r Reader<ReaderCache>,
     returns: PhantomData<fn() -> T>,
 }

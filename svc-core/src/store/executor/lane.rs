@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::queue::{Capacity, Queue, Queued, Received};
-use super::{BatchState, Held, SharedError, WriteTask, lock};
+use super::{BatchState, Held, SharedError, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUE_MAX};
 use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
 use crate::store::disk::Disk;
+use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
 pub(super) struct Lane<S: BatchState> {

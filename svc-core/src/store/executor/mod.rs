@@ -4,6 +4,7 @@
 //! transaction on a caller's thread. Full queues refuse instead of growing, and what has waited for too long, or
 //! whose caller has gone, is refused instead of run.
 
+mod batched;
 mod lane;
 mod queue;
 mod readers;
@@ -11,7 +12,7 @@ mod readers;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use uuid::Uuid;
@@ -19,10 +20,10 @@ use uuid::Uuid;
 use super::conn::{Conn, Engine, StatementCounts};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
+use crate::sync::lock;
 use crate::time::Clock;
+use batched::BatchedReads;
 use lane::Lane;
-use queue::Capacity;
 pub(crate) use queue::Task;
 use readers::ReadPool;
 pub(crate) use readers::{ReadTask, Reader, ReaderState};
@@ -83,21 +84,9 @@ pub(crate) struct Executor<S: BatchState> {
     lanes: Vec<Arc<Lane<S>>>,
     reads: Arc<ReadPool<S::ReaderState>>,
     long_reads: Arc<ReadPool<S::ReaderState>>,
-    batched: Mutex<ReadBatch<S::ReaderState>>,
+    batched: BatchedReads<S::ReaderState>,
     local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// Looks that wait to be run together, and how many more of them share a transaction.
-struct ReadBatch<N> {
-    tasks: Vec<Box<dyn ReadTask<N>>>,
-    capacity: Capacity,
-}
-
-impl<N> Default for ReadBatch<N> {
-    fn default() -> Self {
-        Self { tasks: Vec::new(), capacity: Capacity::new(READ_BATCH_MAX, BATCH_BYTES_MAX) }
-    }
 }
 
 /// Connections that read.
@@ -129,7 +118,14 @@ impl<S: BatchState> Executor<S> {
         let reads = ReadPool::start("svc-reader", size, inline, clock, open_reader, &mut threads)?;
         let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, open_reader, &mut threads)?;
         let local = reads.engine() == Some(Engine::Sqlite);
-        Ok(Self { lanes, reads, long_reads, batched: Mutex::default(), local, threads: Mutex::new(threads) })
+        Ok(Self {
+            lanes,
+            reads,
+            long_reads,
+            batched: BatchedReads::default(),
+            local,
+            threads: Mutex::new(threads),
+        })
     }
 
     /// Queues a change.
@@ -163,25 +159,17 @@ impl<S: BatchState> Executor<S> {
         self.reads.run_here(vec![task]);
     }
 
-    /// Puts a read beside those that will share one transaction; once there are enough of them, or of their bytes, runs
-    /// those first. True if nobody sees to them yet: the caller must, by [`Executor::flush_batched`], once others had the
-    /// chance to put theirs in.
+    /// Puts a read beside those that will share one transaction. True if the caller must run them all, by
+    /// [`Executor::flush_batched`], once others had the chance to put theirs in.
     pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> bool {
-        let mut batched = lock(&self.batched);
-        let full =
-            if batched.capacity.is_any_left() { ReadBatch::default() } else { std::mem::take(&mut *batched) };
-        batched.capacity.take(task.bytes());
-        batched.tasks.push(task);
-        let leads = batched.tasks.len() == 1;
-        drop(batched);
-        self.reads.run_here(full.tasks);
-        leads
+        let added = self.batched.add(task);
+        self.reads.run_here(added.full);
+        added.is_first
     }
 
-    /// Runs what was batched in one transaction: on the calling thread if a reader is idle, or from the queue.
+    /// Runs the batched reads in one transaction: on the calling thread if a reader is idle, or from the queue.
     pub fn flush_batched(&self) {
-        let batched = std::mem::take(&mut *lock(&self.batched));
-        self.reads.run_here(batched.tasks);
+        self.reads.run_here(self.batched.take());
     }
 
     /// How often statements had to be compiled.
@@ -236,11 +224,6 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandl
     std::thread::Builder::new().name(name).spawn(body).map_err(Error::internal)
 }
 
-/// A core thread catches the panics of its tasks, so what a poisoned lock guards is still whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn overloaded() -> Error {
     Error::new(Code::Overloaded, "the service is at its ceiling; try again shortly")
 }
@@ -276,7 +259,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::limits::{LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUED_MAX};
+    use crate::limits::{BATCH_BYTES_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUED_MAX, READ_BATCH_MAX};
     use crate::store::hostile::HostileConn;
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};

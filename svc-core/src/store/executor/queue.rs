@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::{lock, overloaded};
+use super::overloaded;
 use crate::error::{Code, Error, Result};
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_MAX, QUEUED_MAX};
+use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
 /// What every task has.

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use super::queue::{Capacity, Queue, Task};
-use super::{Open, SharedError, lock, spawn};
+use super::{Open, SharedError, spawn};
 use crate::error::{Error, Result};
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
+use crate::sync::lock;
 use crate::time::Clock;
 
 /// What a reader remembers from one look to the next.

@@ -1,0 +1,70 @@
+//! Notices: what those who work on a thread should know, kept beside it. A notice that repeats a message goes blank with
+//! that message.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::conversation::messages::MessageTombstoned;
+use crate::id::{MessageId, ThreadId};
+use crate::limits::NOTICES_MAX;
+use crate::log::event::{Event, Recorded};
+use crate::op::{Feature, Read, Write};
+use crate::store::{FromRow, Row};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().projector(&[MessageTombstoned::KIND], blank)
+}
+
+/// Something that those who work on a thread should know.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct Notice {
+    /// When it came.
+    at: Time,
+    /// What it is about, such as `cancelled`.
+    kind: String,
+    /// What it says; blank once the message that says the same was withdrawn.
+    text: String,
+    /// The position in the event log of the event that caused it.
+    lsn: i64,
+}
+
+impl FromRow for Notice {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self { at: row.take()?, kind: row.take()?, text: row.take()?, lsn: row.take()? })
+    }
+}
+
+/// Leaves a notice for those who read the thread. `lsn` is of the event in this thread that causes it, `message` says
+/// the same and takes the text along when it is withdrawn.
+pub(in crate::coordination) fn add(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    lsn: i64,
+    kind: &str,
+    text: &str,
+    message: MessageId,
+) -> Result<()> {
+    let at = cx.now();
+    cx.execute(1, ADD, &[&thread, &lsn, &at, &kind, &text, &message])
+}
+
+const ADD: &str = "
+    insert into thread_notices (thread_id, lsn, at, kind, text, message_id) values ($1, $2, $3, $4, $5, $6)";
+
+/// Blanks the notices of messages that `withdrawals` withdraw.
+fn blank(cx: &mut Write<'_>, withdrawals: &[Recorded]) -> Result<()> {
+    let mut messages = withdrawals.iter().map(MessageTombstoned::message_of);
+    messages.try_for_each(|id| cx.execute_any(BLANK, &[&id?]))
+}
+
+const BLANK: &str = "update thread_notices set text = '' where message_id = $1";
+
+/// The last notices of a thread, newest first.
+pub(in crate::coordination) fn last(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Notice>> {
+    cx.query(LAST, &[&thread, &NOTICES_MAX])
+}
+
+const LAST: &str =
+    "select at, kind, text, lsn from thread_notices where thread_id = $1 order by lsn desc limit $2";

@@ -1,0 +1,484 @@
+//! The ready queue: one row for each thread that somebody could claim now. A thread is ready while it is open,
+//! without a result that stands, without an unfinished dependency and without an assignee, in a channel that is
+//! not archived. The rows follow from the threads through one projector, in the transaction of whatever changes
+//! a thread; nothing else writes them. Whoever looks for the next thread looks only at the heads of the skill
+//! sets that the member covers, so that the cost does not depend on how many threads wait.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::Result;
+use crate::conversation::channels::{ChannelArchived, ChannelMemberAdded, ChannelUnarchived, ChannelUpdated};
+use crate::conversation::places::{self, audience};
+use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
+use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyRemoved, ThreadReady};
+use crate::coordination::results::ThreadResultSet;
+use crate::coordination::skill_sets::{self, Sets, ThreadSkillsChanged};
+use crate::coordination::thread::cancel::ThreadCancelled;
+use crate::coordination::thread::transition::ThreadStateChanged;
+use crate::coordination::thread::{ThreadCreated, ThreadPriorityChanged};
+use crate::error::Error;
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::members::{self, MemberSkillsChanged};
+use crate::log::bus::EventFilter;
+use crate::log::cache::Cached;
+use crate::log::event::{Event, Invalidates, Recorded, Subject};
+use crate::op::{Feature, Read, Write};
+use crate::store::Engine;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .projector(&MOVES_A_THREAD, refresh_threads)
+        .projector(&[ChannelUpdated::KIND], move_pools)
+        .projector(&[ChannelArchived::KIND, ChannelUnarchived::KIND], refresh_channels)
+}
+
+/// The events after which the thread that they are of may belong elsewhere in the queue.
+const MOVES_A_THREAD: [&str; 10] = [
+    ThreadCreated::KIND,
+    ThreadStateChanged::KIND,
+    ThreadReady::KIND,
+    ThreadPriorityChanged::KIND,
+    ThreadSkillsChanged::KIND,
+    ThreadDependencyAdded::KIND,
+    ThreadDependencyRemoved::KIND,
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ThreadResultSet::KIND,
+];
+
+fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let threads: BTreeSet<ThreadId> = events.iter().filter_map(|event| event.subject.thread_id).collect();
+    threads.into_iter().try_for_each(|thread| refresh(cx, thread))
+}
+
+fn move_pools(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    channels_of(events).into_iter().try_for_each(|channel| move_pool(cx, channel))
+}
+
+fn refresh_channels(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    channels_of(events).into_iter().try_for_each(|channel| refresh_channel(cx, channel))
+}
+
+fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
+    events.iter().filter_map(|event| event.subject.channel_id).collect()
+}
+
+/// Events that can make a thread of their channel ready.
+const IN_ITS_CHANNEL: [&str; 9] = [
+    ThreadCreated::KIND,
+    ThreadStateChanged::KIND,
+    ThreadReady::KIND,
+    ThreadSkillsChanged::KIND,
+    ThreadDependencyRemoved::KIND,
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ChannelUpdated::KIND,
+    ChannelUnarchived::KIND,
+];
+
+/// The event that can make threads of any channel ready: those that waited for what was cancelled.
+const ANYWHERE: [&str; 1] = [ThreadCancelled::KIND];
+
+/// Events that can make threads ready for the member they are about.
+const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];
+
+/// The events that can make a thread ready for somebody for whom it was not, in one channel or in any.
+pub(in crate::coordination) fn filter(channel: Option<ChannelId>) -> EventFilter {
+    let elsewhere = EventFilter::on(ANYWHERE).or(EventFilter::on(FOR_ONE).about_me());
+    EventFilter::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
+}
+
+/// How many threads are ready of those that an event at `place` may have made so: its thread and those that waited
+/// for it, or those of its channel. What is about one member counts once.
+pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<usize> {
+    let count = match (place.thread_id, place.channel_id, place.member_id) {
+        (Some(thread), _, _) => cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?,
+        (None, Some(channel), None) => cx.one::<(i64,)>(READY_BY_CHANNEL, &[&channel])?,
+        _ => Some((1,)),
+    };
+    Ok(usize::try_from(count.map_or(0, |(count,)| count)).unwrap_or(0))
+}
+
+/// Not more than a hundred are counted: whoever is answered next may look again.
+const READY_BY_THREAD: &str = "
+    select count(*) from (
+        select 1 from ready where thread_id = $1
+        union all
+        select 1 from thread_dependencies d join ready r on r.thread_id = d.thread_id where d.depends_on_id = $1
+        limit 100) counted";
+
+const READY_BY_CHANNEL: &str =
+    "select count(*) from (select 1 from ready where channel_id = $1 limit 100) counted";
+
+/// Takes a thread out of the queue and puts it back where it belongs now, if it is ready.
+pub(crate) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    cx.execute_any(REMOVE_THREAD, &[&thread])?;
+    cx.execute_any(ADD_THREAD, &[&thread])
+}
+
+/// The same for every thread of a channel.
+fn refresh_channel(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
+    cx.execute_any(REMOVE_CHANNEL, &[&channel])?;
+    cx.execute_any(ADD_CHANNEL, &[&channel])
+}
+
+/// Puts the rows of a channel into the pool that fits whether it is private. All rows of a channel are in one
+/// pool, so that a look at one of them tells whether there is anything to do.
+fn move_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
+    if let Some((found, wanted)) = cx.one::<(Uuid, Uuid)>(POOLS, &[&channel])?
+        && found != wanted
+    {
+        cx.execute_any(MOVE_POOL, &[&channel, &wanted])?;
+    }
+    Ok(())
+}
+
+const REMOVE_THREAD: &str = "delete from ready where thread_id = $1";
+
+const REMOVE_CHANNEL: &str = "delete from ready where channel_id = $1";
+
+/// A statement that adds the ready ones among the threads `t` that a condition names.
+macro_rules! add_ready {
+    ($which:literal) => {
+        concat!(
+            "insert into ready (channel_id, skill_set, urgency, lsn, thread_id, pool)
+             select t.channel_id, t.skill_set, -t.priority, t.lsn, t.id, ",
+            audience!(c),
+            " from threads t join channels c on c.id = t.channel_id
+             where ",
+            $which,
+            " and t.state = 'open' and not t.settled and t.blocked = 0 and t.assignee_id is null
+                 and c.archived_at is null"
+        )
+    };
+}
+
+const ADD_THREAD: &str = add_ready!("t.id = $1");
+
+const ADD_CHANNEL: &str = add_ready!("t.channel_id = $1");
+
+const POOLS: &str = concat!(
+    "select r.pool, ",
+    audience!(c),
+    " from channels c join ready r on r.channel_id = c.id where c.id = $1 limit 1"
+);
+
+const MOVE_POOL: &str = "update ready set pool = $2 where channel_id = $1";
+
+/// Where to look for a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::coordination) enum Scope {
+    /// In one channel, which the caller may see.
+    Channel(ChannelId),
+    /// In every channel of the workspace that the caller may see.
+    Workspace,
+}
+
+/// The thread that the caller would be given: of those whose required skills it covers, the most urgent, and of
+/// these the oldest.
+pub(in crate::coordination) fn next(cx: &Read<'_>, scope: Scope) -> Result<Option<(ThreadId, ChannelId)>> {
+    let (places, probes) = match scope {
+        Scope::Channel(channel) => (vec![channel.uuid()], &IN_CHANNELS),
+        Scope::Workspace => (pools(cx)?, &IN_POOLS),
+    };
+    let mut sets = skill_sets::sets(cx)?;
+    loop {
+        let eligible = eligible_sets(cx, &sets)?;
+        let found = match cx.engine() {
+            Engine::Sqlite => next_sqlite(cx, probes, &places, &eligible, sets.newest())?,
+            Engine::Postgres => next_postgres(cx, probes, &places, &eligible, sets.newest())?,
+        };
+        match found {
+            Found::Thread(thread) => return Ok(thread),
+            Found::UnknownSets => sets = skill_sets::newer_sets(cx)?,
+        }
+    }
+}
+
+/// What a look into the queue comes to.
+enum Found {
+    /// The thread that is next, if there is one.
+    Thread(Option<(ThreadId, ChannelId)>),
+    /// There are sets that the connection has not heard of.
+    UnknownSets,
+}
+
+/// The pools in which the caller may be given something: the workspace's and those of its private channels.
+fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
+    let private = places::private_channels_of(cx, cx.caller().member_id()?)?;
+    let workspace = cx.caller().workspace_id.uuid();
+    Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
+}
+
+/// The sets that one member covers, ascending. Cached for the member until some member's skills change, and extended
+/// as sets are added.
+#[derive(Clone, Default)]
+struct Eligible {
+    /// The member's skills, once they were read.
+    own: Option<Arc<HashSet<String>>>,
+    sets: Arc<Vec<i64>>,
+    /// The newest set that was considered.
+    newest: i64,
+}
+
+impl Cached for Eligible {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+}
+
+fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
+    let member = cx.caller().member_id()?;
+    let key: (MemberId, WorkspaceId) = (member, cx.caller().workspace_id);
+    if let Some(known) = cx.cached::<Eligible>(&key)
+        && known.newest >= sets.newest()
+    {
+        return Ok(known.sets);
+    }
+    let extended = cx.extended(&key, |eligible: &mut Eligible| {
+        let own = match eligible.own.take() {
+            Some(own) => own,
+            None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
+        };
+        Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
+        eligible.newest = sets.newest();
+        eligible.own = Some(own);
+        Ok(())
+    })?;
+    Ok(extended.sets)
+}
+
+/// The numbers of the sets that `own` covers.
+fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
+    let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill));
+    sets.iter().filter(|(_, required)| covers(required)).map(|(id, _)| *id).collect()
+}
+
+/// The statements that look into the queue by one of its two orders: by channel, or by pool.
+struct Probes {
+    head_sqlite: &'static str,
+    heads_postgres: &'static str,
+    walk_postgres: &'static str,
+}
+
+/// The end of a statement that has found the `head`: whether there are sets that the connection has not heard of, and
+/// the head if there is one.
+macro_rules! unknown_sets_or_head {
+    () => {
+        "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4), head.thread_id, head.channel_id
+         from (values (1)) as one (row) left join head on true"
+    };
+}
+
+macro_rules! probes {
+    ($place:literal) => {
+        Probes {
+            head_sqlite: concat!(
+                "select skill_set, urgency, lsn, thread_id, channel_id from ready where ",
+                $place,
+                " = $1 and skill_set >= $2 order by skill_set, urgency, lsn limit 1"
+            ),
+            heads_postgres: concat!(
+                "with head as (select head.thread_id, head.channel_id
+                 from unnest($1::uuid[]) as wanted (place) cross join unnest($2::bigint[]) as covered (skill_set)
+                 cross join lateral (
+                     select r.thread_id, r.channel_id, r.urgency, r.lsn from ready r where r.",
+                $place,
+                " = wanted.place and r.skill_set = covered.skill_set order by r.urgency, r.lsn limit 1) head
+                 order by head.urgency, head.lsn limit 1) ",
+                unknown_sets_or_head!()
+            ),
+            walk_postgres: concat!(
+                "with recursive walk (place, skill_set) as (
+                     select wanted.place, (
+                         select r.skill_set from ready r where r.",
+                $place,
+                " = wanted.place order by r.skill_set limit 1)
+                     from unnest($1::uuid[]) as wanted (place)
+                     union all
+                     select walk.place, (
+                         select r.skill_set from ready r where r.",
+                $place,
+                " = walk.place and r.skill_set > walk.skill_set order by r.skill_set limit 1)
+                     from walk where walk.skill_set is not null),
+                 head as (select head.thread_id, head.channel_id from walk cross join lateral (
+                     select r.thread_id, r.channel_id, r.urgency, r.lsn from ready r where r.",
+                $place,
+                " = walk.place and r.skill_set = walk.skill_set order by r.urgency, r.lsn limit 1) head
+                 where walk.skill_set = any($2::bigint[]) order by head.urgency, head.lsn limit 1) ",
+                unknown_sets_or_head!()
+            ),
+        }
+    };
+}
+
+static IN_CHANNELS: Probes = probes!("channel_id");
+
+static IN_POOLS: Probes = probes!("pool");
+
+/// The first row of a skill set's part of the queue; ordered as threads are given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Head {
+    urgency: i64,
+    lsn: i64,
+    skill_set: i64,
+    thread_id: ThreadId,
+    channel_id: ChannelId,
+}
+
+fn next_sqlite(
+    cx: &Read<'_>,
+    probes: &Probes,
+    places: &[Uuid],
+    eligible: &[i64],
+    newest: i64,
+) -> Result<Found> {
+    if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest])?.is_some() {
+        return Ok(Found::UnknownSets);
+    }
+    let mut best: Option<Head> = None;
+    for place in places {
+        let head = best_head(eligible, |skill_set| {
+            let row: Option<(i64, i64, i64, ThreadId, ChannelId)> =
+                cx.one(probes.head_sqlite, &[place, &skill_set])?;
+            Ok(row.map(|(skill_set, urgency, lsn, thread_id, channel_id)| Head {
+                urgency,
+                lsn,
+                skill_set,
+                thread_id,
+                channel_id,
+            }))
+        })?;
+        best = best.into_iter().chain(head).min();
+    }
+    Ok(Found::Thread(best.map(|head| (head.thread_id, head.channel_id))))
+}
+
+const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and id > $2 order by id limit 1";
+
+/// The best among the heads of the sets `eligible` (ascending). `seek` answers the head of the first set that has
+/// any row, from a given set on: each look is either a hit or passes over all sets in between, on whichever side
+/// they are. So there are no more looks than eligible sets, and at most one more than sets with rows.
+fn best_head(eligible: &[i64], mut seek: impl FnMut(i64) -> Result<Option<Head>>) -> Result<Option<Head>> {
+    let mut best: Option<Head> = None;
+    let mut rest = eligible;
+    while let Some(first) = rest.first() {
+        let Some(head) = seek(*first)? else { break };
+        let passed = rest.partition_point(|set| *set < head.skill_set);
+        rest = rest.get(passed..).unwrap_or_default();
+        if let Some((set, after)) = rest.split_first()
+            && *set == head.skill_set
+        {
+            best = best.into_iter().chain([head]).min();
+            rest = after;
+        }
+    }
+    Ok(best)
+}
+
+/// Heads that one statement looks at by name; beyond that it walks over the sets that have rows.
+const HEADS_MAX: usize = 256;
+
+fn next_postgres(
+    cx: &Read<'_>,
+    probes: &Probes,
+    places: &[Uuid],
+    eligible: &[i64],
+    newest: i64,
+) -> Result<Found> {
+    let few = places.len().saturating_mul(eligible.len()) <= HEADS_MAX;
+    let sql = if few { probes.heads_postgres } else { probes.walk_postgres };
+    let found: Option<(bool, Option<ThreadId>, Option<ChannelId>)> =
+        cx.one(sql, &[&places, &eligible, &cx.caller().workspace_id, &newest])?;
+    let (unknown, thread, channel) =
+        found.ok_or_else(|| Error::internal("a join to one row answers one row"))?;
+    Ok(if unknown { Found::UnknownSets } else { Found::Thread(thread.zip(channel)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn names(text: &str) -> impl Iterator<Item = String> {
+        text.split_whitespace().map(str::to_owned)
+    }
+
+    #[test]
+    fn a_member_covers_a_set_if_it_has_every_skill_of_it() {
+        let sets: Vec<(i64, Arc<[String]>)> = (1..)
+            .zip(["", "rust", "python rust", "go", "go rust"])
+            .map(|(id, required)| (id, names(required).collect()))
+            .collect();
+        let covered = |own: &str| covered(&names(own).collect(), &sets);
+        assert_eq!(covered(""), [1]);
+        assert_eq!(covered("rust"), [1, 2]);
+        assert_eq!(covered("rust python sql"), [1, 2, 3]);
+        assert_eq!(covered("go rust"), [1, 2, 4, 5]);
+        assert_eq!(covered("Rust"), [1]);
+    }
+
+    fn head(skill_set: i64, urgency: i64, lsn: i64) -> Head {
+        let id = u128::try_from(lsn).unwrap();
+        Head {
+            urgency,
+            lsn,
+            skill_set,
+            thread_id: Uuid::from_u128(id).into(),
+            channel_id: Uuid::from_u128(1).into(),
+        }
+    }
+
+    /// The best head of a queue that has `heads`, and the number of looks it took.
+    fn look(eligible: &[i64], heads: &[Head]) -> (Option<Head>, usize) {
+        let queue: BTreeMap<i64, Head> = heads.iter().map(|head| (head.skill_set, *head)).collect();
+        let mut looks = 0;
+        let best = best_head(eligible, |from| {
+            looks += 1;
+            Ok(queue.range(from..).next().map(|(_, head)| *head))
+        });
+        (best.unwrap(), looks)
+    }
+
+    #[test]
+    fn the_most_urgent_and_then_the_oldest_is_next() {
+        let heads = [head(1, 0, 5), head(2, -10, 9), head(3, -10, 8), head(4, -99, 1)];
+        assert_eq!(look(&[1, 2, 3], &heads).0, Some(heads[2]));
+        assert_eq!(look(&[1, 2], &heads).0, Some(heads[1]));
+        assert_eq!(look(&[1], &heads).0, Some(heads[0]));
+        assert_eq!(look(&[7], &heads).0, None);
+        assert_eq!(look(&[], &heads), (None, 0));
+    }
+
+    #[test]
+    fn looks_are_bounded_by_either_side() {
+        let many: Vec<i64> = (1..=1000).collect();
+        let all: Vec<Head> = many.iter().map(|set| head(*set, 0, 2000 - *set)).collect();
+        assert_eq!(look(&many, &[head(500, 0, 1)]), (Some(head(500, 0, 1)), 2));
+        assert_eq!(look(&[3, 700], &all), (Some(head(700, 0, 1300)), 2));
+        assert_eq!(look(&many, &[]), (None, 1));
+        let odd: Vec<i64> = (0..500).map(|n| 2 * n + 1).collect();
+        let even: Vec<Head> = (1..=500).map(|n| head(2 * n, 0, n)).collect();
+        let (best, looks) = look(&odd, &even);
+        assert_eq!(best, None);
+        assert!(looks <= 501, "{looks}");
+    }
+
+    #[test]
+    fn what_is_found_is_the_minimum_over_the_eligible() {
+        let mut state = 7_i64;
+        let mut draw = |below: i64| {
+            state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+            (state / 65_536) % below
+        };
+        for _ in 0..500 {
+            let eligible: Vec<i64> = (0..40).filter(|_| draw(3) == 0).collect();
+            let mut drawn = |set| (draw(3) == 0).then(|| head(set, -draw(4), draw(1000)));
+            let heads: Vec<Head> = (0..40).filter_map(&mut drawn).collect();
+            let wanted = heads.iter().filter(|head| eligible.contains(&head.skill_set)).min().copied();
+            assert_eq!(look(&eligible, &heads).0, wanted);
+        }
+    }
+}

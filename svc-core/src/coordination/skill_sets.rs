@@ -1,0 +1,236 @@
+//! Required skills: which skills a member must have to claim a thread. Each set is stored once for its workspace
+//! and known by a small number, so that a claimer looks at the few sets it covers and not at every thread. Sets
+//! are never removed; the empty one is a set like any other. Members' own skills are not kept here.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::ThreadTransition;
+use crate::coordination::thread::{self, Thread};
+use crate::error::Error;
+use crate::hash::sha256;
+use crate::id::ThreadId;
+use crate::limits::{SKILL_MAX, SKILL_SETS_MAX, SKILLS_MAX};
+use crate::log::cache::Cached;
+use crate::log::event::{Event, EventKind, Invalidates};
+use crate::op::{Feature, Read, Write, idempotent};
+use crate::store::{FromValue, Value};
+use crate::text::{Handle, Items};
+
+/// The name of a skill.
+pub(crate) type Skill = Handle<SKILL_MAX>;
+
+/// A set of skills in its stored form: sorted, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SkillSet(Vec<String>);
+
+/// What separates the names of a stored set; no skill's name contains it.
+const SEPARATOR: char = ',';
+
+impl SkillSet {
+    /// The set of `skills`, however often and in whatever order they are named.
+    pub fn of(skills: &[Skill]) -> Self {
+        let unique: BTreeSet<&str> = skills.iter().map(|skill| &**skill).collect();
+        Self(unique.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The names, sorted.
+    pub fn into_names(self) -> Vec<String> {
+        self.0
+    }
+
+    fn text(&self) -> String {
+        self.0.join(",")
+    }
+
+    fn parse(text: &str) -> Self {
+        Self(text.split(SEPARATOR).filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    }
+}
+
+impl FromValue for SkillSet {
+    fn from_value(value: Value) -> Result<Self> {
+        String::from_value(value).map(|text| Self::parse(&text))
+    }
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "threads",
+            vec![
+                idempotent("set_required_skills", set_required_skills)
+                    .title("Set the skills that a thread requires")
+                    .put("/threads/{thread_id}/required-skills")
+                    .needs(&[ThreadTransition])
+                    .example(|w| json!({"thread_id": w.thread_id, "required_skills": ["python"]})),
+            ],
+        )
+        .events(vec![EventKind::of::<ThreadSkillsChanged>()])
+}
+
+/// The required skills of a thread were replaced.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadSkillsChanged<'a> {
+    /// The skills that a member must have from now on to claim the thread.
+    required_skills: &'a [String],
+}
+
+impl Event for ThreadSkillsChanged<'_> {
+    const KIND: &'static str = "ThreadSkillsChanged";
+}
+
+/// Replaces the skills that a member must have to claim the thread. An empty list lets anybody claim it. A claim
+/// that is held goes on. Answers the thread; 409 `wrong-state` when it is archived, or when the set is a new one and the
+/// workspace has 10000 different ones.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetRequiredSkills {
+    /// The thread.
+    thread_id: ThreadId,
+    /// All the skills that are required from now on.
+    required_skills: Items<Skill, SKILLS_MAX>,
+}
+
+fn set_required_skills(cx: &mut Write<'_>, input: &SetRequiredSkills) -> Result<Thread> {
+    let mut thread = thread::visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let set = SkillSet::of(&input.required_skills);
+    if set.0 == thread.required_skills {
+        return Ok(thread);
+    }
+    let id = intern(cx, &set)?;
+    cx.execute(1, SET_SKILLS, &[&thread.id, &id])?;
+    cx.emit(thread.place(), &ThreadSkillsChanged { required_skills: &set.0 })?;
+    thread.skill_set = id;
+    thread.required_skills = set.into_names();
+    Ok(thread)
+}
+
+const SET_SKILLS: &str = "update threads set skill_set = $2 where id = $1";
+
+/// The number of `set` in the caller's workspace, storing it if it is new. 409 `wrong-state` when the workspace has as
+/// many sets as it may have.
+pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
+    let text = set.text();
+    if let Some(id) = sets(cx)?.number_of(&text) {
+        return Ok(id);
+    }
+    let known = newer_sets(cx)?;
+    if let Some(id) = known.number_of(&text) {
+        return Ok(id);
+    }
+    if known.in_order.len() >= SKILL_SETS_MAX {
+        return Err(Error::wrong_state(format!(
+            "the workspace has {SKILL_SETS_MAX} different sets of required skills: require a set that another thread \
+             requires or required"
+        )));
+    }
+    let (workspace, id) = (cx.caller().workspace_id, known.newest().saturating_add(1));
+    cx.execute(1, ADD_SET, &[&workspace, &id, &text, &sha256(text.as_bytes())])?;
+    Ok(id)
+}
+
+const ADD_SET: &str = "insert into skill_sets (workspace_id, id, skills, hash) values ($1, $2, $3, $4)";
+
+/// Sets that threads of a workspace require or once required, from the first one on. Sets are never changed and never
+/// removed, so what is known of them stays true, and there can only be newer ones.
+#[derive(Clone, Default)]
+pub(crate) struct Sets {
+    in_order: Arc<Vec<(i64, Arc<[String]>)>>,
+    by_text: Arc<HashMap<String, i64>>,
+}
+
+impl Cached for Sets {
+    const ENDED_BY: Option<Invalidates> = None;
+}
+
+impl Sets {
+    /// The number of the newest set that is known.
+    pub fn newest(&self) -> i64 {
+        self.in_order.last().map_or(0, |(id, _)| *id)
+    }
+
+    /// The sets that were added after the one with this number.
+    pub fn after(&self, id: i64) -> &[(i64, Arc<[String]>)] {
+        let known = self.in_order.partition_point(|(other, _)| *other <= id);
+        self.in_order.get(known..).unwrap_or_default()
+    }
+
+    fn number_of(&self, text: &str) -> Option<i64> {
+        self.by_text.get(text).copied()
+    }
+
+    fn extend(&mut self, rows: Vec<(i64, String)>) {
+        let in_order = Arc::make_mut(&mut self.in_order);
+        let by_text = Arc::make_mut(&mut self.by_text);
+        for (id, text) in rows {
+            in_order.push((id, SkillSet::parse(&text).into_names().into()));
+            by_text.insert(text, id);
+        }
+    }
+}
+
+/// A workspace's sets are one entry.
+const ONLY: [u8; 32] = [0; 32];
+
+/// The sets of the caller's workspace as far as the connection knows them.
+pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
+    match cx.cached(&ONLY) {
+        Some(known) => Ok(known),
+        None => newer_sets(cx),
+    }
+}
+
+/// Every set of the caller's workspace; those that the connection does not know yet are read.
+pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<Sets> {
+    cx.extended(&ONLY, |known: &mut Sets| {
+        let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
+        known.extend(newer);
+        Ok(())
+    })
+}
+
+const SETS_AFTER: &str = "select id, skills from skill_sets where workspace_id = $1 and id > $2 order by id";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> SkillSet {
+        SkillSet::of(&names.iter().map(|name| Skill::new(name).unwrap()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_set_has_one_stored_form() {
+        assert_eq!(set(&["rust", "python", "Rust"]).text(), "python,rust");
+        assert_eq!(set(&["rust", "python"]), set(&["python", "rust", "rust"]));
+        for names in [&[][..], &["a"], &["b", "a"]] {
+            assert_eq!(SkillSet::parse(&set(names).text()), set(names));
+        }
+        assert_eq!(set(&[]).text(), "");
+    }
+
+    #[test]
+    fn sets_are_known_up_to_the_newest() {
+        let mut sets = Sets::default();
+        assert_eq!((sets.newest(), sets.after(0).len()), (0, 0));
+        sets.extend(vec![(1, String::new()), (2, "rust".to_owned())]);
+        let earlier = sets.clone();
+        sets.extend(vec![(3, "go,rust".to_owned())]);
+        assert_eq!((sets.newest(), earlier.newest()), (3, 2));
+        assert_eq!((sets.number_of("go,rust"), earlier.number_of("go,rust")), (Some(3), None));
+        assert_eq!(sets.after(1).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(*sets.after(2)[0].1, ["go", "rust"]);
+    }
+
+    #[test]
+    fn no_skill_contains_the_separator() {
+        assert!(Skill::new("a,b").is_err());
+    }
+}

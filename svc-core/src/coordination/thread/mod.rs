@@ -1,0 +1,669 @@
+//! Threads: a thread is a task in a channel, and may have child threads. This file has what a thread is, how one
+//! is opened, and the changes of its own fields. Moves between states, claims, dependencies and required skills
+//! are changed in their own files; each keeps the thread's columns true and says so by an event in the thread's
+//! place, from which the ready queue follows.
+
+pub(crate) mod cancel;
+pub(crate) mod transition;
+pub(crate) mod views;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
+use crate::conversation::places::{self, ChannelPlace};
+use crate::coordination::claims::Held;
+use crate::coordination::dependencies::{self, DependsOn};
+use crate::coordination::skill_sets::{self, Skill, SkillSet};
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, SKILLS_MAX, THREAD_DEPTH_MAX, TITLE_MAX};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::op::{Feature, Read, Write, idempotent, write};
+use crate::page::Rows;
+use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
+use crate::text::{Change, Count, Items, Text};
+use crate::time::Time;
+
+type Title = Text<1, TITLE_MAX>;
+type Priority = Count<PRIORITY_MIN, PRIORITY_MAX>;
+
+/// Where a thread stands: open, in review, closed, archived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ThreadState {
+    Open,
+    InReview,
+    Closed,
+    Archived,
+}
+
+impl ThreadState {
+    pub const ALL: [ThreadState; 4] = [Self::Open, Self::InReview, Self::Closed, Self::Archived];
+
+    /// The name on the wire and in the database.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::InReview => "in_review",
+            Self::Closed => "closed",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// Whether nobody waits for the thread any longer.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Closed | Self::Archived)
+    }
+}
+
+impl ToParam for ThreadState {
+    fn param(&self) -> Param<'_> {
+        Param::Text(self.name())
+    }
+}
+
+impl FromValue for ThreadState {
+    fn from_value(value: Value) -> Result<Self> {
+        let name = String::from_value(value)?;
+        let found = Self::ALL.into_iter().find(|state| state.name() == name);
+        found.ok_or_else(|| Error::internal(format!("a thread is in the unknown state {name}")))
+    }
+}
+
+/// A thread: a task with its state and its present claim.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Thread {
+    /// The thread's id.
+    pub id: ThreadId,
+    /// The thread's address: `svc://{workspace}/channels/{channel}/threads/{thread}`.
+    pub uri: String,
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// The channel it stands in.
+    pub channel_id: ChannelId,
+    /// The thread it is a child of.
+    pub parent_id: Option<ThreadId>,
+    /// What is to be done, in a line.
+    pub title: String,
+    /// Where it stands.
+    pub state: ThreadState,
+    /// How urgent it is: of threads that can be claimed, a higher one is given out first.
+    pub priority: i64,
+    /// The skills that a member must have to claim it, sorted.
+    pub required_skills: Vec<String>,
+    /// How many of the threads it waits for are unfinished; while there are any, it cannot be claimed.
+    pub blocked: i64,
+    /// Whether a result stands; such a thread is not given out again until it is reopened.
+    pub has_result: bool,
+    /// The member who answers for it; its creator, unless changed.
+    pub owner_id: Option<MemberId>,
+    /// The holder of the live claim.
+    pub assignee_id: Option<MemberId>,
+    /// The fencing id of the live claim.
+    pub claim_lease_id: Option<LeaseId>,
+    /// When the live claim lapses unless it is renewed.
+    pub assignment_expires_at: Option<Time>,
+    /// When the holder acknowledged the live claim.
+    pub acknowledged_at: Option<Time>,
+    /// Whether it was closed by a cancel.
+    pub cancelled: bool,
+    /// When it was cancelled.
+    pub cancelled_at: Option<Time>,
+    /// The member who created it; null when the service did.
+    pub created_by: Option<MemberId>,
+    /// When it was created.
+    pub created_at: Time,
+    /// The position of its creation in the workspace's event log.
+    pub lsn: i64,
+    /// How deep it is nested; 1 without a parent.
+    #[serde(skip)]
+    pub depth: i64,
+    /// The number of its required skills, as [`skill_sets::intern`] gave it.
+    #[serde(skip)]
+    pub skill_set: i64,
+    /// The claim that stands in its row, which counts for nothing, and is not shown, once it has lapsed.
+    #[serde(skip)]
+    pub held: Option<Held>,
+}
+
+/// A thread's row, before it is known whether the claim in it is live.
+struct Stored {
+    thread: Thread,
+    acknowledged_at: Option<Time>,
+}
+
+impl Stored {
+    /// The thread as it is now.
+    fn at(self, now: Time) -> Thread {
+        let Self { thread, acknowledged_at } = self;
+        let held = thread.held;
+        Thread { acknowledged_at, ..thread }.claimed(held, now)
+    }
+}
+
+/// The threads of a page that a [`thread_select`] finds.
+pub(in crate::coordination) fn select(
+    cx: &Read<'_>,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+) -> Result<Rows<Thread>> {
+    let found: Rows<Stored> = cx.rows(sql, params)?;
+    Ok(found.map(|stored| stored.at(cx.now())))
+}
+
+/// The only thread that a [`thread_select`] finds, if there is one.
+pub(in crate::coordination) fn select_one(
+    cx: &Read<'_>,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+) -> Result<Option<Thread>> {
+    let found: Option<Stored> = cx.one(sql, params)?;
+    Ok(found.map(|stored| stored.at(cx.now())))
+}
+
+/// A statement that selects whole threads, as `t`, followed by the rest of the statement.
+macro_rules! thread_select {
+    ($($rest:tt)*) => {
+        concat!(
+            "select t.id, t.workspace_id, t.channel_id, t.parent_id, t.title, t.state, t.priority, s.skills,
+                    t.blocked, t.settled, t.owner_id, t.assignee_id, t.claim_lease_id, t.assignment_expires_at,
+                    t.acknowledged_at, t.cancelled_at, t.created_by, t.created_at, t.lsn, t.depth, t.skill_set
+             from threads t join skill_sets s on s.workspace_id = t.workspace_id and s.id = t.skill_set ",
+            $($rest)*
+        )
+    };
+}
+pub(crate) use thread_select;
+
+impl FromRow for Stored {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (id, workspace_id, channel_id) = (row.take()?, row.take()?, row.take()?);
+        let (parent_id, title, state, priority) = (row.take()?, row.take()?, row.take()?, row.take()?);
+        let required_skills = row.take::<SkillSet>()?.into_names();
+        let (blocked, has_result, owner_id) = (row.take()?, row.take()?, row.take()?);
+        let held = Held::take(row)?;
+        let acknowledged_at = row.take()?;
+        let cancelled_at: Option<Time> = row.take()?;
+        let thread = Thread {
+            id,
+            uri: uri(workspace_id, channel_id, id),
+            workspace_id,
+            channel_id,
+            parent_id,
+            title,
+            state,
+            priority,
+            required_skills,
+            blocked,
+            has_result,
+            owner_id,
+            assignee_id: None,
+            claim_lease_id: None,
+            assignment_expires_at: None,
+            acknowledged_at: None,
+            cancelled: cancelled_at.is_some(),
+            cancelled_at,
+            created_by: row.take()?,
+            created_at: row.take()?,
+            lsn: row.take()?,
+            depth: row.take()?,
+            skill_set: row.take()?,
+            held,
+        };
+        Ok(Self { thread, acknowledged_at })
+    }
+}
+
+fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
+    format!("svc://{workspace}/channels/{channel}/threads/{thread}")
+}
+
+impl Thread {
+    /// The thread with this claim in its row: everything that is shown of a claim follows from it here.
+    pub fn claimed(self, held: Option<Held>, now: Time) -> Self {
+        let live = held.filter(|held| held.is_live(now));
+        Self {
+            held,
+            assignee_id: live.map(|held| held.holder),
+            claim_lease_id: live.map(|held| held.lease_id),
+            assignment_expires_at: live.map(|held| held.until),
+            acknowledged_at: live.and(self.acknowledged_at),
+            ..self
+        }
+    }
+
+    /// Where its events happen.
+    pub fn place(&self) -> Subject {
+        Subject::thread(self.channel_id, self.id)
+    }
+
+    /// Refuses a change of a thread that is kept as it was.
+    pub fn check_not_archived(&self) -> Result<()> {
+        if self.state == ThreadState::Archived {
+            return Err(self.wrong_state("it can no longer be changed"));
+        }
+        Ok(())
+    }
+
+    /// Refuses what makes sense only while there is work to do.
+    pub fn check_unfinished(&self) -> Result<()> {
+        if self.state.is_finished() {
+            return Err(self.wrong_state("reopen it first"));
+        }
+        Ok(())
+    }
+
+    fn wrong_state(&self, advice: &str) -> Error {
+        let state = self.state.name();
+        Error::wrong_state(format!("the thread is {state}: {advice}")).with("state", state)
+    }
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "threads",
+            vec![
+                write("create_thread", create_thread)
+                    .title("Create a thread")
+                    .post("/channels/{channel_id}/threads")
+                    .needs(&[WorkspaceWrite])
+                    .created()
+                    .example(|w| {
+                        json!({
+                            "channel_id": w.channel_id, "title": "Port the parser", "priority": 10,
+                            "required_skills": ["rust"], "depends_on": [w.thread_id],
+                        })
+                    }),
+                write("create_child_thread", create_child_thread)
+                    .title("Create a child thread")
+                    .post("/threads/{thread_id}/children")
+                    .needs(&[WorkspaceWrite])
+                    .created()
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.thread_id, "title": "Write the tests", "priority": -5,
+                            "required_skills": ["python"], "depends_on": [w.claimed_thread_id],
+                        })
+                    }),
+                idempotent("update_thread", update_thread)
+                    .title("Change a thread's title")
+                    .patch("/threads/{thread_id}")
+                    .needs(&[WorkspaceWrite])
+                    .example(|w| json!({"thread_id": w.thread_id, "title": "Port the parser and its tests"})),
+                idempotent("set_thread_priority", set_thread_priority)
+                    .title("Set a thread's priority")
+                    .put("/threads/{thread_id}/priority")
+                    .needs(&[ThreadTransition])
+                    .example(|w| json!({"thread_id": w.thread_id, "priority": 50})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<ThreadCreated>(),
+            EventKind::of::<ThreadUpdated>(),
+            EventKind::of::<ThreadPriorityChanged>(),
+        ])
+}
+
+/// The thread `id`, if the caller may see it.
+pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
+    let found = select_one(cx, BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let thread = found.ok_or_else(|| Error::not_found("thread"))?;
+    places::visible_channel(cx, thread.channel_id).map_err(as_hidden_thread)?;
+    Ok(thread)
+}
+
+const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
+
+/// A thread in a channel that the caller may not see is not there at all.
+fn as_hidden_thread(error: Error) -> Error {
+    if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
+}
+
+/// A thread was created: a task that can be claimed as soon as nothing it waits for is unfinished.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadCreated<'a> {
+    /// What is to be done, in a line.
+    title: &'a str,
+    /// The thread it is a child of.
+    parent_id: Option<ThreadId>,
+    /// How urgent it is; higher is given out first.
+    priority: i64,
+    /// The skills that a member must have to claim it.
+    required_skills: &'a [String],
+    /// The threads it waits for.
+    depends_on: &'a [ThreadId],
+    /// The member who created it; null when the service did.
+    created_by: Option<MemberId>,
+}
+
+impl Event for ThreadCreated<'_> {
+    const KIND: &'static str = "ThreadCreated";
+}
+
+/// Opens a thread, which is a task, in a channel. It is given to whoever claims next and has the required skills,
+/// once every thread in `depends_on` is finished; of several, the one with the highest priority and then the
+/// oldest first. Threads of another, private channel cannot be waited for: 409 `not-visible-to-all`. Answers the
+/// thread; 409 `wrong-state` when the channel is archived, when 1000 threads wait for one in
+/// `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different ones.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateThread {
+    /// The channel to open it in.
+    channel_id: ChannelId,
+    /// What is to be done, in a line.
+    title: Title,
+    /// How urgent it is, from -100 to 100; 0 unless given.
+    priority: Option<Priority>,
+    /// The skills that a member must have to claim it; none unless given.
+    #[serde(default)]
+    required_skills: Items<Skill, SKILLS_MAX>,
+    /// The threads of the same workspace that must be finished before it can be claimed; none unless given.
+    #[serde(default)]
+    depends_on: DependsOn,
+}
+
+fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
+    let channel = places::visible_channel(cx, input.channel_id)?;
+    places::check_not_archived(&channel)?;
+    let task = Task {
+        title: &input.title,
+        priority: input.priority,
+        required_skills: &input.required_skills,
+        depends_on: &input.depends_on,
+    };
+    open(cx, &channel, None, &task)
+}
+
+/// Opens a thread below another one, in the same channel. A parent waits for its children: it cannot close while one
+/// is open or in review, but a child may close before its parent. Threads of another, private channel cannot be
+/// waited for: 409 `not-visible-to-all`. Answers the thread; 409 `wrong-state` when the
+/// parent is closed or archived, when the channel is archived, when threads would nest too deep, when 1000 threads
+/// wait for one in `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different
+/// ones.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateChildThread {
+    /// The parent.
+    thread_id: ThreadId,
+    /// What is to be done, in a line.
+    title: Title,
+    /// How urgent it is, from -100 to 100; 0 unless given.
+    priority: Option<Priority>,
+    /// The skills that a member must have to claim it; none unless given.
+    #[serde(default)]
+    required_skills: Items<Skill, SKILLS_MAX>,
+    /// The threads of the same workspace that must be finished before it can be claimed; none unless given.
+    #[serde(default)]
+    depends_on: DependsOn,
+}
+
+fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<Thread> {
+    let parent = visible_thread(cx, input.thread_id)?;
+    let channel = places::visible_channel(cx, parent.channel_id)?;
+    places::check_not_archived(&channel)?;
+    if parent.state.is_finished() {
+        return Err(parent.wrong_state("a child cannot be opened below a finished thread"));
+    }
+    if parent.depth >= THREAD_DEPTH_MAX {
+        return Err(Error::wrong_state(format!("threads nest at most {THREAD_DEPTH_MAX} deep")));
+    }
+    let task = Task {
+        title: &input.title,
+        priority: input.priority,
+        required_skills: &input.required_skills,
+        depends_on: &input.depends_on,
+    };
+    open(cx, &channel, Some(&parent), &task)
+}
+
+/// What a new thread is about.
+struct Task<'a> {
+    title: &'a str,
+    priority: Option<Priority>,
+    required_skills: &'a [Skill],
+    depends_on: &'a [ThreadId],
+}
+
+/// Opens a thread at a place that has been found fit for it.
+fn open(
+    cx: &mut Write<'_>,
+    channel: &ChannelPlace,
+    parent: Option<&Thread>,
+    task: &Task<'_>,
+) -> Result<Thread> {
+    let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
+    let set = SkillSet::of(task.required_skills);
+    let skill_set = skill_sets::intern(cx, &set)?;
+    let creator = cx.caller().member;
+    let id: ThreadId = cx.new_id()?;
+    let mut thread = Thread {
+        id,
+        uri: uri(channel.workspace_id, channel.id, id),
+        workspace_id: channel.workspace_id,
+        channel_id: channel.id,
+        parent_id: parent.map(|parent| parent.id),
+        title: task.title.to_owned(),
+        state: ThreadState::Open,
+        priority: task.priority.map_or(0, Priority::get),
+        required_skills: set.into_names(),
+        blocked: awaited.unfinished,
+        has_result: false,
+        owner_id: creator,
+        assignee_id: None,
+        claim_lease_id: None,
+        assignment_expires_at: None,
+        acknowledged_at: None,
+        cancelled: false,
+        cancelled_at: None,
+        created_by: creator,
+        created_at: cx.now(),
+        lsn: 0,
+        depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
+        skill_set,
+        held: None,
+    };
+    let created = ThreadCreated {
+        title: &thread.title,
+        parent_id: thread.parent_id,
+        priority: thread.priority,
+        required_skills: &thread.required_skills,
+        depends_on: &awaited.ids,
+        created_by: creator,
+    };
+    thread.lsn = cx.emit(thread.place(), &created)?.lsn;
+    insert(cx, &thread)?;
+    dependencies::insert(cx, thread.id, &awaited.ids, thread.lsn)?;
+    Ok(thread)
+}
+
+fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+    cx.execute(
+        1,
+        INSERT,
+        &[
+            &thread.id,
+            &thread.workspace_id,
+            &thread.channel_id,
+            &thread.parent_id,
+            &thread.depth,
+            &thread.title,
+            &thread.state,
+            &thread.priority,
+            &thread.skill_set,
+            &thread.blocked,
+            &thread.created_by,
+            &thread.created_at,
+            &thread.lsn,
+        ],
+    )
+}
+
+const INSERT: &str = "
+    insert into threads (id, workspace_id, channel_id, parent_id, depth, title, state, priority, skill_set, blocked,
+        settled, worked_micros, owner_id, created_by, created_at, lsn)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false, 0, $11, $11, $12, $13)";
+
+/// A thread's own words were changed.
+#[derive(Serialize, JsonSchema)]
+struct ThreadUpdated<'a> {
+    /// The title from now on.
+    title: &'a str,
+}
+
+impl Event for ThreadUpdated<'_> {
+    const KIND: &'static str = "ThreadUpdated";
+}
+
+/// Changes a thread's title. Fields that are left out keep their value. Answers the thread; 409 `wrong-state`
+/// when it is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateThread {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The new title.
+    #[serde(default)]
+    title: Change<Title>,
+}
+
+fn update_thread(cx: &mut Write<'_>, input: &UpdateThread) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    if let Some(title) = input.title.get().filter(|title| ***title != *thread.title) {
+        cx.execute(1, SET_TITLE, &[&thread.id, title])?;
+        cx.emit(thread.place(), &ThreadUpdated { title })?;
+        thread.title = (**title).to_owned();
+    }
+    Ok(thread)
+}
+
+const SET_TITLE: &str = "update threads set title = $2 where id = $1";
+
+/// A thread became more or less urgent.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadPriorityChanged {
+    /// The priority until now.
+    from: i64,
+    /// The priority from now on.
+    to: i64,
+}
+
+impl Event for ThreadPriorityChanged {
+    const KIND: &'static str = "ThreadPriorityChanged";
+}
+
+/// Sets how urgent a thread is. Of the threads that a member can claim, the one with the highest priority is given
+/// out first. Answers the thread; 409 `wrong-state` when it is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetThreadPriority {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The priority, from -100 to 100.
+    priority: Priority,
+}
+
+fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let (from, to) = (thread.priority, input.priority.get());
+    if from != to {
+        cx.execute(1, SET_PRIORITY, &[&thread.id, &to])?;
+        cx.emit(thread.place(), &ThreadPriorityChanged { from, to })?;
+        thread.priority = to;
+    }
+    Ok(thread)
+}
+
+const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";
+
+/// A thread that nobody has touched since it was opened, for unit tests of rules.
+#[cfg(test)]
+pub(in crate::coordination) fn untouched() -> Thread {
+    let id = uuid::Uuid::from_u128;
+    Thread {
+        id: id(3).into(),
+        uri: uri(id(1).into(), id(2).into(), id(3).into()),
+        workspace_id: id(1).into(),
+        channel_id: id(2).into(),
+        parent_id: None,
+        title: "Port the parser".to_owned(),
+        state: ThreadState::Open,
+        priority: 0,
+        required_skills: Vec::new(),
+        blocked: 0,
+        has_result: false,
+        owner_id: Some(id(4).into()),
+        assignee_id: None,
+        claim_lease_id: None,
+        assignment_expires_at: None,
+        acknowledged_at: None,
+        cancelled: false,
+        cancelled_at: None,
+        created_by: Some(id(4).into()),
+        created_at: Time::from_micros(0),
+        lsn: 1,
+        depth: 1,
+        skill_set: 1,
+        held: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lapsed_claim_is_shown_as_none() {
+        let id = uuid::Uuid::from_u128;
+        let until = Time::from_micros(100);
+        let held = Some(Held { holder: id(5).into(), lease_id: id(6).into(), until });
+        let row = || Stored { thread: Thread { held, ..untouched() }, acknowledged_at: Some(until) };
+        let live = row().at(Time::from_micros(99));
+        assert_eq!((live.assignee_id, live.assignment_expires_at), (Some(id(5).into()), Some(until)));
+        assert_eq!((live.claim_lease_id, live.acknowledged_at), (Some(id(6).into()), Some(until)));
+        let lapsed = row().at(until);
+        assert_eq!((lapsed.assignee_id, lapsed.assignment_expires_at), (None, None));
+        assert_eq!((lapsed.claim_lease_id, lapsed.acknowledged_at), (None, None));
+        assert_eq!(lapsed.held, held, "whoever ends it still finds it");
+    }
+
+    #[test]
+    fn finished_threads_refuse_work_and_archived_ones_every_change() {
+        for state in ThreadState::ALL {
+            let thread = Thread { state, ..untouched() };
+            assert_eq!(
+                thread.check_unfinished().is_ok(),
+                matches!(state, ThreadState::Open | ThreadState::InReview)
+            );
+            assert_eq!(thread.check_not_archived().is_ok(), state != ThreadState::Archived);
+        }
+    }
+
+    #[test]
+    fn what_only_the_service_needs_stays_inside() {
+        let thread = serde_json::to_value(untouched()).unwrap();
+        assert!(thread.get("depth").is_none() && thread.get("skill_set").is_none());
+        assert!(thread["assignee_id"].is_null() && thread["cancelled"] == json!(false));
+    }
+
+    #[test]
+    fn a_state_has_one_name_everywhere() {
+        for state in ThreadState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), json!(state.name()));
+            assert_eq!(ThreadState::from_value(Value::Text(state.name().to_owned())).unwrap(), state);
+        }
+        assert!(ThreadState::from_value(Value::Text("done".to_owned())).is_err());
+    }
+
+    #[test]
+    fn an_address_names_workspace_channel_and_thread() {
+        let id = uuid::Uuid::from_u128;
+        let address = uri(id(1).into(), id(2).into(), id(3).into());
+        assert_eq!(address, format!("svc://{}/channels/{}/threads/{}", id(1), id(2), id(3)));
+    }
+}

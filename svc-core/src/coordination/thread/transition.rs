@@ -1,0 +1,317 @@
+//! Transitions: the moves of a thread between its states, in one table, and the conditions that they ask, of which any
+//! feature may bring one. Two are in here: a finished parent has no unfinished child, unless it was cancelled, and a
+//! child cannot outrun its parent. Cancelling is a move of its own and goes around the conditions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::ThreadTransition;
+use crate::coordination::claims::{self, ClaimEnd};
+use crate::coordination::dependencies;
+use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::error::{Code, Error};
+use crate::id::{LeaseId, MemberId, ThreadId};
+use crate::log::event::{Event, EventKind};
+use crate::op::{Condition, Feature, Read, Unmet, Write, write};
+use crate::time::Time;
+
+/// A move of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Action {
+    StartReview,
+    ReturnToOpen,
+    Close,
+    Reopen,
+    Archive,
+}
+
+const START_REVIEW: &str = "start_review";
+const RETURN_TO_OPEN: &str = "return_to_open";
+const CLOSE: &str = "close";
+const REOPEN: &str = "reopen";
+const ARCHIVE: &str = "archive";
+
+/// One line of the table: what a move does to the state.
+struct Transition {
+    action: Action,
+    name: &'static str,
+    from: &'static [ThreadState],
+    to: ThreadState,
+}
+
+const TRANSITIONS: &[Transition] = &[
+    Transition {
+        action: Action::StartReview,
+        name: START_REVIEW,
+        from: &[ThreadState::Open],
+        to: ThreadState::InReview,
+    },
+    Transition {
+        action: Action::ReturnToOpen,
+        name: RETURN_TO_OPEN,
+        from: &[ThreadState::InReview],
+        to: ThreadState::Open,
+    },
+    Transition {
+        action: Action::Close,
+        name: CLOSE,
+        from: &[ThreadState::Open, ThreadState::InReview],
+        to: ThreadState::Closed,
+    },
+    Transition { action: Action::Reopen, name: REOPEN, from: &[ThreadState::Closed], to: ThreadState::Open },
+    Transition {
+        action: Action::Archive,
+        name: ARCHIVE,
+        from: &[ThreadState::Closed],
+        to: ThreadState::Archived,
+    },
+];
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "threads",
+            vec![
+                write("transition_thread", transition_thread)
+                    .title("Move a thread to another state")
+                    .post("/threads/{thread_id}")
+                    .needs(&[ThreadTransition])
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.claimed_thread_id, "action": "start_review",
+                            "claim_lease_id": w.lease_id,
+                        })
+                    }),
+            ],
+        )
+        .events(vec![EventKind::of::<ThreadStateChanged>()])
+        .condition(Condition { name: "children", action: CLOSE, unmet: unfinished_children })
+        .condition(Condition { name: "parent", action: REOPEN, unmet: finished_parent })
+}
+
+/// A thread moved to another state.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadStateChanged {
+    /// The state until now.
+    from: ThreadState,
+    /// The state from now on.
+    to: ThreadState,
+    /// The move: an action of `transition_thread`, or `cancel`.
+    action: &'static str,
+}
+
+impl Event for ThreadStateChanged {
+    const KIND: &'static str = "ThreadStateChanged";
+}
+
+/// Moves a thread to another state: `start_review` (open to in_review; a live claim goes on, and lapses unless it is
+/// renewed), `return_to_open`
+/// (in_review to open), `close` (open or in_review to closed; ends a live claim), `reopen` (closed to open, also
+/// after a cancel) and `archive` (closed to archived, for good). A thread that is open again is given out again.
+/// Answers where the thread stands now; 409 `wrong-state` when the move does not begin at the thread's state or
+/// its parent is finished, 409 `close-refused` with `reasons` when it may not close yet, 409 `stale-claim` when
+/// the claim that `claim_lease_id` names is over.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TransitionThread {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The move.
+    action: Action,
+    /// The lease id of the claim under which you act; the move is refused unless you hold the live claim it names.
+    claim_lease_id: Option<LeaseId>,
+}
+
+/// Where a thread stands after a move.
+#[derive(Serialize, JsonSchema)]
+struct Moved {
+    /// The state.
+    state: ThreadState,
+    /// The holder of the live claim.
+    assignee_id: Option<MemberId>,
+}
+
+fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Moved> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    if input.claim_lease_id.is_some() {
+        claims::check_holder(cx, &thread, input.claim_lease_id)?;
+    }
+    let transition = allowed(input.action, thread.state)?;
+    check_conditions(cx, &thread, transition)?;
+    enter(cx, &thread, transition.to, transition.name, None)?;
+    match transition.action {
+        Action::Close => {
+            claims::end_claim(cx, &thread, ClaimEnd::Closed)?;
+            dependencies::unblock_dependents(cx, &thread, true)?;
+            return Ok(Moved { state: transition.to, assignee_id: None });
+        }
+        Action::Reopen => dependencies::block_dependents(cx, &thread)?,
+        Action::StartReview | Action::ReturnToOpen | Action::Archive => {}
+    }
+    Ok(Moved { state: transition.to, assignee_id: thread.assignee_id })
+}
+
+/// The table's line for `action`, if it begins at `state`.
+fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
+    let line = TRANSITIONS.iter().find(|line| line.action == action);
+    let line = line.ok_or_else(|| Error::internal("an action has no line in the table"))?;
+    if line.from.contains(&state) {
+        return Ok(line);
+    }
+    let from: Vec<&str> = line.from.iter().map(|from| from.name()).collect();
+    let detail = format!("{} begins at {}, and the thread is {}", line.name, from.join(" or "), state.name());
+    Err(Error::wrong_state(detail).with("state", state.name()))
+}
+
+/// What a move is refused for.
+#[derive(Serialize)]
+struct Reason {
+    condition: &'static str,
+    detail: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ids: Vec<String>,
+}
+
+/// Refuses a move one of whose conditions is not met. All of them are asked, so that the refusal names all that is
+/// missing.
+fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<()> {
+    let reasons = reasons_against(cx, thread, transition)?;
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let details: Vec<&str> = reasons.iter().map(|reason| reason.detail.as_str()).collect();
+    let code = if transition.action == Action::Close { Code::CloseRefused } else { Code::WrongState };
+    Err(Error::new(code, details.join("; ")).with("reasons", &reasons))
+}
+
+fn reasons_against(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<Vec<Reason>> {
+    let mut reasons = Vec::new();
+    for Condition { name, unmet, .. } in cx.conditions(transition.name) {
+        let unmet = unmet(cx, thread.id)?.into_iter();
+        reasons.extend(unmet.map(|Unmet { detail, ids }| Reason { condition: name, detail, ids }));
+    }
+    Ok(reasons)
+}
+
+fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let children: Vec<(ThreadId, i64)> = cx.query(UNFINISHED_CHILDREN, &[&id])?;
+    let detail = match children.first() {
+        None => return Ok(Vec::new()),
+        Some((_, 1)) => "a child thread is not closed".to_owned(),
+        Some((_, more)) => format!("{more} child threads are not closed"),
+    };
+    let ids = children.iter().map(|(child, _)| child.to_string()).collect();
+    Ok(vec![Unmet { detail, ids }])
+}
+
+/// The first of them, each with how many there are.
+const UNFINISHED_CHILDREN: &str = "
+    select id, count(*) over () from threads
+    where parent_id = $1 and state in ('open', 'in_review') order by lsn limit 10";
+
+/// A thread is not reopened below a finished one.
+fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let parent: Option<(ThreadId, ThreadState)> = cx.one(PARENT, &[&id])?;
+    let finished = parent.filter(|(_, state)| state.is_finished());
+    Ok(finished.map_or_else(Vec::new, |(parent, _)| {
+        let detail = "the thread's parent is finished: reopen the parent first".to_owned();
+        vec![Unmet { detail, ids: vec![parent.to_string()] }]
+    }))
+}
+
+const PARENT: &str =
+    "select p.id, p.state from threads t join threads p on p.id = t.parent_id where t.id = $1";
+
+/// The names of the actions that would not be refused now.
+pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static str>> {
+    let mut names = Vec::new();
+    for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
+        if reasons_against(cx, thread, line)?.is_empty() {
+            names.push(line.name);
+        }
+    }
+    Ok(names)
+}
+
+/// Puts a thread into a state. A thread that is open again has neither a result that stands nor a cancel behind it.
+pub(crate) fn enter(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    to: ThreadState,
+    action: &'static str,
+    cancelled_now: Option<Time>,
+) -> Result<()> {
+    let opens = to == ThreadState::Open;
+    let settled = thread.has_result && !opens;
+    let cancelled_at = if opens { None } else { cancelled_now.or(thread.cancelled_at) };
+    cx.execute(1, ENTER, &[&thread.id, &to, &settled, &cancelled_at])?;
+    cx.emit(thread.place(), &ThreadStateChanged { from: thread.state, to, action })?;
+    Ok(())
+}
+
+const ENTER: &str = "update threads set state = $2, settled = $3, cancelled_at = $4 where id = $1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTIONS: [Action; 5] =
+        [Action::StartReview, Action::ReturnToOpen, Action::Close, Action::Reopen, Action::Archive];
+
+    #[test]
+    fn every_action_has_one_line_and_one_name() {
+        assert_eq!(TRANSITIONS.len(), ACTIONS.len());
+        for action in ACTIONS {
+            let lines: Vec<_> = TRANSITIONS.iter().filter(|line| line.action == action).collect();
+            assert_eq!(lines.len(), 1, "{action:?}");
+            assert_eq!(json!(action), json!(lines[0].name));
+        }
+    }
+
+    #[test]
+    fn the_table_is_the_contract() {
+        use ThreadState::{Archived, Closed, InReview, Open};
+        let allowed_moves = [
+            (Action::StartReview, Open, InReview),
+            (Action::ReturnToOpen, InReview, Open),
+            (Action::Close, Open, Closed),
+            (Action::Close, InReview, Closed),
+            (Action::Reopen, Closed, Open),
+            (Action::Archive, Closed, Archived),
+        ];
+        for action in ACTIONS {
+            for from in ThreadState::ALL {
+                let wanted =
+                    allowed_moves.iter().find(|(a, f, _)| (*a, *f) == (action, from)).map(|(_, _, to)| *to);
+                match allowed(action, from) {
+                    Ok(line) => assert_eq!(Some(line.to), wanted, "{action:?} from {from:?}"),
+                    Err(error) => {
+                        assert_eq!(
+                            (error.code(), wanted),
+                            (Code::WrongState, None),
+                            "{action:?} from {from:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_condition_is_asked_by_some_action() {
+        let table = crate::operation_table().unwrap();
+        let named: Vec<_> = table.conditions().map(|condition| (condition.name, condition.action)).collect();
+        assert_eq!(named, [("children", CLOSE), ("parent", REOPEN)]);
+        for (_, action) in named {
+            assert!(TRANSITIONS.iter().any(|line| line.name == action), "{action}");
+        }
+    }
+
+    #[test]
+    fn an_archived_thread_stays_archived() {
+        assert!(TRANSITIONS.iter().all(|line| !line.from.contains(&ThreadState::Archived)));
+    }
+}

@@ -1,0 +1,287 @@
+//! Reading threads: one with its notices and result, lists of them, the context pack that a member needs to take
+//! up a task, and a thread's part of the event log. Changes nothing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
+use crate::conversation::places::{self, visible};
+use crate::coordination::notices::{self, Notice};
+use crate::coordination::thread::{self, Thread, ThreadState, thread_select, transition, visible_thread};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::CONTEXT_MESSAGES;
+use crate::log::stored::StoredEvent;
+use crate::op::{Feature, Read, read};
+use crate::page::{Cursor, Horizon, Limit, Page, Rows, rows_to_read};
+use crate::store::ToParam;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "threads",
+        vec![
+            read("get_thread", get_thread).quick()
+                .title("Read a thread")
+                .get("/threads/{thread_id}")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.done_thread_id})),
+            read("list_threads", list_threads)
+                .title("List a channel's threads")
+                .get("/channels/{channel_id}/threads")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"channel_id": w.channel_id, "state": "open", "limit": 10})),
+            read("list_child_threads", list_child_threads)
+                .title("List a thread's children")
+                .get("/threads/{thread_id}/children")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.thread_id, "limit": 10})),
+            read("list_workspace_threads", list_workspace_threads)
+                .title("List a workspace's threads")
+                .get("/workspaces/{workspace_id}/threads")
+                .needs(&[WorkspaceRead])
+                .example(|w| {
+                    json!({
+                        "workspace_id": w.workspace_id, "state": "open", "assignee_id": w.admin_id, "limit": 10,
+                    })
+                }),
+            read("get_thread_context", get_thread_context)
+                .title("Read what is needed to take up a thread")
+                .get("/threads/{thread_id}/context")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.thread_id, "include_glossary": true})),
+            read("list_thread_events", list_thread_events)
+                .title("List a thread's events")
+                .get("/threads/{thread_id}/events")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.thread_id, "limit": 10})),
+        ],
+    )
+}
+
+/// A thread with its notices and result.
+#[derive(Serialize, JsonSchema)]
+struct ThreadDetail {
+    #[serde(flatten)]
+    thread: Thread,
+    /// The latest result; stays readable after the thread was reopened.
+    result: Option<Value>,
+    /// The member who set the result.
+    produced_by: Option<MemberId>,
+    /// The last 10 notices, newest first.
+    notices: Vec<Notice>,
+}
+
+/// Reads a thread with its last 10 notices and its latest result.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThread {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let (result, produced_by) = cx.one(LATEST_RESULT, &[&thread.id])?.unzip();
+    Ok(ThreadDetail { notices: notices::last(cx, thread.id)?, thread, result, produced_by })
+}
+
+const LATEST_RESULT: &str =
+    "select result, produced_by from results where thread_id = $1 order by lsn desc limit 1";
+
+/// Lists the threads of a channel, oldest first. One page looks at 2000 threads at the most, so with a filter it may
+/// be short or empty although there is more: read on while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreads {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Only threads in this state.
+    state: Option<ThreadState>,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+    let channel = places::visible_channel(cx, input.channel_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let horizon = match input.state {
+        Some(_) => cx.horizon(HORIZON_IN_CHANNEL, &[&channel.id], after)?,
+        None => Horizon(None),
+    };
+    let params: [&dyn ToParam; 5] = [&channel.id, &after, &input.state, &rows, &horizon.up_to()];
+    Ok(page(horizon, thread::select(cx, IN_CHANNEL, &params)?, input.limit))
+}
+
+const IN_CHANNEL: &str = thread_select!(
+    "where t.channel_id = $1 and t.lsn > $2 and t.lsn <= $5 and (cast($3 as text) is null or t.state = $3)
+     order by t.lsn limit $4"
+);
+
+const HORIZON_IN_CHANNEL: &str =
+    "select lsn from threads where channel_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+fn page(horizon: Horizon, threads: Rows<Thread>, limit: Option<Limit>) -> Page<Thread> {
+    Page::within(horizon, threads, limit, |thread| thread.lsn)
+}
+
+/// Lists the children of a thread, oldest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListChildThreads {
+    /// The parent.
+    thread_id: ThreadId,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Thread>> {
+    let parent = visible_thread(cx, input.thread_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let threads = thread::select(cx, CHILDREN, &[&parent.id, &after, &rows])?;
+    Ok(page(Horizon(None), threads, input.limit))
+}
+
+/// Children stand in their parent's channel and are as visible as it is.
+const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
+
+/// Lists the threads of all channels of a workspace that you may see, oldest first. One page looks at 2000 threads at
+/// the most, so it may be short or empty although there is more: read on while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListWorkspaceThreads {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// Only threads in this state.
+    state: Option<ThreadState>,
+    /// Only threads whose live claim this member holds.
+    assignee_id: Option<MemberId>,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result<Page<Thread>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (workspace, sight) = (input.workspace_id, cx.caller().sight.params());
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let (horizon, threads) = match input.assignee_id {
+        None => {
+            let horizon = cx.horizon(HORIZON_IN_WORKSPACE, &[&workspace], after)?;
+            let last = horizon.up_to();
+            let params = sight.and(&[&workspace, &after, &input.state, &rows, &last]);
+            (horizon, thread::select(cx, IN_WORKSPACE, &params)?)
+        }
+        Some(holder) => {
+            let horizon = cx.horizon(HORIZON_OF_HOLDER, &[&workspace, &holder], after)?;
+            let (now, last) = (cx.now(), horizon.up_to());
+            let params = sight.and(&[&workspace, &after, &input.state, &rows, &holder, &now, &last]);
+            (horizon, thread::select(cx, HELD_BY, &params)?)
+        }
+    };
+    Ok(page(horizon, threads, input.limit))
+}
+
+const IN_WORKSPACE: &str = thread_select!(
+    "join channels c on c.id = t.channel_id
+     where t.workspace_id = $5 and t.lsn > $6 and t.lsn <= $9 and (cast($7 as text) is null or t.state = $7)
+        and ",
+    visible!(c),
+    " order by t.lsn limit $8"
+);
+
+const HORIZON_IN_WORKSPACE: &str =
+    "select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+/// The same for one holder, by the index of claimed threads.
+const HELD_BY: &str = thread_select!(
+    "join channels c on c.id = t.channel_id
+     where t.workspace_id = $5 and t.assignee_id = $9 and t.assignment_expires_at > $10
+        and t.lsn > $6 and t.lsn <= $11 and (cast($7 as text) is null or t.state = $7) and ",
+    visible!(c),
+    " order by t.lsn limit $8"
+);
+
+const HORIZON_OF_HOLDER: &str = "
+    select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3 order by lsn limit 1 offset $4";
+
+/// Where a thread stands and how it could go on.
+#[derive(Serialize, JsonSchema)]
+struct Fsm {
+    /// The state.
+    state: ThreadState,
+    /// The actions of `transition_thread` that would succeed now.
+    transitions: Vec<&'static str>,
+}
+
+/// What is needed to take up a thread.
+#[derive(Serialize, JsonSchema)]
+struct ThreadContext {
+    /// The thread.
+    thread: Thread,
+    /// Where it stands and how it could go on.
+    fsm: Fsm,
+    /// The last 50 messages, oldest first; fewer where the last ones come to 1 MiB.
+    messages: Vec<ContextMessage>,
+    /// The workspace's terms; only when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    glossary: Option<Vec<Value>>,
+    /// The last 10 notices, newest first.
+    notices: Vec<Notice>,
+}
+
+/// Reads in one go what is needed to take up a thread: the thread, the moves that are possible now, its last
+/// messages and its notices.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThreadContext {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Whether to add the workspace's glossary; not unless asked for.
+    #[serde(default)]
+    include_glossary: bool,
+}
+
+fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadContext> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    Ok(ThreadContext {
+        fsm: Fsm { state: thread.state, transitions: transition::possible(cx, &thread)? },
+        messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
+        // No workspace defines terms: there is no operation that adds one.
+        glossary: input.include_glossary.then(Vec::new),
+        notices: notices::last(cx, thread.id)?,
+        thread,
+    })
+}
+
+/// Lists what happened in a thread, oldest first: stored events with the hashes that chain them, as in the
+/// workspace's log. The payload of an event has a message's words as they were hashed, which is sealed; `message` beside
+/// it has them open, blank once the message is withdrawn.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreadEvents {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Where to read on: the `next_cursor` of the page before.
+    cursor: Option<Cursor>,
+    /// The most rows to answer; 50 unless given.
+    limit: Option<Limit>,
+}
+
+fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let events = cx.rows(EVENTS, &[&thread.id, &after, &rows])?;
+    messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
+}
+
+const EVENTS: &str = "
+    select lsn, kind, prev_hash, content_hash, payload from events
+    where thread_id = $1 and lsn > $2 order by lsn limit $3";

@@ -1,0 +1,47 @@
+//! SHA-256, and hashes as text: `sha256:` and 64 hex digits in lower case.
+
+use sha2::{Digest, Sha256};
+
+/// SHA-256 of `bytes`.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// A hash as the wire has it: `sha256:<hex>`.
+pub fn hash_text(hash: &[u8; 32]) -> String {
+    let mut text = String::with_capacity(71);
+    push_hash(&mut text, hash);
+    text
+}
+
+/// Reads a hash as [`hash_text`] writes it.
+pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    let bytes = hex::decode(text.strip_prefix("sha256:")?).ok()?;
+    bytes.try_into().ok()
+}
+
+/// Appends [`hash_text`].
+pub(crate) fn push_hash(out: &mut String, hash: &[u8; 32]) {
+    out.push_str("sha256:");
+    let mut digits = [0; 64];
+    // Neither can fail: the array has the right length, and hexadecimal digits are ASCII.
+    let _ = hex::encode_to_slice(hash, &mut digits);
+    out.push_str(std::str::from_utf8(&digits).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_read_as_it_was_written() {
+        let hash = sha256(b"abc");
+        let text = hash_text(&hash);
+        // FIPS 180-2, appendix B.1.
+        assert!(text.starts_with("sha256:ba7816bf") && text.len() == 71, "{text}");
+        assert_eq!(parse_hash(&text), Some(hash));
+        for bad in ["", "sha256:", "ba7816bf", &text[..70], &text.replace("sha256", "sha512")] {
+            assert_eq!(parse_hash(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Every feature of the service. Adding an operation, or a hook, means adding it to its feature; adding a feature means
+//! adding a line here.
+
+use crate::op::{Feature, Table};
+use crate::{Result, conversation, coordination, identity, integrity};
+
+/// Every feature, in the order of the layers.
+pub(crate) fn features() -> Vec<Feature> {
+    vec![
+        identity::workspaces::feature(),
+        identity::members::feature(),
+        identity::whoami::feature(),
+        identity::tokens::feature(),
+        identity::setup::feature(),
+        conversation::channels::feature(),
+        conversation::messages::feature(),
+        coordination::thread::feature(),
+        coordination::queue::feature(),
+        coordination::skill_sets::feature(),
+        coordination::thread::transition::feature(),
+        coordination::thread::cancel::feature(),
+        coordination::dependencies::feature(),
+        coordination::notices::feature(),
+        coordination::thread::views::feature(),
+        coordination::claims::feature(),
+        coordination::results::feature(),
+        coordination::reaper::feature(),
+        integrity::events::feature(),
+        integrity::audit::feature(),
+    ]
+}
+
+/// The table of every feature, without a service behind it.
+pub fn operation_table() -> Result<Table> {
+    Table::build(features())
+}

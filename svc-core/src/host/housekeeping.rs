@@ -1,0 +1,201 @@
+//! Upkeep of the database's files and keys, in every process that can write: SQLite's log is moved into the file, most of
+//! it beside the writer, the bytes of destroyed keys are removed, and old keys are moved to shelves. Also where this
+//! process keeps its rate limits small and notices that it should be replaced.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::conversation::messages::keys;
+use crate::conversation::scrub::{self, Asked};
+use crate::error::Result;
+use crate::host::opening::Outdated;
+use crate::id::{MessageId, WorkspaceId};
+use crate::op::{Chore, Feature, Lead, Round, Run, Step, Who};
+use crate::store::scrubber::Scrubber;
+use crate::store::{Conn, Opener};
+use crate::sync::lock;
+use crate::time::{Clock, Monotonic};
+
+/// How often pending scrubs and old keys are looked for.
+const PULSE: Duration = Duration::from_millis(500);
+/// How often the size of SQLite's log is read.
+const CHECKPOINTS: Duration = Duration::from_millis(250);
+/// How often clients that have been quiet are dropped from the rate limits, and the schema and the keys in use are
+/// read again.
+const TIDY: Duration = Duration::from_secs(60);
+/// A SQLite log larger than this is moved into the file and cut. To cut it takes the longer the larger it is, and the
+/// writer stands still for that: 100 ms for some 300 MB, 5 ms for some 10 MB. So much must also become free on a full
+/// disk.
+const LOG_BYTES: u64 = 4 * 1024 * 1024;
+/// How long SQLite's log is not cut after a reader held it back, because each try makes the writer wait.
+const HELD_BACK: Duration = Duration::from_secs(5);
+/// How long a pulse moves old keys, about: others have their turn in between.
+const OLD_KEYS_SPAN: Duration = Duration::from_millis(250);
+/// How long old keys that were not moved are left alone before they are tried again.
+const OLD_KEYS_AGAIN: Duration = Duration::from_secs(60);
+/// How long the leases of these chores last without renewal.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// What looks after the database's files and keys.
+pub(crate) struct Upkeep {
+    opener: Opener,
+    conn: Mutex<Conn>,
+    /// A log that somebody held back is not cut until then.
+    cut_after: Mutex<Monotonic>,
+    scrubber: Mutex<Scrubber<Asked>>,
+    old_keys: Mutex<OldKeys>,
+}
+
+/// How far this process has come with the old keys.
+#[derive(Clone, Copy)]
+enum OldKeys {
+    /// Those after this message are next; `again` after an earlier walk to the end.
+    Walking { after: Option<MessageId>, again: bool, failed: Option<Failed> },
+    /// Those that could not be moved, for whatever passes, are tried again then.
+    Resting(Failed, Monotonic),
+    /// What is left does not open.
+    Ended,
+}
+
+/// The first keys that were not moved are those after this message.
+#[derive(Clone, Copy)]
+struct Failed(Option<MessageId>);
+
+impl OldKeys {
+    /// Whether some may be left that nobody has tried to move yet.
+    fn are_moving(self) -> bool {
+        matches!(self, Self::Walking { again: false, .. })
+    }
+}
+
+impl Upkeep {
+    /// The chores of a process whose database `opener` opens.
+    pub fn feature(opener: Opener, clock: &Clock) -> Result<Feature> {
+        let upkeep = Arc::new(Self {
+            conn: Mutex::new(opener.writer()?),
+            opener,
+            cut_after: Mutex::new(clock.monotonic()),
+            scrubber: Mutex::default(),
+            old_keys: Mutex::new(OldKeys::Walking { after: None, again: false, failed: None }),
+        });
+        let run = |work: fn(&Self, &Round<'_>) -> Result<()>| -> Run {
+            let upkeep = Arc::clone(&upkeep);
+            Box::new(move |round| work(&upkeep, round).map(|()| Step::Done))
+        };
+        let everywhere = |name, every, run| Chore { name, every, lease: LEASE, who: Who::EveryProcess, run };
+        let led = |name, run| Chore { name, every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run };
+        let tidy = |name, run| everywhere(name, |_| Some(TIDY), run);
+        Ok(Feature::new()
+            .chore(everywhere("checkpoint", |_| Some(CHECKPOINTS), run(Self::checkpoint)))
+            .chore(led("old-keys", run(Self::move_old_keys)))
+            .chore(led("scrub", run(Self::scrub)))
+            .chore(tidy("schema", run(|_, round| round.read(Outdated::of).map(|outdated| outdated.warn()))))
+            .chore(tidy(
+                "tidy",
+                run(|_, round| {
+                    round.dispatch().limits.tidy();
+                    Ok(())
+                }),
+            )))
+    }
+
+    fn checkpoint(&self, round: &Round<'_>) -> Result<()> {
+        if self.opener.log_bytes() <= LOG_BYTES {
+            return Ok(());
+        }
+        let mut cut_after = lock(&self.cut_after);
+        if round.clock().monotonic() < *cut_after {
+            return lock(&self.conn).checkpoint();
+        }
+        if !self.cut_log(round)? {
+            *cut_after = round.clock().deadline(HELD_BACK);
+        }
+        Ok(())
+    }
+
+    /// Moves SQLite's log into the file and cuts it to nothing. Under steady writing there is always a rest that was
+    /// written meanwhile, with which the log would grow for ever: the writer stands still for that rest alone, and what
+    /// was moved before is on the disk by then. False while somebody who looks at an earlier moment holds it back.
+    fn cut_log(&self, round: &Round<'_>) -> Result<bool> {
+        let conn = lock(&self.conn);
+        conn.checkpoint()?;
+        self.opener.sync_file()?;
+        conn.checkpoint()?;
+        drop(conn);
+        round.dispatch().executor.cut_log()
+    }
+
+    /// Finishes withdrawals: removes the bytes of destroyed keys from the files. Somebody who looks at an earlier moment
+    /// only delays it to a later pulse.
+    fn scrub(&self, round: &Round<'_>) -> Result<()> {
+        round.dispatch().shared.sealer.trees().evict();
+        let moving = lock(&self.old_keys).are_moving();
+        let pending = round.read(move |cx| scrub::pending(cx, moving))?;
+        if pending.is_empty() && !lock(&self.scrubber).owes_checkpoint() {
+            return Ok(());
+        }
+        let Some(lead) = round.lead()? else { return Ok(()) };
+        let done = if self.opener.is_sqlite() {
+            if self.cut_log(round)? { pending } else { Vec::new() }
+        } else {
+            let now = round.clock().monotonic();
+            lock(&self.scrubber).scrub(&lock(&self.conn), by_table(pending), now)?
+        };
+        if done.is_empty() {
+            return Ok(());
+        }
+        lead.write(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, &done))?;
+        // On SQLite that note went through the log too; it holds no key, but an empty log is what was promised.
+        if self.opener.is_sqlite() { self.cut_log(round).map(drop) } else { Ok(()) }
+    }
+
+    /// Moves keys that were wrapped before there were shelves.
+    fn move_old_keys(&self, round: &Round<'_>) -> Result<()> {
+        let clock = round.clock();
+        let (mut after, again, mut failed) = match *lock(&self.old_keys) {
+            OldKeys::Walking { after, again, failed } => (after, again, failed),
+            OldKeys::Resting(Failed(after), until) if clock.remaining(until).is_zero() => (after, true, None),
+            OldKeys::Resting(..) | OldKeys::Ended => return Ok(()),
+        };
+        let deadline = clock.deadline(OLD_KEYS_SPAN);
+        loop {
+            let Some(range) = round.read(move |cx| keys::next_range(cx, after))? else {
+                *lock(&self.old_keys) = failed.map_or(OldKeys::Ended, |failed| {
+                    OldKeys::Resting(failed, clock.deadline(OLD_KEYS_AGAIN))
+                });
+                return Ok(());
+            };
+            let Some(lead) = round.lead()? else { return Ok(()) };
+            let range = Arc::new(range);
+            if !move_range(&lead, &range) {
+                failed = failed.or(Some(Failed(after)));
+            }
+            after = Some(range.last);
+            *lock(&self.old_keys) = OldKeys::Walking { after, again, failed };
+            if clock.remaining(deadline).is_zero() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether that was possible in every workspace. What cannot be moved stays readable where it is, and holds up nobody
+/// else's.
+fn move_range(lead: &Lead<'_, '_>, range: &Arc<keys::Range>) -> bool {
+    let mut all = true;
+    for workspace in range.workspaces.clone() {
+        let range = Arc::clone(range);
+        if let Err(error) = lead.write(workspace, move |cx| keys::move_range(cx, &range)) {
+            tracing::warn!(%workspace, %error, cause = ?error.cause(), "old keys were not moved");
+            all = false;
+        }
+    }
+    all
+}
+
+fn by_table(marks: Vec<Asked>) -> BTreeMap<&'static str, Vec<Asked>> {
+    let mut tables: BTreeMap<_, Vec<Asked>> = BTreeMap::new();
+    marks.into_iter().for_each(|mark| tables.entry(mark.key_table).or_default().push(mark));
+    tables
+}

@@ -1,0 +1,402 @@
+//! The service: opens the database, starts the core threads, and takes requests. Composition root; everything it
+//! puts together is decided elsewhere.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, available_parallelism};
+
+use secrecy::ExposeSecret;
+
+use crate::config::Config;
+use crate::entropy::Entropy;
+use crate::error::{Code, Error, Result};
+use crate::host::features;
+use crate::host::housekeeping::Upkeep;
+use crate::host::opening::{self, Outdated};
+use crate::host::scheduler::Scheduler;
+use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
+use crate::log::batch::Batch;
+use crate::log::bus::Bus;
+use crate::log::seal::Sealer;
+use crate::op::{
+    Admission, Credentials, Dispatch, Feature, Head, Input, Reply, Request, Rounds, RunOn, Settings, Shared,
+    Table, Ticket, WaitCounts,
+};
+use crate::rate::{RateLimits, RateSettings};
+use crate::store::executor::{Executor, Open, Readers};
+use crate::store::refusal::refusal;
+use crate::store::{Database, OpenMode, Opener, StatementCounts};
+use crate::sync::lock;
+use crate::time::Clock;
+use crate::timers::Timers;
+
+/// How to open a service.
+pub struct Options {
+    /// Where the rows are.
+    pub database: Database,
+    /// Whether it may be begun.
+    pub mode: OpenMode,
+    /// The key-encryption key.
+    pub kek: [u8; 32],
+    /// Retired key-encryption keys that still unwrap.
+    pub retired_keks: Vec<[u8; 32]>,
+    /// Limits that functions ask for.
+    pub settings: Settings,
+    /// Rate limits.
+    pub rates: RateSettings,
+    /// Time between rounds of the claim reaper; none leaves them to [`Service::housekeep`] or another process.
+    pub reap_tick: Option<std::time::Duration>,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Where ids and secrets come from.
+    pub entropy: Entropy,
+    /// Features beside the built-in ones.
+    pub features: Vec<Feature>,
+}
+
+impl Options {
+    /// Defaults for everything but the database, which has to be there, and the key.
+    pub fn new(database: Database, kek: [u8; 32]) -> Self {
+        Self {
+            database,
+            mode: OpenMode::Existing,
+            kek,
+            retired_keks: Vec::new(),
+            settings: Settings::default(),
+            rates: RateSettings::default(),
+            reap_tick: Some(std::time::Duration::from_secs(crate::limits::REAP_TICK_SECS.unsigned_abs())),
+            clock: Clock::System,
+            entropy: Entropy::System,
+            features: Vec::new(),
+        }
+    }
+
+    /// What a configuration asks for; refuses one without a key-encryption key.
+    pub fn configured(config: &Config) -> Result<Self> {
+        let keys = config.content_keys()?;
+        let count = |limit: Option<NonZeroU32>| limit.map_or(0, |limit| i64::from(limit.get()));
+        Ok(Self {
+            retired_keks: keys.previous.iter().map(|key| *key.expose_secret()).collect(),
+            settings: Settings {
+                lease_default: config.lease_default,
+                ack_timeout: config.ack_timeout,
+                ..Settings::default()
+            },
+            rates: RateSettings {
+                per_client: count(config.rate_limit),
+                per_workspace: count(config.workspace_rate_limit),
+                window: config.rate_limit_window,
+            },
+            reap_tick: config.reap_tick,
+            ..Self::new(
+                Database::at(config.database_url.clone(), &config.data_dir),
+                *keys.current.expose_secret(),
+            )
+        })
+    }
+}
+
+/// How a part of the service is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartHealth {
+    /// What it is called in readiness.
+    pub name: &'static str,
+    /// What is wrong with it, if anything is.
+    pub fault: Option<String>,
+}
+
+/// A running service. Clones are handles to the same one; the last one to go closes it.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    dispatch: Arc<Dispatch>,
+    scheduler: Arc<Scheduler>,
+    /// The scheduler's thread, which ends before the executor.
+    chores: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Service {
+    /// Opens the database, brings its schema up to date and starts the core threads. Refuses, before anything is
+    /// written, a database that was not set up or that was used with keys which are not given.
+    pub fn open(options: Options) -> Result<Self> {
+        let database = options.database.clone();
+        Self::start(options).map_err(|error| refusal(error, &database))
+    }
+
+    fn start(options: Options) -> Result<Self> {
+        let mut features = features::features();
+        features.extend(options.features);
+        let opener = Opener::new(&options.database)?.timed_by(options.clock.clone());
+        let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
+            .timed_by(options.clock.clone());
+        opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
+        features.push(Upkeep::feature(opener.clone(), &options.clock)?);
+        let bus = Arc::new(Bus::new(&options.clock));
+        let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
+        let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
+        let (open_writer, open_reader) = (opener.clone(), opener.clone());
+        let open_writer: Open = Arc::new(move || open_writer.writer());
+        let open_reader: Open = Arc::new(move || open_reader.reader());
+        let executor = Executor::start(states, readers, &options.clock, &open_writer, &open_reader)?;
+        let table = Arc::new(Table::build(features)?);
+        let dispatch = Arc::new(Dispatch {
+            table: Arc::clone(&table),
+            shared: Shared {
+                entropy: options.entropy,
+                sealer,
+                settings: Settings { reap_tick: options.reap_tick, ..options.settings },
+                table,
+            },
+            limits: RateLimits::new(options.rates, &options.clock),
+            timers: Timers::new(&options.clock),
+            rounds: Rounds::default(),
+            clock: options.clock,
+            executor,
+            bus,
+            credentials: Credentials::default(),
+            reading_long: Mutex::default(),
+        });
+        let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
+        let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
+        threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
+        let chores = Mutex::new(Some(Scheduler::start(&scheduler)?));
+        Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads: Mutex::new(threads) }) })
+    }
+
+    /// The operation table.
+    pub fn table(&self) -> &Table {
+        &self.inner.dispatch.table
+    }
+
+    /// Lets a request in from its head alone, before its body is read: counts it, and refuses a credential that is
+    /// missing, dead, or lacks what `operation` needs. Without an operation any live credential will do.
+    pub async fn admit(&self, operation: Option<&str>, head: Head) -> Result<Admission> {
+        answered(|done| self.dispatch().admit(operation, head, RunOn::Batched, done)).await
+    }
+
+    /// Runs an operation for a request that was let in. Dropping the future gives up a wait.
+    pub async fn run(&self, operation: &str, admission: Admission, input: &Input) -> Result<Reply> {
+        answered(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
+    }
+
+    /// Why a request that was let in, and whose input could not be read, is refused: because of what is wrong with its
+    /// credential by now, or else because of `refusal`. So a dead credential is told first whatever else is wrong, and
+    /// the refusal of a delegated one is recorded.
+    pub async fn refuse(&self, operation: Option<&str>, admission: Admission, refusal: Error) -> Error {
+        // What we could not take is no fault of the request.
+        if refusal.code().status() >= 500 {
+            return refusal;
+        }
+        let refused =
+            answered(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
+        refused.await.err().unwrap_or_else(|| Error::internal("what could not be read was answered"))
+    }
+
+    /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
+    pub async fn ask(&self, operation: &str, request: Request) -> Result<Reply> {
+        let admission = self.admit(Some(operation), request.head).await?;
+        self.run(operation, admission, &request.input).await
+    }
+
+    /// Calls an operation and waits for the answer, on this thread if the core is idle.
+    pub fn call(&self, operation: &str, request: Request) -> Result<Reply> {
+        let admission = self.admit_here(operation, request.head)?;
+        waited(|done| self.dispatch().start(operation, admission, &request.input, RunOn::Caller, done))
+    }
+
+    /// Takes a request up; `done` is called exactly once, here or on a core thread, unless the ticket of a wait is
+    /// dropped. It must only hand the reply on. Waits for the database if the credential is not cached.
+    pub fn submit(
+        &self,
+        operation: &str,
+        request: Request,
+        done: impl FnOnce(Result<Reply>) + Send + 'static,
+    ) -> Ticket {
+        let done = Box::new(done);
+        match self.admit_here(operation, request.head) {
+            Ok(admission) => self.dispatch().start(operation, admission, &request.input, RunOn::Pool, done),
+            Err(error) => {
+                done(Err(error));
+                Ticket::default()
+            }
+        }
+    }
+
+    fn admit_here(&self, operation: &str, head: Head) -> Result<Admission> {
+        waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
+    }
+
+    /// Counts a request for what is no operation, such as a document: for the bearer of a live token, else for the address
+    /// it came from.
+    pub async fn count(&self, head: Head) -> Result<()> {
+        match self.admit(None, head).await {
+            // What anybody may have needs no credential.
+            Err(error) if error.code() == Code::Unauthenticated => Ok(()),
+            admitted => admitted.map(drop),
+        }
+    }
+
+    /// Whether each part of the service can do its work, as the database says now. Takes as long as the database
+    /// takes to answer.
+    pub async fn health(&self) -> Vec<PartHealth> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        self.dispatch().submit_as_instance(Outdated::of, move |outcome| {
+            // The caller may have gone away; then nobody needs to know.
+            let _ = sender.send(outcome);
+        });
+        let (database, outdated) = match receiver.await.map_err(Error::internal).flatten() {
+            Ok(outdated) => (None, outdated),
+            Err(error) => (Some(error.detail().to_owned()), Outdated::default()),
+        };
+        let writers = self.dispatch().executor.check_writers();
+        let disk = writers.err().map(|error| error.detail().to_owned());
+        let bus = self.bus_fault();
+        let parts = [
+            ("database", database),
+            ("disk", disk),
+            ("schema", outdated.schema),
+            ("keys", outdated.keys),
+            ("bus", bus),
+        ];
+        parts.into_iter().map(|(name, fault)| PartHealth { name, fault }).collect()
+    }
+
+    fn bus_fault(&self) -> Option<String> {
+        let has_ended = lock(&self.inner.threads).iter().any(JoinHandle::is_finished)
+            || lock(&self.inner.chores).as_ref().is_some_and(JoinHandle::is_finished);
+        if has_ended {
+            return Some("a thread of the service has ended: restart it".to_owned());
+        }
+        let bus = &self.dispatch().bus;
+        if bus.hangs() {
+            return Some("the thread that wakes waits hangs: it waits for the database".to_owned());
+        }
+        bus.is_interrupted()
+            .then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
+    }
+
+    /// Does at once what is otherwise done from time to time: ends lapsed claims, removes destroyed keys, and every
+    /// other chore, unless another process flushes it. Fails if one fails, after all others have had their turn.
+    pub fn housekeep(&self) -> Result<()> {
+        self.inner.scheduler.round()
+    }
+
+    /// How many waits are parked: nothing has happened yet, and they hold no thread and no connection.
+    pub fn parked_waits(&self) -> usize {
+        self.wait_counts().parked
+    }
+
+    /// What waits have come to, and what that cost.
+    pub fn wait_counts(&self) -> WaitCounts {
+        self.inner.dispatch.rounds.counts()
+    }
+
+    /// How often SQLite had to compile statements.
+    pub fn statement_counts(&self) -> StatementCounts {
+        self.inner.dispatch.executor.statement_counts()
+    }
+
+    /// The settings of every writer connection that durability rests on, as the engine reports them.
+    pub fn durability(&self) -> Result<Vec<String>> {
+        self.inner.dispatch.executor.durability()
+    }
+
+    pub(crate) fn dispatch(&self) -> &Arc<Dispatch> {
+        &self.inner.dispatch
+    }
+}
+
+/// What a request that `start` hands to the core comes to.
+async fn answered<T: Send + 'static>(
+    start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
+) -> Result<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let mut ticket = start(Box::new(move |outcome| {
+        // The caller may have gone away; then nobody needs the answer.
+        let _ = sender.send(outcome);
+    }));
+    if ticket.must_flush() {
+        // Whoever is ready now puts its read in before this goes on.
+        tokio::task::yield_now().await;
+        ticket.flush();
+    }
+    receiver.await.map_err(Error::internal)?
+}
+
+/// Waits for what a request that `start` hands to the core comes to.
+fn waited<T: Send + 'static>(start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket) -> Result<T> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let ticket = start(Box::new(move |outcome| {
+        // The caller waits below; it cannot have gone away.
+        let _ = sender.send(outcome);
+    }));
+    let outcome = receiver.recv().map_err(Error::internal)?;
+    drop(ticket);
+    outcome
+}
+
+/// Writers and readers of a process on a machine with so many cores.
+fn connections(opener: &Opener, cores: usize) -> (usize, Readers) {
+    if opener.is_sqlite() {
+        return (1, Readers { threads: READERS, inline: cores.min(INLINE_READERS) });
+    }
+    // Each of their statements waits for the network, whatever the cores: their number is fixed, so that a server can
+    // be set up for so many processes.
+    (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS })
+}
+
+fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
+    let (bus, conn) = (Arc::clone(&dispatch.bus), opener.reader()?);
+    let body = move || bus.serve(&conn);
+    std::thread::Builder::new().name("svc-bus".to_owned()).spawn(body).map_err(Error::internal)
+}
+
+/// Rings timers on a thread that never waits for the database.
+fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
+    let timers = dispatch.timers.clone();
+    let body = move || timers.serve();
+    std::thread::Builder::new().name("svc-timers".to_owned()).spawn(body).map_err(Error::internal)
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.dispatch.bus.close();
+        self.dispatch.timers.close();
+        self.scheduler.close();
+        let chores = lock(&self.chores).take();
+        // A thread that died has nothing more to say.
+        chores.into_iter().for_each(|thread| drop(thread.join()));
+        self.dispatch.executor.close();
+        self.dispatch.rounds.close();
+        for thread in lock(&self.threads).drain(..) {
+            // A thread that died has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+    use crate::limits::POSTGRES_CONNECTIONS;
+
+    #[test]
+    fn a_process_has_sixteen_connections_to_postgres_whatever_its_cores() {
+        let postgres =
+            Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
+        for cores in [1, 2, 8, 64, 256] {
+            let (lanes, readers) = connections(&postgres, cores);
+            // The long reader's, the bus's, the listener's and the housekeeper's.
+            assert_eq!(lanes + readers.threads + readers.inline + 4, POSTGRES_CONNECTIONS, "{cores} cores");
+        }
+        let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
+        assert_eq!(connections(&sqlite, 2).1.inline, 2);
+        assert_eq!(connections(&sqlite, 64).1.inline, 8);
+    }
+}

@@ -1,0 +1,317 @@
+//! Who calls, and what of the workspace is visible to them. A token is found by the hash of its secret inside the
+//! transaction of the function that it opens, so that nothing decided earlier can be stale. What a caller sees follows
+//! from the kind of its credential alone; how that narrows a statement is for conversation/places.rs to say.
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::Result;
+#[cfg(test)]
+use crate::capability::Capability;
+use crate::capability::{Capabilities, Needs};
+use crate::error::{Code, Error};
+use crate::hash::sha256;
+use crate::id::{ChannelId, GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::log::cache::Cached;
+use crate::log::event::{Attribution, Invalidates};
+use crate::store::{Conn, FromRow, Row, ToParam};
+use crate::time::Time;
+
+/// The way a request came in; audit rows name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Surface {
+    /// HTTP with JSON.
+    #[default]
+    Rest,
+    /// The Model Context Protocol.
+    Mcp,
+    /// The command line, acting as the instance.
+    Cli,
+    /// The service itself: reaper, scrub.
+    System,
+}
+
+impl Surface {
+    /// The name in audit rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rest => "rest",
+            Self::Mcp => "mcp",
+            Self::Cli => "cli",
+            Self::System => "system",
+        }
+    }
+}
+
+/// The hash under which a token's secret is stored and found. Secrets are 256 random bits, so one round of
+/// SHA-256 is enough.
+pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
+    sha256(secret.expose_secret().as_bytes())
+}
+
+/// The kind of credential that a request came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A bearer token.
+    Token,
+    /// None: the service itself, or an administrator of the machine, asks.
+    Instance,
+    /// None: anybody asks.
+    Nobody,
+}
+
+/// Which channels of its workspace a caller sees, and with them all that happens in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// All of them.
+    Whole,
+    /// Those that are not private.
+    Public,
+    /// Those that are not private, and those that the member is in. The workspace's own affairs too.
+    Member(MemberId),
+    /// This one alone.
+    Channel(ChannelId),
+    /// None.
+    Nothing,
+}
+
+/// A sight as a statement takes it: its parameters $1 to $4, before the statement's own.
+#[derive(Debug)]
+pub struct SightParams {
+    whole: bool,
+    public: bool,
+    member: Option<MemberId>,
+    channel: Option<ChannelId>,
+}
+
+impl Sight {
+    /// The parameters of a statement that is narrowed to what is seen.
+    pub fn params(self) -> SightParams {
+        let none = SightParams { whole: false, public: false, member: None, channel: None };
+        match self {
+            Self::Whole => SightParams { whole: true, ..none },
+            Self::Public => SightParams { public: true, ..none },
+            Self::Member(member) => SightParams { public: true, member: Some(member), ..none },
+            Self::Channel(channel) => SightParams { channel: Some(channel), ..none },
+            Self::Nothing => none,
+        }
+    }
+}
+
+impl SightParams {
+    /// These and then `others`, which the statement numbers from $5 on.
+    pub fn and<'a>(&'a self, others: &[&'a dyn ToParam]) -> Vec<&'a dyn ToParam> {
+        let own: [&dyn ToParam; 4] = [&self.whole, &self.public, &self.member, &self.channel];
+        own.iter().chain(others).copied().collect()
+    }
+}
+
+/// The acting identity of a request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The kind of credential.
+    pub via: Via,
+    /// The token, if it came with one.
+    pub token_id: Option<TokenId>,
+    /// The workspace that the credential belongs to.
+    pub workspace_id: WorkspaceId,
+    /// The member the request acts as; none for the service itself and for anybody.
+    pub member: Option<MemberId>,
+    /// The member whose credential it is; another than `member` only when delegated.
+    pub actor: Option<MemberId>,
+    /// The delegation grant, when delegated.
+    pub grant: Option<GrantId>,
+    /// The app installation that the credential belongs to, if it belongs to one.
+    pub installation: Option<InstallationId>,
+    /// What it sees.
+    pub sight: Sight,
+    /// What the credential can do.
+    pub capabilities: Capabilities,
+    /// Whether the member may only read.
+    pub frozen: bool,
+    /// When the credential ends.
+    pub expires_at: Option<Time>,
+    revoked: bool,
+}
+
+impl Cached for Caller {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+}
+
+impl Caller {
+    /// Finds a caller by the hash of the secret.
+    pub(crate) fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
+        let mut rows = conn.query(BY_SECRET, &[hash])?;
+        rows.first_mut().map_or_else(|| Err(unauthenticated("the token is not known")), Self::from_row)
+    }
+
+    /// The token at the top of those that this one was derived from.
+    pub(crate) fn root(&self, conn: &Conn) -> Result<TokenId> {
+        let mut rows = conn.query(ROOT, &[&self.token_id])?;
+        rows.first_mut().map_or_else(|| Err(Error::internal("a token has no root")), |row| row.take())
+    }
+
+    /// The service itself, or an administrator of the machine, acting on `workspace_id`. It may do everything and sees
+    /// no channel: what needs to see says so, by [`Caller::seeing`].
+    pub fn instance(workspace_id: WorkspaceId) -> Self {
+        Self {
+            via: Via::Instance,
+            token_id: None,
+            workspace_id,
+            member: None,
+            actor: None,
+            grant: None,
+            installation: None,
+            sight: Sight::Nothing,
+            capabilities: Capabilities::all(),
+            frozen: false,
+            expires_at: None,
+            revoked: false,
+        }
+    }
+
+    /// A caller of what is open to all.
+    pub(crate) fn nobody() -> Self {
+        Self { via: Via::Nobody, capabilities: Capabilities::NONE, ..Self::instance(WorkspaceId::INSTANCE) }
+    }
+
+    /// The same with another sight.
+    #[must_use]
+    pub fn seeing(self, sight: Sight) -> Self {
+        Self { sight, ..self }
+    }
+
+    /// Whether a member stands behind the request, and not the service itself.
+    pub fn is_member(&self) -> bool {
+        self.member.is_some()
+    }
+
+    /// The member that the request acts as, for what only a member can do.
+    pub fn member_id(&self) -> Result<MemberId> {
+        self.member.ok_or_else(|| match self.via {
+            Via::Nobody => unauthenticated("only a member can do this: send a token"),
+            Via::Token | Via::Instance => Error::forbidden("only a member can do this"),
+        })
+    }
+
+    /// Who did it, for events and audit rows.
+    pub fn attribution(&self) -> Attribution {
+        Attribution { actor_id: self.actor, subject_id: self.member, grant_id: self.grant }
+    }
+
+    /// Refuses a credential that has ended.
+    pub(crate) fn check_live(&self, now: Time) -> Result<()> {
+        if self.revoked || self.expires_at.is_some_and(|end| end <= now) {
+            return Err(unauthenticated("the token has expired or was revoked"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a caller that lacks what the operation needs.
+    pub(crate) fn check_capability(&self, needs: Needs) -> Result<()> {
+        if needs.satisfied_by(self.capabilities) {
+            return Ok(());
+        }
+        let needed = needs.expression();
+        Err(Error::new(Code::MissingCapability, format!("the operation needs the capability {needed}"))
+            .with("required_capability", needed))
+    }
+
+    /// Refuses a change by a frozen member.
+    pub(crate) fn check_not_frozen(&self) -> Result<()> {
+        if self.frozen {
+            return Err(Error::new(
+                Code::MemberFrozen,
+                "the member is frozen and may only read; ask an administrator",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Columns as [`Caller::from_row`] takes them. A token is revoked with any that it was derived from, and ends or is
+/// frozen with the member it acts as and with the one that acts.
+const BY_SECRET: &str = "
+    select t.id, t.workspace_id, t.member_id, t.actor_id, t.grant_id, t.capabilities, t.expires_at,
+           t.revoked_at is not null or (t.parent_id is not null and exists (
+               with recursive above (parent_id, revoked_at) as (
+                   select p.parent_id, p.revoked_at from tokens p where p.id = t.parent_id
+                   union all
+                   select p.parent_id, p.revoked_at from above a join tokens p on p.id = a.parent_id
+               )
+               select 1 from above where revoked_at is not null)),
+           m.frozen_at is not null or a.frozen_at is not null,
+           m.deactivated_at is not null or a.deactivated_at is not null
+    from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
+    where t.secret_hash = $1";
+
+const ROOT: &str = "
+    with recursive above (id, parent_id) as (
+        select t.id, t.parent_id from tokens t where t.id = $1
+        union all
+        select p.id, p.parent_id from above a join tokens p on p.id = a.parent_id
+    )
+    select id from above where parent_id is null";
+
+/// No live credential.
+pub(crate) fn unauthenticated(detail: &'static str) -> Error {
+    Error::new(Code::Unauthenticated, detail)
+}
+
+impl FromRow for Caller {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (token_id, workspace_id) = (row.take()?, row.take()?);
+        let (member, actor): (MemberId, MemberId) = (row.take()?, row.take()?);
+        let (grant, capabilities, expires_at) = (row.take()?, row.take()?, row.take()?);
+        let (revoked, frozen, deactivated): (bool, bool, bool) = (row.take()?, row.take()?, row.take()?);
+        Ok(Self {
+            via: Via::Token,
+            token_id: Some(token_id),
+            workspace_id,
+            member: Some(member),
+            actor: Some(actor),
+            grant,
+            installation: None,
+            sight: Sight::Member(member),
+            capabilities,
+            frozen,
+            expires_at,
+            revoked: revoked || deactivated,
+        })
+    }
+}
+
+#[cfg(test)]
+impl Caller {
+    /// A member of `workspace_id` with a token that can do so much, for tests of rules.
+    pub(crate) fn bearer_for_tests(workspace_id: WorkspaceId, member: MemberId, can: &[Capability]) -> Self {
+        Self {
+            via: Via::Token,
+            token_id: Some(uuid::Uuid::from_u128(8).into()),
+            member: Some(member),
+            actor: Some(member),
+            capabilities: can.iter().copied().collect(),
+            ..Self::instance(workspace_id).seeing(Sight::Member(member))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_member_acts_as_one() {
+        let refused = |caller: Caller| caller.member_id().unwrap_err().code().status();
+        assert_eq!(refused(Caller::nobody()), 401);
+        assert_eq!(refused(Caller::instance(WorkspaceId::INSTANCE)), 403);
+        let member = MemberId::from(uuid::Uuid::from_u128(1));
+        let bearer = Caller::bearer_for_tests(WorkspaceId::INSTANCE, member, &[]);
+        assert_eq!(bearer.member_id().unwrap(), member);
+    }
+
+    #[test]
+    fn nobody_sees_anything_by_default() {
+        assert_eq!(Caller::nobody().sight, Sight::Nothing);
+        assert_eq!(Caller::instance(WorkspaceId::INSTANCE).sight, Sight::Nothing);
+    }
+}

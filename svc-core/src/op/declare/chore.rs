@@ -1,0 +1,217 @@
+//! Chores: what is done from time to time in every process that can write, although nobody asks for it. A chore works in
+//! short steps, so that others have their turn in between. What only one process at a time should do is done under a
+//! lease in a row of its own, which the others believe for some seconds only: it is renewed while there is work, given
+//! back at the end, and ends by itself when its holder is gone. When chores come round is left to the scheduler.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::{Code, Error};
+use crate::id::WorkspaceId;
+use crate::op::call::caller::Surface;
+use crate::op::run::Dispatch;
+use crate::op::run::context::{Read, Settings, Write};
+use crate::sync::lock;
+use crate::time::{Clock, Monotonic, Time};
+
+/// The longest lease that a chore may ask for: how long work stands still when a leader dies.
+pub(in crate::op) const LEASE_MAX: Duration = Duration::from_secs(15);
+
+/// How far beyond the longest lease from now a lease may end and still be believed. Clocks differ a little; a holder
+/// whose clock was days ahead has no say.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
+
+/// Who does a chore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Every process for itself.
+    EveryProcess,
+    /// One process at a time: whoever holds the chore's lease.
+    OneLeader,
+}
+
+/// What a step comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is nothing left to do for now.
+    Done,
+    /// There is more, to be gone on with soon.
+    More,
+}
+
+/// One step of a chore.
+pub type Run = Box<dyn Fn(&Round<'_>) -> Result<Step> + Send + Sync>;
+
+/// Something to do from time to time.
+pub struct Chore {
+    /// The name of the chore, and of its lease.
+    pub name: &'static str,
+    /// The time between its rounds; none when the operator has switched it off.
+    pub every: fn(&Settings) -> Option<Duration>,
+    /// How long its lease lasts without renewal; at most 15 s.
+    pub lease: Duration,
+    /// Who does it.
+    pub who: Who,
+    /// Does one step, of a second at the most.
+    pub run: Run,
+}
+
+/// The leases that a process holds, by name, and until when.
+pub(crate) struct Leases {
+    holder: Uuid,
+    held: Mutex<BTreeMap<&'static str, Monotonic>>,
+}
+
+impl Leases {
+    /// None yet, for the holder `holder`.
+    pub fn new(holder: Uuid) -> Self {
+        Self { holder, held: Mutex::default() }
+    }
+
+    /// Gives back what is held, so that another process can go on at once.
+    pub fn release(&self, dispatch: &Arc<Dispatch>) -> Result<()> {
+        let now = dispatch.clock.monotonic();
+        let held = std::mem::take(&mut *lock(&self.held));
+        if held.into_values().all(|until| until <= now) {
+            return Ok(());
+        }
+        let holder = self.holder;
+        dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, move |cx| {
+            cx.execute_any(RELEASE, &[&holder])
+        })
+    }
+}
+
+/// What a chore works with while it runs.
+pub struct Round<'a> {
+    dispatch: &'a Arc<Dispatch>,
+    chore: &'a Chore,
+    leases: &'a Leases,
+    /// How long the lease of another process lasts at the most, if there is one.
+    busy: Cell<Option<Duration>>,
+}
+
+/// What the attempt to take a lease comes to.
+enum Taken {
+    Ours,
+    /// Another process has it, for so long at the most.
+    Busy(Duration),
+}
+
+impl<'a> Round<'a> {
+    pub(crate) fn new(dispatch: &'a Arc<Dispatch>, chore: &'a Chore, leases: &'a Leases) -> Self {
+        Self { dispatch, chore, leases, busy: Cell::new(None) }
+    }
+
+    /// Does a step.
+    pub(crate) fn step(&self) -> Result<Step> {
+        (self.chore.run)(self)
+    }
+
+    /// How long another process may go on leading, if it turned out that one does.
+    pub(crate) fn busy(&self) -> Option<Duration> {
+        self.busy.get()
+    }
+
+    /// The service's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.dispatch.clock
+    }
+
+    pub(crate) fn dispatch(&self) -> &Dispatch {
+        self.dispatch
+    }
+
+    /// Looks, as the service itself, for what there is to do.
+    pub fn read<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.dispatch.read_as_instance(run)
+    }
+
+    /// The right to do what is to be done, unless another process has it. Asked once it is known that there is
+    /// something to do, so that idle processes write nothing.
+    pub fn lead(&self) -> Result<Option<Lead<'_, 'a>>> {
+        if self.chore.who == Who::OneLeader
+            && let Taken::Busy(span) = self.take_lease()?
+        {
+            self.busy.set(Some(span));
+            return Ok(None);
+        }
+        Ok(Some(Lead { round: self }))
+    }
+
+    fn take_lease(&self) -> Result<Taken> {
+        let (name, lease, holder) = (self.chore.name, self.chore.lease, self.leases.holder);
+        let began = self.clock().monotonic();
+        let run = move |cx: &mut Write<'_>| take(cx, name, lease, holder);
+        let taken = self.dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)?;
+        match taken {
+            Taken::Ours => drop(lock(&self.leases.held).insert(name, began.plus(lease))),
+            Taken::Busy(_) => drop(lock(&self.leases.held).remove(name)),
+        }
+        Ok(taken)
+    }
+}
+
+/// The right to do a chore now.
+pub struct Lead<'r, 'a> {
+    round: &'r Round<'a>,
+}
+
+impl Lead<'_, '_> {
+    /// Changes something in `workspace`, as the service itself. Renews the lease first when that is due, and fails
+    /// with 503 `unavailable` if another process has taken it.
+    pub fn write<T: Send + 'static>(
+        &self,
+        workspace: WorkspaceId,
+        run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.renew()?;
+        self.round.dispatch.as_instance(workspace, Surface::System, run)
+    }
+
+    /// Prolongs the lease when two thirds of it are left or less.
+    fn renew(&self) -> Result<()> {
+        let (round, chore) = (self.round, self.round.chore);
+        if chore.who == Who::EveryProcess {
+            return Ok(());
+        }
+        let until = lock(&round.leases.held).get(chore.name).copied().unwrap_or_default();
+        if round.clock().remaining(until) > chore.lease / 3 * 2 {
+            return Ok(());
+        }
+        match round.take_lease()? {
+            Taken::Ours => Ok(()),
+            Taken::Busy(span) => {
+                round.busy.set(Some(span));
+                Err(Error::new(Code::Unavailable, "another process does this chore now"))
+            }
+        }
+    }
+}
+
+fn take(cx: &mut Write<'_>, name: &'static str, lease: Duration, holder: Uuid) -> Result<Taken> {
+    let now = cx.now();
+    let beyond_belief = now.plus(lease).plus(CLOCKS_DIFFER);
+    if cx.change(TAKE, &[&name, &holder, &now.plus(lease), &now, &beyond_belief])? == 1 {
+        return Ok(Taken::Ours);
+    }
+    let until: Option<(Time,)> = cx.one(UNTIL, &[&name])?;
+    Ok(Taken::Busy(until.map_or(Duration::ZERO, |(until,)| until.since(now))))
+}
+
+const TAKE: &str = "
+    insert into leases (name, holder, until) values ($1, $2, $3)
+    on conflict (name) do update set holder = excluded.holder, until = excluded.until
+        where leases.holder = excluded.holder or leases.until <= $4 or leases.until > $5";
+
+const UNTIL: &str = "select until from leases where name = $1";
+
+const RELEASE: &str = "delete from leases where holder = $1";

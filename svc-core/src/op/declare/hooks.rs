@@ -1,0 +1,89 @@
+//! Hooks: what a feature asks to be called for by what stands below it. A guard may refuse a change before it begins,
+//! a projector follows the events of a change inside its transaction, a condition says what is missing before a thread
+//! may move. Nobody calls a hook by its name, so what is below need not know who listens.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use crate::Result;
+use crate::id::ThreadId;
+use crate::log::event::Recorded;
+use crate::op::call::caller::Surface;
+use crate::op::declare::operation::Operation;
+use crate::op::run::context::{Read, Write};
+
+/// What a call names, as far as a guard may go by it.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// The way it came in.
+    pub surface: Surface,
+    /// The input's fields whose names end in `_id`, by name.
+    pub(in crate::op) ids: Map<String, Value>,
+}
+
+impl Call {
+    /// The id in the input's field `field`, if the call has that field.
+    pub fn id<T: FromStr>(&self, field: &str) -> Option<T> {
+        self.ids.get(field)?.as_str()?.parse().ok()
+    }
+}
+
+/// Runs inside the transaction of every change that somebody asks for, before its function; refuses by answering an
+/// error. What the service does by itself passes no guard.
+pub type Guard = fn(&Read<'_>, &Operation, &Call) -> Result<()>;
+
+/// Follows events inside the transaction of whatever emitted them: called with events of the kinds it names and of one
+/// workspace, in the order of the log, and acting in that workspace. What it emits is projected in turn.
+pub type Project = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
+
+/// A projector and the kinds it follows.
+pub(in crate::op) struct Projector {
+    pub kinds: Vec<&'static str>,
+    pub run: Project,
+}
+
+/// What must hold before a thread may make a move.
+#[derive(Clone, Copy, Debug)]
+pub struct Condition {
+    /// The condition's name, as a refusal states it.
+    pub name: &'static str,
+    /// The move, by the name of its action: `close`, say.
+    pub action: &'static str,
+    /// What is missing for this thread; nothing when it may move.
+    pub unmet: fn(&Read<'_>, ThreadId) -> Result<Vec<Unmet>>,
+}
+
+/// One thing that is missing before a thread may move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// What is missing, for people.
+    pub detail: String,
+    /// The ids of what it is about, such as child threads; empty when there is nothing to name.
+    pub ids: Vec<String>,
+}
+
+/// Lets projectors follow what the job has emitted, and what they emit themselves, until there is nothing new.
+pub(in crate::op) fn project(cx: &mut Write<'_>) -> Result<()> {
+    let mut seen = 0;
+    loop {
+        let events = cx.emitted(seen);
+        if events.is_empty() {
+            return Ok(());
+        }
+        seen += events.len();
+        let workspaces: BTreeSet<_> = events.iter().map(|event| event.workspace_id).collect();
+        let table = cx.table();
+        for (workspace, projector) in
+            workspaces.iter().flat_map(|workspace| table.projectors().map(move |each| (*workspace, each)))
+        {
+            let followed =
+                |event: &&Recorded| event.workspace_id == workspace && projector.kinds.contains(&event.kind);
+            let followed: Vec<Recorded> = events.iter().filter(followed).cloned().collect();
+            if !followed.is_empty() {
+                cx.in_workspace(workspace, |cx| (projector.run)(cx, &followed))?;
+            }
+        }
+    }
+}

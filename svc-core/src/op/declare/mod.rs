@@ -1,0 +1,8 @@
+//! What a feature declares: operations, guards, projectors, conditions and chores, and the table that holds those of all
+//! features. Nothing here runs; signatures of functions name the contexts of `run`.
+
+pub(super) mod chore;
+pub(super) mod example;
+pub(super) mod hooks;
+pub(super) mod operation;
+pub(super) mod table;

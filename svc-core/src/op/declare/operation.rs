@@ -1,0 +1,573 @@
+//! A row of the table: everything there is to say about one operation. The generics end here: from a typed
+//! function a row keeps a *bind* step, which decodes and prepares on the caller's side, and which yields a *job*
+//! that a core thread runs, and may run again.
+
+use std::time::Duration;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::capability::{Capability, Needs};
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::bus::EventFilter;
+use crate::log::event::Subject;
+use crate::op::call::caller::Sight;
+use crate::op::call::input;
+use crate::op::call::request::Input;
+use crate::op::declare::example::Fixture;
+use crate::op::run::context::{Read, Shared, Write};
+use crate::time::Time;
+
+/// An HTTP method of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What calling it does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing.
+    Read,
+    /// Changes nothing; answers when something has happened, or the time is over.
+    Wait,
+    /// Adds something at each call.
+    Write,
+    /// Changes something; a second identical call changes nothing more.
+    Idempotent,
+    /// Ends or removes something.
+    Destructive,
+}
+
+impl Effect {
+    /// The name in contracts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Wait => "wait",
+            Self::Write => "write",
+            Self::Idempotent => "idempotent",
+            Self::Destructive => "destructive",
+        }
+    }
+
+    /// Whether it leaves the world as it was.
+    pub fn changes_nothing(self) -> bool {
+        matches!(self, Self::Read | Self::Wait)
+    }
+}
+
+/// The status of a success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Success {
+    /// 200.
+    Ok,
+    /// 201: something new has an address.
+    Created,
+}
+
+impl Success {
+    /// The HTTP status.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Ok => 200,
+            Self::Created => 201,
+        }
+    }
+}
+
+/// An answer that is encoded on the caller's side, after the commit.
+pub(crate) type Answer = Box<dyn Encode + Send>;
+
+pub(crate) trait Encode {
+    fn encode(&self) -> Result<Vec<u8>>;
+}
+
+/// Room for an answer of the usual size.
+const ANSWER_BYTES: usize = 1024;
+
+impl<T: Serialize> Encode for T {
+    fn encode(&self) -> Result<Vec<u8>> {
+        let mut body = Vec::with_capacity(ANSWER_BYTES);
+        serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
+        Ok(body)
+    }
+}
+
+/// A bound function that reads, and returns a `T`.
+pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
+pub(crate) type ReadJob = ReadingJob<Answer>;
+pub(crate) type WaitJob = ReadingJob<Poll<Answer>>;
+pub(crate) type LongJob = ReadingJob<Option<Answer>>;
+pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
+
+/// A bound request, ready for a core thread.
+pub(crate) enum Job {
+    Read(ReadJob),
+    /// Answers nothing while there are more pages to read.
+    Long(LongJob),
+    Write {
+        job: WriteJob,
+        wants: Wants,
+    },
+    Wait {
+        job: WaitJob,
+        filter: EventFilter,
+        timeout: Duration,
+        supply: Option<Supply>,
+    },
+}
+
+/// What a change needs before it is queued: named from its input alone, before anybody is authenticated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// The workspaces, beside the caller's own, in whose logs it writes: their heads are locked with that one, in
+    /// the order of ids.
+    pub workspaces: Vec<WorkspaceId>,
+}
+
+impl Wants {
+    /// The log of one more workspace.
+    pub fn workspace(id: WorkspaceId) -> Self {
+        Self { workspaces: vec![id] }
+    }
+}
+
+type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync>;
+
+/// What a wait's function answers.
+#[derive(Debug)]
+pub enum Poll<T> {
+    /// It has happened.
+    Ready(T),
+    /// Not yet: ask again when a matching event comes.
+    Pending,
+    /// Not in the part that was read, and there is more: ask again soon. Answered as it is when the time is over.
+    More(T),
+}
+
+/// How much of what waits share out an event at this subject brought, and is still there.
+pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
+
+/// The input of a wait: which events may change its answer, and how long the caller has timeout.
+pub trait LongPoll {
+    /// The events to look at.
+    fn filter(&self) -> EventFilter;
+    /// How long to wait at the most.
+    fn timeout(&self) -> Duration;
+    /// Of waits that share something out, how much of it an event brought: so many of them are answered, in the
+    /// order in which they came, and a second later others, as long as it is still there.
+    fn supply(&self) -> Option<Supply> {
+        None
+    }
+}
+
+/// One operation.
+pub struct Operation {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) area: &'static str,
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) aliases: Vec<&'static str>,
+    pub(crate) needs: Needs,
+    pub(crate) effect: Effect,
+    pub(crate) success: Success,
+    pub(crate) rest_only: bool,
+    pub(crate) quick: bool,
+    sight_of_instance: Sight,
+    pub(crate) refuses: &'static [Code],
+    pub(crate) example: Option<fn(&Fixture) -> Value>,
+    pub(crate) prepare_call: PrepareCall,
+    input_schema: fn() -> Value,
+    output_schema: fn() -> Value,
+}
+
+/// An operation that reads.
+pub fn read<I, O>(name: &'static str, run: fn(&Read<'_>, &I) -> Result<O>) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(name, Effect::Read, move |raw, _, _| {
+        let input: I = input::decode(raw)?;
+        Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
+    })
+}
+
+/// An operation that reads much, a page at a time: `begin` makes what the pages share, and `page` reads one and answers once it
+/// has read all. Each page has a transaction of its own, in which the caller is authenticated again, so that nobody
+/// waits for the end; a page that failed may be read again. One at a time for a workspace, for a limited time.
+pub fn long_read<I, S, O>(
+    name: &'static str,
+    begin: fn(&I) -> Result<S>,
+    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(name, Effect::Read, move |raw, _, _| {
+        let input: I = input::decode(raw)?;
+        let mut state = begin(&input)?;
+        Ok(Job::Long(Box::new(move |cx| {
+            let read = page(cx, &input, &mut state)?;
+            Ok(read.map(|output| -> Answer { Box::new(output) }))
+        })))
+    })
+}
+
+/// An operation that adds something at each call.
+pub fn write<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    changing(name, Effect::Write, run)
+}
+
+/// An operation whose second identical call changes nothing more.
+pub fn idempotent<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    changing(name, Effect::Idempotent, run)
+}
+
+/// An operation that ends or removes something.
+pub fn destructive<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    changing(name, Effect::Destructive, run)
+}
+
+fn changing<I, O>(name: &'static str, effect: Effect, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    wanting(name, effect, |_| Wants::default(), run)
+}
+
+/// An operation that changes something and that says from its input what it needs before it is queued.
+pub fn wanting<I, O>(
+    name: &'static str,
+    effect: Effect,
+    wants: fn(&I) -> Wants,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(name, effect, move |raw, _, _| {
+        let input: I = input::decode(raw)?;
+        let wants = wants(&input);
+        Ok(Job::Write { job: Box::new(move |cx| Ok(Box::new(run(cx, &input)?))), wants })
+    })
+}
+
+/// An operation that changes something and with work that needs no database: `prepare` runs once, before the queue, with the time of the
+/// request. What it makes is kept for every run of the job.
+pub fn prepared<I, P, O>(
+    name: &'static str,
+    effect: Effect,
+    prepare: fn(&I, &Shared, Time) -> Result<P>,
+    run: fn(&mut Write<'_>, &I, &P) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    P: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(name, effect, move |raw, shared, now| {
+        let input: I = input::decode(raw)?;
+        let made = prepare(&input, shared, now)?;
+        let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
+        Ok(Job::Write { job, wants: Wants::default() })
+    })
+}
+
+/// An operation that answers when something has happened, or `{"timed_out": true}`. The function may note in its input how
+/// far it has looked.
+pub fn wait<I, O>(name: &'static str, run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>) -> Operation
+where
+    I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    let mut operation = Operation::new::<I, O>(name, Effect::Wait, move |raw, _, _| {
+        let mut input: I = input::decode(raw)?;
+        let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
+        let job: WaitJob = Box::new(move |cx| {
+            Ok(match run(cx, &mut input)? {
+                Poll::Ready(output) => Poll::Ready(Box::new(output)),
+                Poll::Pending => Poll::Pending,
+                Poll::More(output) => Poll::More(Box::new(output)),
+            })
+        });
+        Ok(Job::Wait { job, filter, timeout, supply })
+    });
+    operation.output_schema = || poll_schema(schema_of::<O>(false));
+    operation
+}
+
+/// What a wait answers when the time is over.
+pub(crate) fn timed_out() -> Answer {
+    Box::new(json!({"timed_out": true}))
+}
+
+/// A wait's output: the awaited object's fields, or `timed_out` alone.
+fn poll_schema(mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("required");
+        let flag = json!({"type": "boolean", "description": "True, and alone, when the time was over."});
+        if let Some(properties) = object.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
+            properties.insert("timed_out".to_owned(), flag);
+        }
+    }
+    schema
+}
+
+fn schema_of<T: JsonSchema>(input: bool) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let settings = if input { settings.for_deserialize() } else { settings.for_serialize() };
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+impl Operation {
+    fn new<I: JsonSchema, O: JsonSchema>(
+        name: &'static str,
+        effect: Effect,
+        prepare_call: impl Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            title: "",
+            area: "",
+            method: Method::Get,
+            path: "",
+            aliases: Vec::new(),
+            needs: Needs::AnyCredential,
+            effect,
+            success: Success::Ok,
+            rest_only: false,
+            quick: false,
+            sight_of_instance: Sight::Nothing,
+            refuses: &[],
+            example: None,
+            prepare_call: Box::new(prepare_call),
+            input_schema: || schema_of::<I>(true),
+            output_schema: || schema_of::<O>(false),
+        }
+    }
+
+    /// A short name for people.
+    #[must_use]
+    pub fn title(self, title: &'static str) -> Self {
+        Self { title, ..self }
+    }
+
+    /// Answers `GET path`.
+    #[must_use]
+    pub fn get(self, path: &'static str) -> Self {
+        Self { method: Method::Get, path, ..self }
+    }
+
+    /// Answers `POST path`.
+    #[must_use]
+    pub fn post(self, path: &'static str) -> Self {
+        Self { method: Method::Post, path, ..self }
+    }
+
+    /// Answers `PUT path`.
+    #[must_use]
+    pub fn put(self, path: &'static str) -> Self {
+        Self { method: Method::Put, path, ..self }
+    }
+
+    /// Answers `PATCH path`.
+    #[must_use]
+    pub fn patch(self, path: &'static str) -> Self {
+        Self { method: Method::Patch, path, ..self }
+    }
+
+    /// Answers `DELETE path`.
+    #[must_use]
+    pub fn delete(self, path: &'static str) -> Self {
+        Self { method: Method::Delete, path, ..self }
+    }
+
+    /// Answers under another path too.
+    #[must_use]
+    pub fn alias(mut self, path: &'static str) -> Self {
+        self.aliases.push(path);
+        self
+    }
+
+    /// Opens to a credential with at least one of `any`.
+    #[must_use]
+    pub fn needs(self, any: &'static [Capability]) -> Self {
+        Self { needs: Needs::OneOf(any), ..self }
+    }
+
+    /// Opens without a credential.
+    #[must_use]
+    pub fn open_to_all(self) -> Self {
+        Self { needs: Needs::Nothing, ..self }
+    }
+
+    /// Answers 201.
+    #[must_use]
+    pub fn created(self) -> Self {
+        Self { success: Success::Created, ..self }
+    }
+
+    /// Is not a tool.
+    #[must_use]
+    pub fn rest_only(self) -> Self {
+        Self { rest_only: true, ..self }
+    }
+
+    /// Finds a few rows by their keys. Where that needs no network, an idle reader's connection is used on the
+    /// caller's thread, which is cheaper than handing so little work over.
+    #[must_use]
+    pub fn quick(self) -> Self {
+        Self { quick: true, ..self }
+    }
+
+    /// Shows the service itself, and an administrator of the machine, every channel of the workspace. Unless an operation says
+    /// so they see none, whatever they may do.
+    #[must_use]
+    pub fn whole_for_instance(self) -> Self {
+        Self { sight_of_instance: Sight::Whole, ..self }
+    }
+
+    /// May be refused for these reasons too, which other operations of its effect have not.
+    #[must_use]
+    pub fn refuses(self, codes: &'static [Code]) -> Self {
+        Self { refuses: codes, ..self }
+    }
+
+    /// An input that succeeds in the prepared world.
+    #[must_use]
+    pub fn example(self, example: fn(&Fixture) -> Value) -> Self {
+        Self { example: Some(example), ..self }
+    }
+
+    pub(crate) fn in_area(self, area: &'static str) -> Self {
+        Self { area, ..self }
+    }
+
+    /// The name: of the tool, of the OpenAPI operation.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The title.
+    pub fn title_text(&self) -> &'static str {
+        self.title
+    }
+
+    /// The part of the service it belongs to.
+    pub fn area(&self) -> &'static str {
+        self.area
+    }
+
+    /// The HTTP method.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The path template.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// Every path template it answers under, the first one first.
+    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.path).chain(self.aliases.iter().copied())
+    }
+
+    /// The other path templates.
+    pub fn aliases(&self) -> &[&'static str] {
+        &self.aliases
+    }
+
+    /// What it asks of the credential.
+    pub fn needed(&self) -> Needs {
+        self.needs
+    }
+
+    /// What it does to the world.
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// The status of a success.
+    pub fn success(&self) -> Success {
+        self.success
+    }
+
+    /// What the service itself sees when it calls it.
+    pub(crate) fn sight_of_instance(&self) -> Sight {
+        self.sight_of_instance
+    }
+
+    /// Whether it is offered over REST alone.
+    pub fn is_rest_only(&self) -> bool {
+        self.rest_only
+    }
+
+    /// The reasons for which it alone may be refused.
+    pub fn own_refusals(&self) -> &'static [Code] {
+        self.refuses
+    }
+
+    /// The example's input in the world `fixture`, if there is one.
+    pub fn example_input(&self, fixture: &Fixture) -> Option<Value> {
+        self.example.map(|example| example(fixture))
+    }
+
+    /// The JSON Schema (2020-12) of the input: one flat object.
+    pub fn input_schema(&self) -> Value {
+        (self.input_schema)()
+    }
+
+    /// The JSON Schema (2020-12) of the output.
+    pub fn output_schema(&self) -> Value {
+        (self.output_schema)()
+    }
+}
+
+impl std::fmt::Debug for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Operation({} {} {})", self.name, self.method.name(), self.path)
+    }
+}

@@ -1,0 +1,211 @@
+//! The table: every operation, every kind of event and every hook, from an explicit list of features. Building it
+//! checks what a compiler cannot; a table that builds is one that the shells can serve.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Result;
+use crate::error::Error;
+use crate::log::event::EventKind;
+use crate::op::declare::chore::{Chore, LEASE_MAX};
+use crate::op::declare::hooks::{Condition, Guard, Project, Projector};
+use crate::op::declare::operation::Operation;
+
+/// What a feature adds to the service.
+#[derive(Default)]
+pub struct Feature {
+    operations: Vec<Operation>,
+    events: Vec<EventKind>,
+    guards: Vec<Guard>,
+    projectors: Vec<Projector>,
+    conditions: Vec<Condition>,
+    chores: Vec<Chore>,
+}
+
+impl Feature {
+    /// A feature without anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds rows of the part `area` of the service.
+    #[must_use]
+    pub fn operations(mut self, area: &'static str, operations: Vec<Operation>) -> Self {
+        self.operations.extend(operations.into_iter().map(|operation| operation.in_area(area)));
+        self
+    }
+
+    /// Adds kinds of events.
+    #[must_use]
+    pub fn events(mut self, kinds: Vec<EventKind>) -> Self {
+        self.events.extend(kinds);
+        self
+    }
+
+    /// Asks to be called before every change.
+    #[must_use]
+    pub fn guard(mut self, guard: Guard) -> Self {
+        self.guards.push(guard);
+        self
+    }
+
+    /// Asks to be called with the events of these kinds, each named by its type's [`KIND`](crate::Event::KIND).
+    #[must_use]
+    pub fn projector(mut self, kinds: &[&'static str], run: Project) -> Self {
+        self.projectors.push(Projector { kinds: kinds.to_vec(), run });
+        self
+    }
+
+    /// Adds something to do from time to time.
+    #[must_use]
+    pub fn chore(mut self, chore: Chore) -> Self {
+        self.chores.push(chore);
+        self
+    }
+
+    /// Asks to be called before threads move.
+    #[must_use]
+    pub fn condition(mut self, condition: Condition) -> Self {
+        self.conditions.push(condition);
+        self
+    }
+}
+
+/// All operations, sorted by name, all kinds of events, and the hooks in the order of their features.
+pub struct Table {
+    operations: BTreeMap<&'static str, Operation>,
+    events: BTreeMap<&'static str, EventKind>,
+    guards: Vec<Guard>,
+    projectors: Vec<Projector>,
+    conditions: Vec<Condition>,
+    chores: Vec<Chore>,
+}
+
+impl Table {
+    /// Builds the table, or names the defect.
+    pub fn build(features: Vec<Feature>) -> Result<Self> {
+        let mut table = Self {
+            operations: BTreeMap::new(),
+            events: BTreeMap::new(),
+            guards: Vec::new(),
+            projectors: Vec::new(),
+            conditions: Vec::new(),
+            chores: Vec::new(),
+        };
+        for feature in features {
+            table.guards.extend(feature.guards);
+            table.projectors.extend(feature.projectors);
+            table.conditions.extend(feature.conditions);
+            table.chores.extend(feature.chores);
+            for operation in feature.operations {
+                check(&operation)?;
+                let name = operation.name;
+                if table.operations.insert(name, operation).is_some() {
+                    return Err(Error::internal(format!("two operations are called {name}")));
+                }
+            }
+            for event in feature.events {
+                let kind = event.kind;
+                if table.events.insert(kind, event).is_some() {
+                    return Err(Error::internal(format!("two kinds of events are called {kind}")));
+                }
+            }
+        }
+        table.check_hooks()?;
+        Ok(table)
+    }
+
+    /// What must be true of hooks, once everything they speak of is known.
+    fn check_hooks(&self) -> Result<()> {
+        let kinds = self.projectors.iter().flat_map(|projector| &projector.kinds);
+        if let Some(kind) = kinds.into_iter().find(|kind| !self.events.contains_key(**kind)) {
+            return Err(Error::internal(format!("a projector follows {kind}, which is no kind of event")));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(chore) =
+            self.chores.iter().find(|chore| chore.lease > LEASE_MAX || !names.insert(chore.name))
+        {
+            return Err(Error::internal(format!(
+                "the chore {} is there twice or has too long a lease",
+                chore.name
+            )));
+        }
+        let mut names = BTreeSet::new();
+        match self.conditions.iter().find(|condition| !names.insert((condition.action, condition.name))) {
+            None => Ok(()),
+            Some(twin) => Err(Error::internal(format!(
+                "two conditions of the action {} are called {}",
+                twin.action, twin.name
+            ))),
+        }
+    }
+
+    /// Every operation, by name.
+    pub fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.operations.values()
+    }
+
+    /// The operation called `name`.
+    pub fn operation(&self, name: &str) -> Option<&Operation> {
+        self.operations.get(name)
+    }
+
+    /// Every kind of event, by name.
+    pub fn events(&self) -> impl Iterator<Item = &EventKind> {
+        self.events.values()
+    }
+
+    /// The kind of event called `kind`.
+    pub(crate) fn event(&self, kind: &str) -> Option<&EventKind> {
+        self.events.get(kind)
+    }
+
+    /// Who is asked before a change.
+    pub(in crate::op) fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// Who follows the events of a change.
+    pub(in crate::op) fn projectors(&self) -> impl Iterator<Item = &Projector> {
+        self.projectors.iter()
+    }
+
+    /// What is done from time to time.
+    pub(crate) fn chores(&self) -> impl Iterator<Item = &Chore> {
+        self.chores.iter()
+    }
+
+    /// What must hold before a thread may move, by the names of its actions.
+    pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.conditions.iter()
+    }
+}
+
+/// What must be true of every operation.
+fn check(operation: &Operation) -> Result<()> {
+    let defect = |what: &str| Err(Error::internal(format!("the operation {}: {what}", operation.name)));
+    if operation.title.is_empty() || operation.area.is_empty() || !operation.path.starts_with('/') {
+        return defect("has no title, area or path");
+    }
+    let schema = operation.input_schema();
+    if schema.get("type") != Some(&"object".into())
+        || schema.get("additionalProperties") != Some(&false.into())
+    {
+        return defect("takes an input that is not one flat, closed object (deny_unknown_fields)");
+    }
+    if schema.get("description").is_none() {
+        return defect("takes an input without a doc comment");
+    }
+    for path in operation.paths() {
+        for variable in path_variables(path) {
+            if schema.pointer(&format!("/properties/{variable}")).is_none() {
+                return defect(&format!("has the path variable {variable}, which is no field of its input"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The names in braces.
+pub(crate) fn path_variables(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+}

@@ -1,0 +1,71 @@
+//! The audit rows that dispatch writes by itself: one `mutation` for each change that has no named row of its
+//! own, and one `authorization.decision` for each request with a delegated token.
+
+use serde_json::{Map, Value, json};
+
+use crate::op::call::caller::Surface;
+use crate::op::declare::operation::Operation;
+
+/// What an audit row says about the request, kept while the job waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub surface: Surface,
+    operation: &'static str,
+    path: String,
+    status: u16,
+    ids: Option<Map<String, Value>>,
+}
+
+impl Origin {
+    /// A request for `operation`, or for no operation in particular. `ids` are those that it names where its path does not.
+    pub fn of(
+        operation: Option<&Operation>,
+        surface: Surface,
+        path: &str,
+        ids: Option<Map<String, Value>>,
+    ) -> Self {
+        Self {
+            surface,
+            operation: operation.map_or("", |operation| operation.name),
+            path: path.to_owned(),
+            status: operation.map_or(200, |operation| operation.success.status()),
+            ids,
+        }
+    }
+
+    /// A change that no request asked for.
+    pub fn system(surface: Surface) -> Self {
+        Self { surface, operation: "", path: String::new(), status: 200, ids: None }
+    }
+
+    fn operation(&self) -> String {
+        match self.surface {
+            Surface::Mcp => format!("tools/call:{}", self.operation),
+            _ => self.operation.to_owned(),
+        }
+    }
+
+    /// The metadata of the generic row.
+    pub fn mutation(&self) -> Value {
+        let mut metadata = json!({
+            "surface": self.surface.name(),
+            "operation": self.operation(),
+            "path": self.path,
+            "status": self.status,
+        });
+        if let (Some(ids), Some(members)) = (&self.ids, metadata.as_object_mut()) {
+            members.insert("ids".to_owned(), Value::Object(ids.clone()));
+        }
+        metadata
+    }
+
+    /// The metadata of a decision about a delegated request. `refused` names the problem.
+    pub fn decision(&self, refused: Option<&'static str>) -> Value {
+        json!({
+            "surface": self.surface.name(),
+            "operation": self.operation(),
+            "decision": if refused.is_some() { "refused" } else { "allowed" },
+            "problem": refused,
+        })
+    }
+}

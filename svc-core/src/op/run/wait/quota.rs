@@ -1,0 +1,137 @@
+//! The quota of waits: so many in all, and a part of them for each client and for each workspace, so that nobody has
+//! all of them. A place is taken when a wait comes and returned when it ends, whatever ends it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Code, Error};
+use crate::id::WorkspaceId;
+use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX, WAITS_OF_WORKSPACE_MAX};
+use crate::op::run::Access;
+use crate::rate::Client;
+use crate::sync::lock;
+
+/// The quota of one process. Clones are handles to the same ones.
+#[derive(Clone, Default)]
+pub(in crate::op) struct WaitQuota(Arc<Mutex<HashMap<Holder, usize>>>);
+
+/// Whose waits are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::op) enum Holder {
+    All,
+    Workspace(WorkspaceId),
+    Client(Client),
+}
+
+/// A place that a wait has; it is returned when this is dropped.
+#[must_use = "dropping the place returns it"]
+pub(in crate::op) struct WaitPermit {
+    quota: WaitQuota,
+    holders: Vec<Holder>,
+}
+
+impl Holder {
+    /// Whom a wait counts for.
+    pub fn of(access: &Access) -> Vec<Self> {
+        let Access::Token(known) = access else { return vec![Self::All] };
+        vec![Self::Client(known.client()), Self::Workspace(access.workspace()), Self::All]
+    }
+
+    fn most(self) -> usize {
+        match self {
+            Self::All => WAITS_MAX,
+            Self::Workspace(_) => WAITS_OF_WORKSPACE_MAX,
+            Self::Client(_) => WAITS_OF_CLIENT_MAX,
+        }
+    }
+
+    fn refusal(self) -> Error {
+        let whose = match self {
+            Self::All => "too many waits are parked".to_owned(),
+            Self::Workspace(_) => format!("the workspace has {WAITS_OF_WORKSPACE_MAX} waits parked already"),
+            Self::Client(_) => {
+                format!(
+                    "this token, with those derived from it, has {WAITS_OF_CLIENT_MAX} waits parked already"
+                )
+            }
+        };
+        Error::new(Code::Overloaded, format!("{whose}; try again shortly"))
+    }
+}
+
+impl WaitQuota {
+    /// Takes a place, or says who has too many.
+    pub fn take(&self, holders: Vec<Holder>) -> Result<WaitPermit, Error> {
+        let mut taken = lock(&self.0);
+        let has = |holder: &Holder| taken.get(holder).copied().unwrap_or(0);
+        if let Some(full) = holders.iter().find(|holder| has(holder) >= holder.most()) {
+            return Err(full.refusal());
+        }
+        for holder in &holders {
+            let count = taken.entry(*holder).or_default();
+            *count = count.saturating_add(1);
+        }
+        drop(taken);
+        Ok(WaitPermit { quota: self.clone(), holders })
+    }
+}
+
+impl Drop for WaitPermit {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.quota.0);
+        for holder in &self.holders {
+            let left = taken.get(holder).map_or(0, |count| count.saturating_sub(1));
+            if left == 0 {
+                taken.remove(holder);
+            } else {
+                taken.insert(*holder, left);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::TokenId;
+
+    fn of(client: u128, workspace: u128) -> Vec<Holder> {
+        let client = Client::Token(TokenId::from(uuid::Uuid::from_u128(client)));
+        let workspace = WorkspaceId::from(uuid::Uuid::from_u128(workspace));
+        vec![Holder::Client(client), Holder::Workspace(workspace), Holder::All]
+    }
+
+    fn refused(quota: &WaitQuota, holders: Vec<Holder>) -> String {
+        let error = quota.take(holders).map(drop).unwrap_err();
+        assert_eq!(error.code(), Code::Overloaded);
+        error.detail().to_owned()
+    }
+
+    #[test]
+    fn a_client_and_a_workspace_have_their_part_and_others_go_on() {
+        let quota = WaitQuota::default();
+        let mut held = Vec::new();
+        for number in 0..WAITS_OF_WORKSPACE_MAX {
+            held.push(quota.take(of((number / WAITS_OF_CLIENT_MAX) as u128, 1)).unwrap());
+        }
+        assert!(refused(&quota, of(0, 2)).contains("this token"), "it has its tenth");
+        assert!(refused(&quota, of(99, 1)).contains("the workspace"), "it has three quarters");
+        let other = quota.take(of(99, 2)).unwrap();
+        drop(held.remove(0));
+        let again = quota.take(of(0, 1)).unwrap();
+        assert!(refused(&quota, of(99, 1)).contains("the workspace"));
+        drop((held, other, again));
+        assert!(lock(&quota.0).is_empty(), "nobody is counted who has nothing");
+    }
+
+    #[test]
+    fn there_is_an_end_to_all_of_them() {
+        let quota = WaitQuota::default();
+        let mut held: Vec<WaitPermit> = (0..WAITS_MAX)
+            .map(|number| quota.take(of(number as u128, number as u128 % 2)).unwrap())
+            .collect();
+        assert!(refused(&quota, of(WAITS_MAX as u128, 7)).starts_with("too many waits"));
+        held.pop();
+        assert!(quota.take(of(WAITS_MAX as u128, 7)).is_ok(), "one has ended");
+    }
+}

@@ -1,0 +1,41 @@
+//! Machine-readable contracts: the table as JSON arrays, for tools and tests outside.
+
+use serde_json::{Value, json};
+
+use crate::capability::{Capability, CapabilitySet};
+use crate::op::declare::operation::Operation;
+use crate::op::declare::table::Table;
+
+/// Every operation, by name.
+pub fn operations(table: &Table) -> Value {
+    table.operations().map(described).collect()
+}
+
+fn described(operation: &Operation) -> Value {
+    json!({
+        "name": operation.name(),
+        "title": operation.title_text(),
+        "method": operation.method().name(),
+        "path": operation.path(),
+        "aliases": operation.aliases(),
+        "capability": operation.needed().expression(),
+        "effect": operation.effect().name(),
+        "surface": if operation.is_rest_only() { "rest" } else { "both" },
+        "area": operation.area(),
+    })
+}
+
+/// Every kind of event, by name, with the schema of its payload's own fields.
+pub fn events(table: &Table) -> Value {
+    let event = |kind: &crate::log::event::EventKind| json!({"kind": kind.kind, "type": kind.type_name(), "payload": kind.schema()});
+    table.events().map(event).collect()
+}
+
+/// Every capability, with the named sets it is in.
+pub fn capabilities() -> Value {
+    let capability = |capability: &Capability| {
+        let sets = CapabilitySet::ALL.iter().filter(|set| set.capabilities().has(*capability));
+        json!({"name": capability.name(), "grants": capability.grants(), "sets": sets.collect::<Vec<_>>()})
+    };
+    Capability::ALL.iter().map(capability).collect()
+}

@@ -1,0 +1,232 @@
+//! The pages of the manual that follow from code: svc-operations(7) from the table, svc-errors(7) from the codes.
+//! Committed under `man`, and compared with what is written here by a test. The page of the variables is
+//! [`crate::config`]'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::capability::{Capability, CapabilitySet};
+use crate::error::{Code, PROBLEM_BASE};
+use crate::op::declare::operation::{Operation, Success};
+use crate::op::declare::table::Table;
+use crate::op::show::mcp::{self, ErrorForm};
+use crate::text::roff;
+
+/// The manual page svc-operations(7), in roff.
+pub fn operations_page(table: &Table) -> String {
+    let mut page = OPERATIONS_HEAD.to_owned();
+    for (area, operations) in by_area(table) {
+        let _ = writeln!(page, ".SS {}", roff(area));
+        operations.into_iter().for_each(|operation| write_operation(&mut page, operation));
+    }
+    page.push_str(CAPABILITIES_HEAD);
+    Capability::ALL
+        .iter()
+        .filter(used_by(table))
+        .for_each(|capability| write_capability(&mut page, *capability));
+    page.push_str(EVENTS_HEAD);
+    for event in table.events() {
+        let _ = write!(page, ".TP\n.B {}\n{}\n", roff(event.kind), paragraph(&described(&event.schema())));
+    }
+    page.push_str(OPERATIONS_TAIL);
+    page
+}
+
+/// The manual page svc-errors(7), in roff.
+pub fn errors_page() -> String {
+    let mut page = ERRORS_HEAD.replace("PROBLEM_BASE", PROBLEM_BASE);
+    for code in Code::ALL {
+        let told = match mcp::error_form(*code) {
+            ErrorForm::Error(number) => format!("\n.br\nJSON\\-RPC error {}.", roff(&number.to_string())),
+            ErrorForm::Result => String::new(),
+        };
+        let (name, status, title) = (roff(code.name()), code.status(), roff(code.title()));
+        let _ = write!(page, ".TP\n\\fB{name}\\fP, {status}, {title}\n{}{told}\n", paragraph(code.manual()));
+    }
+    page.push_str(ERRORS_TAIL);
+    page
+}
+
+/// The rows of each part of the service, by name.
+fn by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
+    let mut areas: BTreeMap<&'static str, Vec<&Operation>> = BTreeMap::new();
+    table.operations().for_each(|operation| areas.entry(operation.area()).or_default().push(operation));
+    areas
+}
+
+fn write_operation(page: &mut String, operation: &Operation) {
+    let _ = write!(page, ".TP\n.B {}\n", roff(operation.name()));
+    for path in operation.paths() {
+        let _ = writeln!(page, "{} {}", operation.method().name(), roff(path));
+        let _ = writeln!(page, ".br");
+    }
+    let mut notes =
+        vec![format!("needs {}", operation.needed().expression()), operation.effect().name().to_owned()];
+    if operation.success() == Success::Created {
+        notes.push("answers 201".to_owned());
+    }
+    if operation.is_rest_only() {
+        notes.push("no tool".to_owned());
+    }
+    let _ = writeln!(
+        page,
+        "{}\n.br\n{}",
+        roff(&notes.join("; ")),
+        paragraph(&described(&operation.input_schema()))
+    );
+}
+
+/// Whether an operation of the table opens to a capability. One that opens nothing yet is not worth reading about.
+fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
+    let asked: BTreeSet<String> =
+        table.operations().map(|operation| operation.needed().expression()).collect();
+    let named: BTreeSet<String> = asked.iter().flat_map(|any| any.split('|')).map(str::to_owned).collect();
+    move |capability| named.contains(capability.name())
+}
+
+fn write_capability(page: &mut String, capability: Capability) {
+    let sets = CapabilitySet::ALL.iter().filter(|set| set.capabilities().has(capability));
+    let names = sets.filter_map(|set| serde_json::to_value(set).ok()?.as_str().map(str::to_owned));
+    let names: Vec<String> = names.collect();
+    let within = if names.is_empty() { "no named set".to_owned() } else { names.join(", ") };
+    let _ = write!(
+        page,
+        ".TP\n.B {}\n{}\n.br\nIn {}.\n",
+        roff(capability.name()),
+        paragraph(capability.grants()),
+        roff(&within)
+    );
+}
+
+/// What a schema says about itself.
+fn described(schema: &Value) -> String {
+    schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Text on one line of roff, with what stands between backticks in bold.
+fn paragraph(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let parts = words.split('`').enumerate().map(|(place, part)| match place % 2 {
+        0 => roff(part),
+        _ => format!("\\fB{}\\fP", roff(part)),
+    });
+    parts.collect()
+}
+
+const OPERATIONS_HEAD: &str = r#".TH SVC-OPERATIONS 7 "" svc "Agent Collaboration Service"
+.SH NAME
+svc-operations \- what the Agent Collaboration Service can be asked
+.SH DESCRIPTION
+Each operation is a REST route and, under the same name, an MCP tool with the same input and output. Input is one
+flat object: over REST its fields come from the path, the query and the JSON body together, and no field may be given
+twice. An unknown field is refused. A path variable stands in braces.
+.PP
+.I needs
+names the capability that the token must carry;
+.I any
+stands for any valid token, and of several joined by | one is enough.
+.IR read " and " wait
+change nothing.
+.IR idempotent :
+a second identical call changes nothing more.
+.I destructive
+ends or removes something.
+.I no tool
+means that the operation is offered over REST alone. A success answers 200 unless another status is named.
+.PP
+.I GET /openapi.json
+describes every field.
+.SH OPERATIONS
+"#;
+
+const CAPABILITIES_HEAD: &str = r".SH CAPABILITIES
+A token carries some of these. A named set is a recipe for minting: the token keeps what the set held on that day.
+";
+
+const EVENTS_HEAD: &str = r".SH EVENTS
+Each change leaves one or more events in the log of its workspace. The type of an event is
+.IR svc.event.KIND/1 .
+New fields may appear in a type; ignore those, and kinds, that you do not know.
+";
+
+const OPERATIONS_TAIL: &str = r".SH SEE ALSO
+.BR svc (1),
+.BR svc\-http (8),
+.BR svc\-mcp\-stdio (1),
+.BR svc\-env (7),
+.BR svc\-errors (7)
+";
+
+const ERRORS_HEAD: &str = r#".TH SVC-ERRORS 7 "" svc "Agent Collaboration Service"
+.SH NAME
+svc-errors \- refusals and failures of the Agent Collaboration Service
+.SH DESCRIPTION
+Every failure is a problem of RFC 9457: an object with
+.IR type ,
+.IR title ,
+.I status
+and
+.IR detail ,
+and for some types more members. The type is the path
+.I PROBLEM_BASE
+followed by a code of the list below. Codes are stable; programs should go by them. The detail is for people, says what
+to do, and may change.
+.PP
+Over HTTP the problem is the body, of media type application/problem+json. Over MCP it is the data of a JSON\-RPC error
+where the list names one. Otherwise the refusal is a tool result with
+.IR isError ,
+whose text says what was refused, why and what to do; the problem is
+.I svc/problem
+of its
+.IR _meta ,
+and there is no structured content.
+.PP
+Each entry has the code, the HTTP status and the title.
+.SH CODES
+"#;
+
+const ERRORS_TAIL: &str = r".SH SEE ALSO
+.BR svc (1),
+.BR svc\-http (8),
+.BR svc\-mcp\-stdio (1),
+.BR svc\-env (7),
+.BR svc\-operations (7)
+";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// `UPDATE_GOLDEN=1 cargo test -p svc-core manual` writes the pages anew.
+    fn check(name: &str, wanted: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../man").join(name);
+        if std::env::var("UPDATE_GOLDEN").is_ok_and(|update| update == "1") {
+            std::fs::write(&path, wanted).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == wanted, "man/{name} is not what the code says; UPDATE_GOLDEN=1 writes it anew");
+    }
+
+    #[test]
+    fn the_manual_has_every_operation_and_event() {
+        check(
+            "svc-operations.7",
+            &operations_page(&Table::build(crate::host::features::features()).unwrap()),
+        );
+    }
+
+    #[test]
+    fn the_manual_has_every_error() {
+        check("svc-errors.7", &errors_page());
+    }
+
+    #[test]
+    fn code_is_bold_and_nothing_is_taken_for_a_request() {
+        assert_eq!(paragraph("Answers\n `{}`, as\nsaid."), "Answers \\fB{}\\fP, as said.");
+        assert_eq!(paragraph(".TH it's a-b"), "\\&.TH it\\(aqs a\\-b");
+    }
+}

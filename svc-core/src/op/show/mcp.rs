@@ -1,0 +1,131 @@
+//! The table as MCP tools, and how an outcome is told over JSON-RPC. Framing, sessions and revisions are the
+//! shells' business.
+
+use serde_json::{Value, json};
+
+use crate::capability::Capabilities;
+use crate::error::{Code, Error};
+use crate::op::declare::operation::{Effect, Operation};
+use crate::op::declare::table::Table;
+use crate::page::CURSOR_PATTERN;
+
+/// The tools that a token with `held` can call, by name.
+pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Operation> {
+    table
+        .operations()
+        .filter(move |operation| !operation.is_rest_only() && operation.needed().satisfied_by(held))
+}
+
+/// A tool as `tools/list` shows it.
+pub fn tool(operation: &Operation) -> Value {
+    let mut input = operation.input_schema();
+    without_rules(&mut input);
+    let description = input.as_object_mut().and_then(|schema| {
+        schema.remove("title");
+        schema.remove("description")
+    });
+    let mut output = operation.output_schema();
+    without_rules(&mut output);
+    if let Some(schema) = output.as_object_mut() {
+        schema.remove("title");
+    }
+    json!({
+        "name": operation.name(),
+        "title": operation.title_text(),
+        "description": description,
+        "inputSchema": input,
+        "outputSchema": output,
+        "annotations": {
+            "title": operation.title_text(),
+            "readOnlyHint": operation.effect().changes_nothing(),
+            "destructiveHint": operation.effect() == Effect::Destructive,
+            "idempotentHint": !matches!(operation.effect(), Effect::Write | Effect::Destructive),
+            "openWorldHint": false,
+        },
+    })
+}
+
+/// Takes out what costs a model more than it tells, and what not every client's dialect of schemas has: which fields
+/// exclude each other, which characters a text has not, and how a cursor looks. Descriptions and refusals say what of
+/// that is to be known.
+fn without_rules(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|name, rule| match name.as_str() {
+                "not" | "allOf" => false,
+                "pattern" => {
+                    !rule.as_str().is_some_and(|rule| rule == CURSOR_PATTERN || rule.starts_with("^[^"))
+                }
+                _ => true,
+            });
+            members.values_mut().for_each(without_rules);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_rules),
+        _ => {}
+    }
+}
+
+/// How a failure is told.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ErrorForm {
+    /// As a JSON-RPC error with this code, because no operation answered; its data is the problem.
+    Error(i32),
+    /// As a tool result with `isError`, whose text a model reads, so that it can do better. The problem stands in its
+    /// metadata and not in its structured content, which is of the tool's output schema or not there.
+    Result,
+}
+
+/// The member of a refusal's metadata that is the problem.
+pub const PROBLEM: &str = "svc/problem";
+
+/// Decides how a failure is told. Codes of our own are those of HTTP: they lie outside of what JSON-RPC and MCP keep
+/// for themselves, and clients take some numbers in there for their own timeouts.
+pub fn error_form(code: Code) -> ErrorForm {
+    match code {
+        Code::Unauthenticated | Code::RateLimited => ErrorForm::Error(code.status().into()),
+        _ => ErrorForm::Result,
+    }
+}
+
+/// What a model reads of a refusal: what was refused, why, and what to do.
+pub fn refusal_text(tool: &str, error: &Error) -> String {
+    let (code, problem) = (error.code(), error.problem());
+    let mut text = format!("{tool} was refused: {} ({}). {}", code.title(), code.name(), error.detail());
+    if !text.ends_with('.') {
+        text.push('.');
+    }
+    text = format!("{text}\n{}", code.manual());
+    if !problem.extra.is_empty() {
+        text = format!("{text}\n{}", Value::Object(problem.extra));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_why_and_what_to_do() {
+        let error = Error::new(Code::CloseRefused, "a child is open").with("reasons", ["child"]);
+        let text = refusal_text("transition_thread", &error);
+        for said in ["transition_thread was refused", "close-refused", "a child is open.", "[\"child\"]"] {
+            assert!(text.contains(said), "{text}");
+        }
+        assert!(text.contains(Code::CloseRefused.manual()), "{text}");
+    }
+
+    #[test]
+    fn our_own_codes_are_in_nobodys_range() {
+        for code in Code::ALL {
+            if let ErrorForm::Error(number) = error_form(*code) {
+                assert!(!(-32_768..=-32_000).contains(&number), "{code:?}");
+            }
+        }
+        for code in
+            [Code::Malformed, Code::NotFound, Code::MissingCapability, Code::Forbidden, Code::StaleClaim]
+        {
+            assert_eq!(error_form(code), ErrorForm::Result, "{code:?}");
+        }
+    }
+}

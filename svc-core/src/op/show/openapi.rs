@@ -1,0 +1,314 @@
+//! The table as an OpenAPI 3.1 document. What its schemas allow is not refused as unreadable, but for what no schema can
+//! say: that a time is to come, how large a value is in all and how deep it nests. Routes that are no operations are
+//! added by the shell that serves them.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+
+use crate::capability::Needs;
+use crate::error::{Code, Error, Problem, ProblemType};
+use crate::op::declare::example::Fixture;
+use crate::op::declare::operation::{Method, Operation};
+use crate::op::declare::table::{Table, path_variables};
+
+/// The document of the operations.
+pub fn document(table: &Table) -> Value {
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    for operation in table.operations() {
+        schemas.insert(output_name(operation), operation.output_schema());
+        for path in operation.paths() {
+            let item = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
+            if let Some(item) = item.as_object_mut() {
+                item.insert(operation.method().name().to_lowercase(), describe(operation, path));
+            }
+        }
+    }
+    schemas.insert("Problem".to_owned(), schema_of::<Problem>());
+    schemas.insert("ProblemType".to_owned(), schema_of::<ProblemType>());
+    schemas.insert(FREE.to_owned(), free_schema());
+    let statuses: BTreeSet<u16> = table.operations().flat_map(statuses).collect();
+    let responses: Map<String, Value> =
+        statuses.into_iter().map(|status| (response_name(status), refusal(status))).collect();
+    json!({
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "Agent Collaboration Service",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "A shared place where agents and people coordinate work. Every failure is an RFC 9457 problem.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "responses": responses,
+        },
+    })
+}
+
+fn describe(operation: &Operation, path: &str) -> Value {
+    let schema = operation.input_schema();
+    let description = schema.get("description").cloned().unwrap_or_default();
+    let (parameters, body) = split_input(operation, path, &schema);
+    let mut responses = json!({
+        operation.success().status().to_string(): {
+            "description": "Success.",
+            "headers": {"Svc-Room-LSN": {
+                "description": "How far the event log of the caller's workspace reaches.",
+                "schema": {"type": "string", "pattern": "^[0-9]+$"},
+            }},
+            "content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{}", output_name(operation))}}},
+        },
+    });
+    if let Some(responses) = responses.as_object_mut() {
+        responses.extend(refusals(statuses(operation)));
+    }
+    let mut described = json!({
+        "operationId": if path == operation.path() { operation.name().to_owned() } else { format!("{}_alias", operation.name()) },
+        "summary": operation.title_text(),
+        "description": description,
+        "tags": [operation.area()],
+        "parameters": parameters,
+        "responses": responses,
+        "x-svc-capability": operation.needed().expression(),
+        "x-svc-effect": operation.effect().name(),
+    });
+    if let Some(members) = described.as_object_mut() {
+        if operation.needed() != Needs::Nothing {
+            members.insert("security".to_owned(), json!([{"bearer": []}]));
+        }
+        if let Some(body) = body {
+            members.insert("requestBody".to_owned(), body);
+        }
+    }
+    described
+}
+
+/// The statuses with which an operation of this kind may be refused.
+fn statuses(operation: &Operation) -> BTreeSet<u16> {
+    let mut codes = vec![
+        Code::Malformed,
+        Code::Forbidden,
+        Code::NotFound,
+        Code::BodyTooLarge,
+        Code::UnsupportedMediaType,
+        Code::ExpectationFailed,
+        Code::UnsupportedTransferCoding,
+        Code::RateLimited,
+        Code::Internal,
+        Code::Overloaded,
+    ];
+    if operation.needed() != Needs::Nothing {
+        codes.push(Code::Unauthenticated);
+    }
+    if !operation.effect().changes_nothing() {
+        codes.push(Code::WrongState);
+    }
+    codes.iter().chain(operation.own_refusals()).map(|code| code.status()).collect()
+}
+
+/// Responses by status, each with the problem types that it may have.
+pub fn refusals(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
+    let reference = |status| json!({"$ref": format!("#/components/responses/{}", response_name(status))});
+    statuses.into_iter().map(|status| (status.to_string(), reference(status))).collect()
+}
+
+fn response_name(status: u16) -> String {
+    format!("problem_{status}")
+}
+
+/// The failures of one status: a problem of one of these types.
+fn refusal(status: u16) -> Value {
+    let codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
+    let types: Vec<String> = codes.iter().map(|code| code.address()).collect();
+    let example = |code: &Code| {
+        let problem = Error::new(*code, code.manual()).problem();
+        (code.name().to_owned(), json!({"summary": code.title(), "value": problem}))
+    };
+    let examples: Map<String, Value> = codes.iter().map(example).collect();
+    let titles: Vec<&str> = codes.iter().map(|code| code.title()).collect();
+    let mut response = json!({
+        "description": format!("{}.", titles.join("; or: ")),
+        "content": {"application/problem+json": {
+            "schema": {"allOf": [
+                {"$ref": "#/components/schemas/Problem"},
+                {"type": "object", "properties": {"type": {"enum": types}, "status": {"const": status}}},
+            ]},
+            "examples": examples,
+        }},
+    });
+    if let (Some(headers), Some(members)) = (headers(status), response.as_object_mut()) {
+        members.insert("headers".to_owned(), headers);
+    }
+    response
+}
+
+/// The headers that tell how to go on.
+fn headers(status: u16) -> Option<Value> {
+    match status {
+        401 => Some(json!({"WWW-Authenticate": {
+            "description": "The scheme to send the token by.", "schema": {"type": "string"},
+        }})),
+        429 | 503 => Some(json!({"Retry-After": {
+            "description": "In how many seconds to try again, where that is known.",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        }})),
+        _ => None,
+    }
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = schemars::schema_for!(T).to_value();
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("$schema");
+    }
+    schema
+}
+
+/// The name of the schema of a value that is the caller's own affair.
+const FREE: &str = "AnyJson";
+
+/// Any JSON whose numbers every reader keeps exactly.
+fn free_schema() -> Value {
+    let own = json!({"$ref": format!("#/components/schemas/{FREE}")});
+    json!({
+        "description": "Any JSON. Numbers from 2^53 on are refused: send them as strings.",
+        "type": ["null", "boolean", "number", "string", "array", "object"],
+        "exclusiveMinimum": -9_007_199_254_740_992_i64,
+        "exclusiveMaximum": 9_007_199_254_740_992_i64,
+        "items": own,
+        "additionalProperties": own,
+    })
+}
+
+/// An input's schema in which what is free has the limits of what is stored.
+fn limited(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                *member = match (name.as_str(), member.take()) {
+                    ("additionalProperties", Value::Bool(true)) => {
+                        json!({"$ref": format!("#/components/schemas/{FREE}")})
+                    }
+                    (_, member) => limited(member),
+                };
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = limited(item.take())),
+        _ => {}
+    }
+    schema
+}
+
+/// The schema of what stands in an address, where there is no null.
+fn never_null(mut schema: Value) -> Value {
+    let Some(members) = schema.as_object_mut() else { return schema };
+    members.retain(|name, value| name != "default" || !value.is_null());
+    for name in ["type", "enum"] {
+        let Some(Value::Array(options)) = members.get_mut(name) else { continue };
+        options.retain(|option| !option.is_null() && option != "null");
+        if let ("type", [only]) = (name, options.as_slice()) {
+            let only = only.clone();
+            members.insert(name.to_owned(), only);
+        }
+    }
+    schema
+}
+
+/// Path variables are parameters; so is everything else where no body is sent.
+fn split_input(operation: &Operation, path: &str, schema: &Value) -> (Vec<Value>, Option<Value>) {
+    let no_fields = Map::new();
+    let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_fields);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let example = operation.example_input(&Fixture::sample()).unwrap_or_default();
+    let in_path: Vec<&str> = path_variables(path).collect();
+    let has_body = matches!(operation.method(), Method::Post | Method::Put | Method::Patch);
+    let mut parameters = Vec::new();
+    let mut members = Map::new();
+    let mut body_example = Map::new();
+    for (name, field) in fields {
+        let is_path = in_path.contains(&name.as_str());
+        if has_body && !is_path {
+            members.insert(name.clone(), limited(field.clone()));
+            if let Some(value) = example.get(name) {
+                body_example.insert(name.clone(), value.clone());
+            }
+            continue;
+        }
+        let mut parameter = json!({
+            "name": name,
+            "in": if is_path { "path" } else { "query" },
+            "required": is_path || required.contains(&name.as_str()),
+            "schema": never_null(field.clone()),
+        });
+        if let (Some(members), Some(value)) = (parameter.as_object_mut(), example.get(name)) {
+            members.insert("example".to_owned(), value.clone());
+        }
+        parameters.push(parameter);
+    }
+    if members.is_empty() {
+        return (parameters, None);
+    }
+    let needed: Vec<&str> = required.into_iter().filter(|name| !in_path.contains(name)).collect();
+    let body_required = !needed.is_empty();
+    let mut body = json!({
+        "type": "object", "properties": members, "required": needed, "additionalProperties": false,
+    });
+    // Which fields exclude each other.
+    for rule in ["not", "allOf"] {
+        if let (Some(stated), Some(body)) = (schema.get(rule), body.as_object_mut()) {
+            body.insert(rule.to_owned(), stated.clone());
+        }
+    }
+    let content = json!({"application/json": {"schema": body, "example": body_example}});
+    (parameters, Some(json!({"required": body_required, "content": content})))
+}
+
+fn output_name(operation: &Operation) -> String {
+    format!("{}_output", operation.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_an_address_is_never_null() {
+        let schema =
+            json!({"type": ["string", "null"], "enum": ["a", null], "default": null, "maxLength": 3});
+        assert_eq!(never_null(schema), json!({"type": "string", "enum": ["a"], "maxLength": 3}));
+        let list = json!({"type": ["array", "string", "null"], "items": {"type": "string"}, "default": []});
+        let kept = json!({"type": ["array", "string"], "items": {"type": "string"}, "default": []});
+        assert_eq!(never_null(list), kept);
+    }
+
+    #[test]
+    fn free_values_are_limited_wherever_they_stand() {
+        let free = json!({"$ref": "#/components/schemas/AnyJson"});
+        let schema = json!({"items": [{"type": "object", "additionalProperties": true}], "additionalProperties": false});
+        let limits = json!({"items": [{"type": "object", "additionalProperties": free}], "additionalProperties": false});
+        assert_eq!(limited(schema), limits);
+    }
+
+    #[test]
+    fn a_refusal_names_the_types_of_its_status() {
+        let response = refusal(403);
+        let schema = &response["content"]["application/problem+json"]["schema"]["allOf"][1];
+        let types = json!(["/problems/missing-capability", "/problems/forbidden", "/problems/member-frozen"]);
+        assert_eq!(schema["properties"]["type"]["enum"], types);
+        assert_eq!(
+            response["content"]["application/problem+json"]["examples"]["forbidden"]["value"]["status"],
+            403
+        );
+        assert!(refusal(429)["headers"]["Retry-After"].is_object() && refusal(404).get("headers").is_none());
+    }
+}
