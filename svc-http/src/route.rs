@@ -1,18 +1,19 @@
 //! Which route answers a method and a path. Operations bring their own paths; the few routes that are no
 //! operation stand here. Paths are matched as they come, then their variables are decoded.
 
+use std::sync::Arc;
+
 use hyper::Method;
 use hyper::header::HeaderValue;
-use svc_core::capability::Needs;
-use svc_core::op::{self, Effect, Table};
+use svc_core::op::{self, Operation, Table};
 use svc_core::{Error, Result};
 
 use crate::decode::{Plus, Text, unescape};
 
 /// What answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Target {
-    Operation(OperationRoute),
+    Operation(Arc<Operation>),
     Builtin(Builtin),
 }
 
@@ -25,18 +26,6 @@ pub(crate) enum Builtin {
     Problem,
     WebSocket,
     Mcp,
-}
-
-/// What framing has to know of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OperationRoute {
-    pub name: &'static str,
-    /// It may be parked, and then is not in flight.
-    pub waits: bool,
-    /// It changes something, and is never run again for its answer.
-    pub changes: bool,
-    /// It needs no credential.
-    pub open: bool,
 }
 
 /// The routes that are no operation.
@@ -76,14 +65,9 @@ impl Routes {
     /// The routes of a table and our own, or the defect that two of them collide.
     pub fn build(table: &Table) -> Result<Self> {
         let mut places: Vec<(&'static str, Vec<(Method, Target)>)> = Vec::new();
-        let of_operations = table.operations().flat_map(|operation| {
-            let named = OperationRoute {
-                name: operation.name(),
-                waits: operation.effect() == Effect::Wait,
-                changes: !operation.effect().changes_nothing(),
-                open: operation.needed() == Needs::Nothing,
-            };
-            operation.paths().map(move |path| (method(operation.method()), path, Target::Operation(named)))
+        let of_operations = table.shared_operations().flat_map(|operation| {
+            let target = || Target::Operation(Arc::clone(operation));
+            operation.paths().map(move |path| (method(operation.method()), path, target()))
         });
         let own = BUILTINS.into_iter().map(|(method, path, own)| (method, path, Target::Builtin(own)));
         for (method, path, target) in own.chain(of_operations) {
@@ -110,7 +94,7 @@ impl Routes {
         let Some((_, target)) = found.value.methods.iter().find(|(method, _)| method == wanted) else {
             return Found::Allow(found.value.allow.clone());
         };
-        Found::Target(*target, variables(&found.params))
+        Found::Target(target.clone(), variables(&found.params))
     }
 }
 
@@ -147,7 +131,7 @@ mod tests {
     use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
     use svc_core::capability::Capability;
-    use svc_core::op::{Feature, Operation, Read};
+    use svc_core::op::{Feature, Read};
 
     use super::*;
 
@@ -184,7 +168,7 @@ mod tests {
         let routes = routes(operations).unwrap();
         let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path);
         let name = |found| match found {
-            Found::Target(Target::Operation(named), text) => (named.name, text.unwrap()),
+            Found::Target(Target::Operation(named), text) => (named.name(), text.unwrap()),
             other => panic!("{other:?}"),
         };
         let one = vec![("thread_id".to_owned(), "a/b+c".to_owned())];

@@ -19,8 +19,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use secrecy::SecretString;
+use svc_core::capability::Needs;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
-use svc_core::op::{self, Admission, Surface};
+use svc_core::op::{self, Admission, Effect, Operation, Surface};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::net::{TcpListener, TcpStream};
@@ -36,7 +37,7 @@ use crate::in_flight::{RequestSlots, overloaded};
 use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings, Permit, TAKE_TIMEOUT};
 use crate::openapi::Document;
 use crate::pace::Pace;
-use crate::route::{Builtin, Found, OperationRoute, Routes, Target};
+use crate::route::{Builtin, Found, Routes, Target};
 use crate::shares::{Share, Shares};
 use crate::stream::Stream;
 use crate::unread::UnreadAnswers;
@@ -63,6 +64,8 @@ pub(crate) struct Server {
     pub unread: UnreadAnswers,
     pub hosts: Hosts,
     routes: Routes,
+    /// What feeds subscriptions.
+    pub(crate) wait_for_event: Arc<Operation>,
     document: Document,
     connections: Shares<Client>,
     pub in_flight: RequestSlots,
@@ -236,6 +239,7 @@ impl Server {
             unread: UnreadAnswers::new(),
             hosts: Hosts::new(own, settings.allowed_hosts.clone()),
             routes: Routes::build(service.table())?,
+            wait_for_event: Arc::clone(service.operation("wait_for_event")?),
             document: Document::default(),
             connections: {
                 let (all, each) = settings.connections();
@@ -288,7 +292,7 @@ impl Server {
         // Only operations are answered in place: the others are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
             Found::Target(Target::Operation(operation), text) => {
-                self.operation(operation, text, link, request, unknown).await
+                self.operation(&operation, text, link, request, unknown).await
             }
             Found::Target(Target::Builtin(own), _) => Box::pin(self.own(own, link, request, unknown)).await,
             nowhere => Box::pin(self.elsewhere(nowhere, link, request)).await,
@@ -357,17 +361,17 @@ impl Server {
 
     async fn operation(
         &self,
-        operation: OperationRoute,
+        operation: &Arc<Operation>,
         text: Result<Text>,
         link: &Link,
         request: Request<Incoming>,
         unknown: &mut Unknown,
     ) -> Result<Response> {
         let asks = self.head(link, &request).await?;
-        if operation.open {
+        if operation.needed() == Needs::Nothing {
             self.check_name(&asks, &request)?;
         }
-        let admission = match self.service.admit(Some(operation.name), asks).await {
+        let admission = match self.service.admit(Some(operation), asks).await {
             Ok(admission) => admission,
             Err(refusal) => {
                 Box::pin(body::discard(request)).await;
@@ -378,7 +382,7 @@ impl Server {
         let client = admission.client().unwrap_or_else(|| Client::at(self.peer(link, request.headers())));
         let input = match self.input(operation, text, client, request).await {
             Ok(input) => input,
-            Err(refusal) => return Err(self.service.refuse(Some(operation.name), admission, refusal).await),
+            Err(refusal) => return Err(self.service.refuse(Some(operation), admission, refusal).await),
         };
         let again = AtomicBool::new(false);
         let run = || {
@@ -387,21 +391,21 @@ impl Server {
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
             self.run(operation, admission, &input, client)
         };
-        self.unread.answer(client, operation.changes, run).await
+        self.unread.answer(client, !operation.effect().changes_nothing(), run).await
     }
 
     /// What a request asks, once its body is read.
     async fn input(
         &self,
-        operation: OperationRoute,
+        operation: &Arc<Operation>,
         text: Result<Text>,
         client: Client,
         request: Request<Incoming>,
     ) -> Result<op::Input> {
         let (head, body) = request.into_parts();
         let most = self.settings.body_max_bytes;
-        let most = if operation.open { most.min(OPEN_BODY_MAX) } else { most };
-        let most = if operation.waits { most.min(WAIT_INPUT_MAX_BYTES) } else { most };
+        let most = if operation.needed() == Needs::Nothing { most.min(OPEN_BODY_MAX) } else { most };
+        let most = if operation.effect() == Effect::Wait { most.min(WAIT_INPUT_MAX_BYTES) } else { most };
         let body = self.bodies.read(client, &head.headers, body, most).await?;
         let mut text = text?;
         decode::query(head.uri.query(), &mut text)?;
@@ -410,14 +414,14 @@ impl Server {
 
     async fn run(
         &self,
-        operation: OperationRoute,
+        operation: &Arc<Operation>,
         admission: Admission,
         input: &op::Input,
         client: Client,
     ) -> Result<Response> {
         let place = self.in_flight.take(client).await?;
-        let run = self.service.run(operation.name, admission, input);
-        let reply = if operation.waits {
+        let run = self.service.run(operation, admission, input);
+        let reply = if operation.effect() == Effect::Wait {
             // A parked wait is not in flight.
             drop(place);
             Box::pin(self.unless_closing(run)).await??

@@ -1,9 +1,11 @@
 //! The tools as they are shown, made once from the operation table: schemas are costly to make and never change.
 
+use std::sync::Arc;
+
 use rmcp::model::Tool;
 use serde_json::Value;
-use svc_core::capability::{Capabilities, Needs};
-use svc_core::op::{Effect, Table, mcp};
+use svc_core::capability::Capabilities;
+use svc_core::op::{Effect, Operation, Table, mcp};
 use svc_core::{Error, Result};
 
 /// Tools on a page.
@@ -13,9 +15,19 @@ const PAGE: usize = 250;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub tool: Tool,
-    pub waits: bool,
-    pub changes: bool,
-    needs: Needs,
+    pub operation: Arc<Operation>,
+}
+
+impl Entry {
+    /// Whether a call may be parked.
+    pub fn waits(&self) -> bool {
+        self.operation.effect() == Effect::Wait
+    }
+
+    /// Whether a call may change something.
+    pub fn changes(&self) -> bool {
+        !self.operation.effect().changes_nothing()
+    }
 }
 
 /// Every tool, by name.
@@ -34,13 +46,8 @@ pub(crate) struct Page {
 impl Catalogue {
     /// Shows every operation of `table` that is a tool.
     pub fn of(table: &Table) -> Result<Self> {
-        let entry = |operation| -> Result<Entry> {
-            Ok(Entry {
-                tool: shown(mcp::tool(operation))?,
-                waits: operation.effect() == Effect::Wait,
-                changes: !operation.effect().changes_nothing(),
-                needs: operation.needed(),
-            })
+        let entry = |operation: &Arc<Operation>| -> Result<Entry> {
+            Ok(Entry { tool: shown(mcp::tool(operation))?, operation: Arc::clone(operation) })
         };
         Ok(Self { entries: mcp::tools(table, Capabilities::all()).map(entry).collect::<Result<_>>()? })
     }
@@ -57,7 +64,7 @@ impl Catalogue {
         if let Some(cursor) = cursor {
             self.entry(cursor)?;
         }
-        let callable = |entry: &&Entry| entry.needs.satisfied_by(held);
+        let callable = |entry: &&Entry| entry.operation.needed().satisfied_by(held);
         let later = |entry: &&Entry| cursor.is_none_or(|cursor| entry.tool.name.as_ref() > cursor);
         let mut rest = self.entries.iter().filter(later).filter(callable).map(|entry| entry.tool.clone());
         let tools: Vec<Tool> = rest.by_ref().take(PAGE).collect();

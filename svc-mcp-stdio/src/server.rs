@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::op::mcp::{self, ErrorForm};
-use svc_core::op::{Admission, Head, Input, Reply, Surface};
+use svc_core::op::{Admission, Head, Input, Operation, Reply, Surface};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::sync::watch;
@@ -156,7 +156,7 @@ impl Principal {
     }
 
     /// What the next question is asked by.
-    async fn admission(&self, service: &Service, operation: Option<&str>) -> Result<Admission> {
+    async fn admission(&self, service: &Service, operation: Option<&Operation>) -> Result<Admission> {
         // Whoever waits for the database keeps nobody waiting.
         self.end_turn();
         let admission = self.lock().next();
@@ -199,7 +199,7 @@ impl Principal {
         }
     }
 
-    async fn ask(&self, service: &Service, operation: &str, input: &Input) -> Result<Reply> {
+    async fn ask(&self, service: &Service, operation: &Arc<Operation>, input: &Input) -> Result<Reply> {
         let admission = self.admission(service, Some(operation)).await?;
         service.run(operation, admission, input).await
     }
@@ -225,7 +225,7 @@ impl Principal {
     }
 
     async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
-        let reply = self.ask(service, WHOAMI, &Input::json("{}")).await?;
+        let reply = self.ask(service, service.operation(WHOAMI)?, &Input::json("{}")).await?;
         let answer: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
         self.saw(reply.lsn);
         serde_json::from_value(answer.get("capabilities").cloned().unwrap_or_default())
@@ -279,12 +279,12 @@ impl Mcp {
 
     /// Whether a call of `tool` may change something.
     pub fn changes(&self, tool: &str) -> bool {
-        self.catalogue.entry(tool).is_some_and(|entry| entry.changes)
+        self.catalogue.entry(tool).is_some_and(Entry::changes)
     }
 
     /// Whether a call of `tool` may be parked.
     pub fn waits(&self, tool: &str) -> bool {
-        self.catalogue.entry(tool).is_some_and(|entry| entry.waits)
+        self.catalogue.entry(tool).is_some_and(Entry::waits)
     }
 
     fn principal(&self, cx: &RequestContext<RoleServer>) -> Result<Principal> {
@@ -329,10 +329,10 @@ impl Mcp {
     /// again later, if it changes nothing.
     async fn answer(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<Vec<u8>> {
         loop {
-            let outcome = principal.ask(&self.service, &entry.tool.name, input).await;
+            let outcome = principal.ask(&self.service, &entry.operation, input).await;
             principal.saw(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
             let body = outcome?.body()?;
-            if entry.changes {
+            if entry.changes() {
                 principal.take_turn(body.len()).await;
                 return Ok(body);
             }
@@ -358,7 +358,8 @@ impl Mcp {
                 error => Failure::Refused(error),
             });
         };
-        if entry.waits && cx.extensions.get::<Size>().is_some_and(|Size(size)| *size > WAIT_INPUT_MAX_BYTES) {
+        if entry.waits() && cx.extensions.get::<Size>().is_some_and(|Size(size)| *size > WAIT_INPUT_MAX_BYTES)
+        {
             return Err(principal.refuse(&self.service, large_wait()).await.into());
         }
         let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
@@ -366,8 +367,8 @@ impl Mcp {
         tokio::select! {
             outcome = self.answer(principal, entry, &input) => Ok(outcome?),
             () = cx.ct.cancelled() => Err(Failure::Cancelled),
-            () = self.ended(), if entry.waits => Ok(TIMED_OUT.to_vec()),
-            () = principal.is_over(), if entry.waits => Ok(TIMED_OUT.to_vec()),
+            () = self.ended(), if entry.waits() => Ok(TIMED_OUT.to_vec()),
+            () = principal.is_over(), if entry.waits() => Ok(TIMED_OUT.to_vec()),
         }
     }
 }

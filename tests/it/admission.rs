@@ -35,7 +35,7 @@ fn ask_from(world: &World, peer: &str, token: Option<&str>, operation: &str, inp
         peer: Some(peer.parse::<IpAddr>().unwrap()),
     };
     let input = Input::json(input.to_string());
-    answer_of(world.service.call(operation, Request { head, input }))
+    answer_of(world.service.call(world.service.operation(operation).unwrap(), Request { head, input }))
 }
 
 /// The statuses of so many requests for the same.

@@ -39,7 +39,7 @@ fn features() -> Vec<Feature> {
 
 async fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> (u16, Value) {
     let request = Request::json(Surface::Rest, Some(token.to_owned().into()), input.to_string());
-    let answer = answer_of(service.ask(operation, request).await);
+    let answer = answer_of(service.ask(service.operation(operation).unwrap(), request).await);
     (answer.status, answer.body)
 }
 

@@ -141,11 +141,12 @@ impl Crowd {
         let credential = Some(SecretString::from(token));
         let request = Request::json(Surface::Rest, credential, input.to_string());
         let (number, sender) = (self.tickets.len(), self.sender.clone());
-        let ticket = world.service.submit(operation, request, move |outcome| {
-            let body = outcome.and_then(|reply| reply.body());
-            // The test may be over.
-            let _ = sender.send((number, body.map(|bytes| String::from_utf8(bytes).unwrap())));
-        });
+        let ticket =
+            world.service.submit(world.service.operation(operation).unwrap(), request, move |outcome| {
+                let body = outcome.and_then(|reply| reply.body());
+                // The test may be over.
+                let _ = sender.send((number, body.map(|bytes| String::from_utf8(bytes).unwrap())));
+            });
         self.tickets.push(ticket);
     }
 

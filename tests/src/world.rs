@@ -237,7 +237,7 @@ pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> V
 /// Calls an operation in process.
 pub fn call(service: &Service, token: Option<&str>, operation: &str, input: &Value) -> Result<Reply> {
     let credential = token.map(SecretString::from);
-    service.call(operation, Request::json(Surface::Rest, credential, input.to_string()))
+    service.call(service.operation(operation)?, Request::json(Surface::Rest, credential, input.to_string()))
 }
 
 /// A reply as every client answers it.

@@ -115,8 +115,10 @@ impl Caller {
 
     fn call(&self, operation: &str, input: &Value) -> Result<Value> {
         let body = serde_json::to_vec(input).map_err(Error::internal)?;
-        let reply =
-            self.service.call(operation, Request::json(Surface::Cli, Some(self.credential.clone()), body))?;
+        let reply = self.service.call(
+            self.service.operation(operation)?,
+            Request::json(Surface::Cli, Some(self.credential.clone()), body),
+        )?;
         serde_json::from_slice(&reply.body()?).map_err(Error::internal)
     }
 }

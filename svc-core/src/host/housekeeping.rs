@@ -11,7 +11,7 @@ use crate::conversation::scrub::{self, Asked};
 use crate::error::Result;
 use crate::host::opening::Outdated;
 use crate::id::{MessageId, WorkspaceId};
-use crate::op::{Chore, Feature, Lead, Round, Run, Step, Who};
+use crate::op::{Chore, ChoreFn, Feature, Lead, Round, Step, Who};
 use crate::store::scrubber::Scrubber;
 use crate::store::{Conn, Opener};
 use crate::sync::lock;
@@ -79,7 +79,7 @@ impl Upkeep {
             scrubber: Mutex::default(),
             old_keys: Mutex::new(OldKeys::Walking { after: None, again: false, failed: None }),
         });
-        let run = |work: fn(&Self, &Round<'_>) -> Result<()>| -> Run {
+        let run = |work: fn(&Self, &Round<'_>) -> Result<()>| -> ChoreFn {
             let upkeep = Arc::clone(&upkeep);
             Box::new(move |round| work(&upkeep, round).map(|()| Step::Done))
         };

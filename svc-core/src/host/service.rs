@@ -19,8 +19,8 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Credentials, Dispatch, Feature, Head, Input, Reply, Request, Rounds, RunOn, Settings, Shared,
-    Table, Ticket, WaitCounts,
+    Admission, Credentials, Dispatch, Feature, Head, Input, Operation, Reply, Request, Rounds, RunOn,
+    Settings, Shared, Table, Ticket, WaitCounts,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::store::executor::{Executor, Open, Readers};
@@ -172,21 +172,36 @@ impl Service {
         &self.inner.dispatch.table
     }
 
+    /// The operation called `name`. Fails with 404 if there is none.
+    pub fn operation(&self, name: &str) -> Result<&Arc<Operation>> {
+        self.table().operation(name).ok_or_else(|| Error::not_found("operation"))
+    }
+
     /// Lets a request in from its head alone, before its body is read: counts it, and refuses a credential that is
     /// missing, dead, or lacks what `operation` needs. Without an operation any live credential will do.
-    pub async fn admit(&self, operation: Option<&str>, head: Head) -> Result<Admission> {
+    pub async fn admit(&self, operation: Option<&Operation>, head: Head) -> Result<Admission> {
         answered(|done| self.dispatch().admit(operation, head, RunOn::Batched, done)).await
     }
 
     /// Runs an operation for a request that was let in. Dropping the future gives up a wait.
-    pub async fn run(&self, operation: &str, admission: Admission, input: &Input) -> Result<Reply> {
+    pub async fn run(
+        &self,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        input: &Input,
+    ) -> Result<Reply> {
         answered(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
     /// Why a request that was let in, and whose input could not be read, is refused: because of what is wrong with its
     /// credential by now, or else because of `refusal`. So a dead credential is told first whatever else is wrong, and
     /// the refusal of a delegated one is recorded.
-    pub async fn refuse(&self, operation: Option<&str>, admission: Admission, refusal: Error) -> Error {
+    pub async fn refuse(
+        &self,
+        operation: Option<&Arc<Operation>>,
+        admission: Admission,
+        refusal: Error,
+    ) -> Error {
         // What we could not take is no fault of the request.
         if refusal.code().status() >= 500 {
             return refusal;
@@ -197,13 +212,13 @@ impl Service {
     }
 
     /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
-    pub async fn ask(&self, operation: &str, request: Request) -> Result<Reply> {
+    pub async fn ask(&self, operation: &Arc<Operation>, request: Request) -> Result<Reply> {
         let admission = self.admit(Some(operation), request.head).await?;
         self.run(operation, admission, &request.input).await
     }
 
     /// Calls an operation and waits for the answer, on this thread if the core is idle.
-    pub fn call(&self, operation: &str, request: Request) -> Result<Reply> {
+    pub fn call(&self, operation: &Arc<Operation>, request: Request) -> Result<Reply> {
         let admission = self.admit_here(operation, request.head)?;
         waited(|done| self.dispatch().start(operation, admission, &request.input, RunOn::Caller, done))
     }
@@ -212,7 +227,7 @@ impl Service {
     /// dropped. It must only hand the reply on. Waits for the database if the credential is not cached.
     pub fn submit(
         &self,
-        operation: &str,
+        operation: &Arc<Operation>,
         request: Request,
         done: impl FnOnce(Result<Reply>) + Send + 'static,
     ) -> Ticket {
@@ -226,7 +241,7 @@ impl Service {
         }
     }
 
-    fn admit_here(&self, operation: &str, head: Head) -> Result<Admission> {
+    fn admit_here(&self, operation: &Operation, head: Head) -> Result<Admission> {
         waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
     }
 

@@ -273,7 +273,8 @@ mod tests {
         let service = service(&folder);
         let call = |operation: &str, input: serde_json::Value| {
             let request = crate::op::Request::json(Surface::Rest, None, input.to_string());
-            let reply = service.call(operation, request).map_err(|error| error.code())?;
+            let reply =
+                service.call(service.operation(operation).unwrap(), request).map_err(|error| error.code())?;
             Ok::<_, Code>(serde_json::from_slice::<serde_json::Value>(&reply.body().unwrap()).unwrap())
         };
         let workspace = call("bootstrap_workspace", json!({"name": "Team"})).unwrap();

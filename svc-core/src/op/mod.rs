@@ -14,7 +14,7 @@ pub(crate) use call::caller::secret_hash;
 pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
 pub use call::request::{Head, Input, Request};
 pub(crate) use declare::chore::Leases;
-pub use declare::chore::{Chore, Lead, Round, Run, Step, Who};
+pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::example::Fixture;
 pub use declare::hooks::{Call, Condition, Guard, Project, Unmet};
 pub use declare::operation::{

@@ -17,7 +17,7 @@ use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, StatusCode, Version};
 use serde_json::{Value, json};
-use svc_core::op::{self, Admission};
+use svc_core::op::{self, Admission, Operation};
 use svc_core::{Code, Error, Result, Service};
 use svc_mcp_stdio::permits;
 use tokio::sync::watch;
@@ -31,7 +31,6 @@ use crate::unread::UnreadAnswers;
 use first_frame::Subscription;
 use socket::{End, Socket};
 
-const OPERATION: &str = "wait_for_event";
 const SCHEMA_VERSION: u32 = 1;
 
 /// How long the first frame may take.
@@ -51,7 +50,7 @@ pub(crate) async fn upgrade(
     let head = server.head(link, &request).await?;
     server.check_name(&head, &request)?;
     let admission = match head.credential {
-        Some(_) => Some(server.service.admit(Some(OPERATION), head.clone()).await?),
+        Some(_) => Some(server.service.admit(Some(&server.wait_for_event), head.clone()).await?),
         None => {
             server.service.count(head.clone()).await?;
             None
@@ -62,6 +61,7 @@ pub(crate) async fn upgrade(
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
         service: server.service.clone(),
+        wait_for_event: Arc::clone(&server.wait_for_event),
         unread: server.unread.clone(),
         head,
         admission,
@@ -105,6 +105,7 @@ fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
 /// Who is at the other end.
 struct Client {
     service: Service,
+    wait_for_event: Arc<Operation>,
     unread: UnreadAnswers,
     /// Of the handshake.
     head: op::Head,
@@ -202,7 +203,7 @@ impl Client {
         let admitted = match (&subscription.credential, &self.admission) {
             (Some(token), _) => {
                 let head = op::Head { credential: Some(token.clone()), ..self.head.clone() };
-                socket.during(self.service.admit(Some(OPERATION), head)).await?
+                socket.during(self.service.admit(Some(&self.wait_for_event), head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),
             (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),
@@ -238,7 +239,7 @@ impl Client {
             // What is read again was recorded before.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            let reading = self.service.run(OPERATION, admission, &input);
+            let reading = self.service.run(&self.wait_for_event, admission, &input);
             async {
                 let reply = reading.await?;
                 Ok((reply.body()?, reply.lsn))

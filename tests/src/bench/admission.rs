@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::json;
 use svc_core::Engine;
-use svc_core::op::{Admission, Head, Input, Surface};
+use svc_core::op::{Admission, Head, Input, Operation, Surface};
 use tokio::runtime::Runtime;
 
 use super::posts::callers;
@@ -27,7 +27,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let message = stage.call("post_message", json!({"thread_id": stage.thread_id, "body": body(1)}));
     let input = Input::json(json!({"message_id": message["id"]}).to_string());
     let admission =
-        runtime.block_on(stage.service.admit(Some(OPERATION), head(&stage))).expect("an admission");
+        runtime.block_on(stage.service.admit(Some(operation(&stage)), head(&stage))).expect("an admission");
     let each = reader(&stage, &input, None);
     let once = reader(&stage, &input, Some(admission));
     let measured = alternate(
@@ -42,6 +42,10 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         floor_is: "the same reads by one admission",
         extra: json!({}),
     }
+}
+
+fn operation(stage: &Stage) -> &Arc<Operation> {
+    stage.service.operation(OPERATION).expect("the operation")
 }
 
 fn head(stage: &Stage) -> Head {
@@ -62,9 +66,9 @@ fn reader(
             let (stage, input, admission) = &*shared;
             let admission = match admission {
                 Some(admission) => admission.clone(),
-                None => stage.service.admit(Some(OPERATION), head(stage)).await.expect("an admission"),
+                None => stage.service.admit(Some(operation(stage)), head(stage)).await.expect("an admission"),
             };
-            stage.service.run(OPERATION, admission, input).await.expect("a success");
+            stage.service.run(operation(stage), admission, input).await.expect("a success");
         })
     }
 }

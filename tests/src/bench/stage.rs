@@ -54,13 +54,20 @@ impl Stage {
 
     /// Calls an operation as the admin.
     pub fn call(&self, operation: &str, input: Value) -> Value {
-        let reply = self.service.call(operation, request(&self.token, &input)).expect("a success");
+        let reply = self
+            .service
+            .call(self.service.operation(operation).expect("an operation"), request(&self.token, &input))
+            .expect("a success");
         serde_json::from_slice(&reply.body().expect("a body")).expect("JSON")
     }
 
     /// Calls an operation as the holder of `token`, from asynchronous code.
     pub async fn ask(&self, token: &str, operation: &str, input: Value) -> Value {
-        let reply = self.service.ask(operation, request(token, &input)).await.expect("a success");
+        let reply = self
+            .service
+            .ask(self.service.operation(operation).expect("an operation"), request(token, &input))
+            .await
+            .expect("a success");
         serde_json::from_slice(&reply.body().expect("a body")).expect("JSON")
     }
 

@@ -45,7 +45,7 @@ pub enum Step {
 }
 
 /// One step of a chore.
-pub type Run = Box<dyn Fn(&Round<'_>) -> Result<Step> + Send + Sync>;
+pub type ChoreFn = Box<dyn Fn(&Round<'_>) -> Result<Step> + Send + Sync>;
 
 /// Something to do from time to time.
 pub struct Chore {
@@ -58,7 +58,7 @@ pub struct Chore {
     /// Who does it.
     pub who: Who,
     /// Does one step, of a second at the most.
-    pub run: Run,
+    pub run: ChoreFn,
 }
 
 /// The leases that a process holds, by name, and until when.

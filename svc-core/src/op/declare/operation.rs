@@ -182,25 +182,46 @@ pub trait LongPoll {
     }
 }
 
-/// One operation.
+/// One operation: everything there is to say about it, each thing once.
 pub struct Operation {
     pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) area: &'static str,
-    pub(crate) method: Method,
-    pub(crate) path: &'static str,
-    pub(crate) aliases: Vec<&'static str>,
-    pub(crate) needs: Needs,
-    pub(crate) effect: Effect,
-    pub(crate) success: Success,
-    pub(crate) rest_only: bool,
-    pub(crate) quick: bool,
-    sight_of_instance: Sight,
-    pub(crate) refuses: &'static [Code],
-    pub(crate) example: Option<fn(&Fixture) -> Value>,
-    pub(crate) prepare_call: PrepareCall,
-    input_schema: fn() -> Value,
-    output_schema: fn() -> Value,
+    pub(crate) http: Http,
+    pub(crate) access: Access,
+    pub(crate) run: Run,
+    pub(crate) docs: Docs,
+}
+
+/// Where HTTP has it.
+pub(crate) struct Http {
+    pub method: Method,
+    pub path: &'static str,
+    pub aliases: Vec<&'static str>,
+    pub success: Success,
+    /// It is no tool.
+    pub rest_only: bool,
+}
+
+/// Who may call it, and what the service itself sees when it does.
+pub(crate) struct Access {
+    pub needs: Needs,
+    pub sight_of_instance: Sight,
+}
+
+/// How it runs.
+pub(crate) struct Run {
+    pub effect: Effect,
+    pub quick: bool,
+    pub prepare_call: PrepareCall,
+}
+
+/// What it says of itself.
+pub(crate) struct Docs {
+    pub title: &'static str,
+    pub area: &'static str,
+    pub refuses: &'static [Code],
+    pub example: Option<fn(&Fixture) -> Value>,
+    pub input_schema: fn() -> Value,
+    pub output_schema: fn() -> Value,
 }
 
 /// An operation that reads.
@@ -331,7 +352,7 @@ where
         });
         Ok(Job::Wait { job, filter, timeout, supply })
     });
-    operation.output_schema = || poll_schema(schema_of::<O>(false));
+    operation.docs.output_schema = || poll_schema(schema_of::<O>(false));
     operation
 }
 
@@ -369,120 +390,139 @@ impl Operation {
     ) -> Self {
         Self {
             name,
-            title: "",
-            area: "",
-            method: Method::Get,
-            path: "",
-            aliases: Vec::new(),
-            needs: Needs::AnyCredential,
-            effect,
-            success: Success::Ok,
-            rest_only: false,
-            quick: false,
-            sight_of_instance: Sight::Nothing,
-            refuses: &[],
-            example: None,
-            prepare_call: Box::new(prepare_call),
-            input_schema: || schema_of::<I>(true),
-            output_schema: || schema_of::<O>(false),
+            http: Http {
+                method: Method::Get,
+                path: "",
+                aliases: Vec::new(),
+                success: Success::Ok,
+                rest_only: false,
+            },
+            access: Access { needs: Needs::AnyCredential, sight_of_instance: Sight::Nothing },
+            run: Run { effect, quick: false, prepare_call: Box::new(prepare_call) },
+            docs: Docs {
+                title: "",
+                area: "",
+                refuses: &[],
+                example: None,
+                input_schema: || schema_of::<I>(true),
+                output_schema: || schema_of::<O>(false),
+            },
         }
     }
 
     /// A short name for people.
     #[must_use]
-    pub fn title(self, title: &'static str) -> Self {
-        Self { title, ..self }
-    }
-
-    /// Answers `GET path`.
-    #[must_use]
-    pub fn get(self, path: &'static str) -> Self {
-        Self { method: Method::Get, path, ..self }
-    }
-
-    /// Answers `POST path`.
-    #[must_use]
-    pub fn post(self, path: &'static str) -> Self {
-        Self { method: Method::Post, path, ..self }
-    }
-
-    /// Answers `PUT path`.
-    #[must_use]
-    pub fn put(self, path: &'static str) -> Self {
-        Self { method: Method::Put, path, ..self }
-    }
-
-    /// Answers `PATCH path`.
-    #[must_use]
-    pub fn patch(self, path: &'static str) -> Self {
-        Self { method: Method::Patch, path, ..self }
-    }
-
-    /// Answers `DELETE path`.
-    #[must_use]
-    pub fn delete(self, path: &'static str) -> Self {
-        Self { method: Method::Delete, path, ..self }
-    }
-
-    /// Answers under another path too.
-    #[must_use]
-    pub fn alias(mut self, path: &'static str) -> Self {
-        self.aliases.push(path);
+    pub fn title(mut self, title: &'static str) -> Self {
+        self.docs.title = title;
         self
     }
 
-    /// Opens to a credential with at least one of `any`.
+    /// Serves `GET path`.
     #[must_use]
-    pub fn needs(self, any: &'static [Capability]) -> Self {
-        Self { needs: Needs::OneOf(any), ..self }
+    pub fn get(self, path: &'static str) -> Self {
+        self.served(Method::Get, path)
     }
 
-    /// Opens without a credential.
+    /// Serves `POST path`.
     #[must_use]
-    pub fn open_to_all(self) -> Self {
-        Self { needs: Needs::Nothing, ..self }
+    pub fn post(self, path: &'static str) -> Self {
+        self.served(Method::Post, path)
     }
 
-    /// Answers 201.
+    /// Serves `PUT path`.
     #[must_use]
-    pub fn created(self) -> Self {
-        Self { success: Success::Created, ..self }
+    pub fn put(self, path: &'static str) -> Self {
+        self.served(Method::Put, path)
+    }
+
+    /// Serves `PATCH path`.
+    #[must_use]
+    pub fn patch(self, path: &'static str) -> Self {
+        self.served(Method::Patch, path)
+    }
+
+    /// Serves `DELETE path`.
+    #[must_use]
+    pub fn delete(self, path: &'static str) -> Self {
+        self.served(Method::Delete, path)
+    }
+
+    fn served(mut self, method: Method, path: &'static str) -> Self {
+        (self.http.method, self.http.path) = (method, path);
+        self
+    }
+
+    /// Serves another path too.
+    #[must_use]
+    pub fn alias(mut self, path: &'static str) -> Self {
+        self.http.aliases.push(path);
+        self
+    }
+
+    /// Requires a credential with at least one of `any`.
+    #[must_use]
+    pub fn needs(mut self, any: &'static [Capability]) -> Self {
+        self.access.needs = Needs::OneOf(any);
+        self
+    }
+
+    /// Requires no credential.
+    #[must_use]
+    pub fn open_to_all(mut self) -> Self {
+        self.access.needs = Needs::Nothing;
+        self
+    }
+
+    /// Succeeds with 201.
+    #[must_use]
+    pub fn created(mut self) -> Self {
+        self.http.success = Success::Created;
+        self
     }
 
     /// Is not a tool.
     #[must_use]
-    pub fn rest_only(self) -> Self {
-        Self { rest_only: true, ..self }
+    pub fn rest_only(mut self) -> Self {
+        self.http.rest_only = true;
+        self
     }
 
-    /// Finds a few rows by their keys. Where that needs no network, an idle reader's connection is used on the
-    /// caller's thread, which is cheaper than handing so little work over.
+    /// Reads a few rows by their keys.
+    ///
+    /// Where that needs no network, an idle reader's connection is used on the caller's thread, which is cheaper than
+    /// handing so little work over.
     #[must_use]
-    pub fn quick(self) -> Self {
-        Self { quick: true, ..self }
+    pub fn quick(mut self) -> Self {
+        self.run.quick = true;
+        self
     }
 
-    /// Shows the service itself, and an administrator of the machine, every channel of the workspace. Unless an operation says
-    /// so they see none, whatever they may do.
+    /// Shows the service itself, and an administrator of the machine, every channel of the workspace.
+    ///
+    /// Unless an operation says so they see none, whatever they may do.
     #[must_use]
-    pub fn whole_for_instance(self) -> Self {
-        Self { sight_of_instance: Sight::Whole, ..self }
+    pub fn whole_for_instance(mut self) -> Self {
+        self.access.sight_of_instance = Sight::Whole;
+        self
     }
 
-    /// May be refused for these reasons too, which other operations of its effect have not.
+    /// Can fail with these codes, beside those with which every operation can.
     #[must_use]
-    pub fn refuses(self, codes: &'static [Code]) -> Self {
-        Self { refuses: codes, ..self }
+    pub fn refuses(mut self, codes: &'static [Code]) -> Self {
+        self.docs.refuses = codes;
+        self
     }
 
     /// An input that succeeds in the prepared world.
     #[must_use]
-    pub fn example(self, example: fn(&Fixture) -> Value) -> Self {
-        Self { example: Some(example), ..self }
+    pub fn example(mut self, example: fn(&Fixture) -> Value) -> Self {
+        self.docs.example = Some(example);
+        self
     }
 
-    pub(crate) fn in_area(self, area: &'static str) -> Self {
-        Self { area, ..self }
+    pub(crate) fn in_area(mut self, area: &'static str) -> Self {
+        self.docs.area = area;
+        self
     }
 
     /// The name: of the tool, of the OpenAPI operation.
@@ -492,82 +532,82 @@ impl Operation {
 
     /// The title.
     pub fn title_text(&self) -> &'static str {
-        self.title
+        self.docs.title
     }
 
     /// The part of the service it belongs to.
     pub fn area(&self) -> &'static str {
-        self.area
+        self.docs.area
     }
 
     /// The HTTP method.
     pub fn method(&self) -> Method {
-        self.method
+        self.http.method
     }
 
     /// The path template.
     pub fn path(&self) -> &'static str {
-        self.path
+        self.http.path
     }
 
     /// Every path template it answers under, the first one first.
     pub fn paths(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.path).chain(self.aliases.iter().copied())
+        std::iter::once(self.http.path).chain(self.http.aliases.iter().copied())
     }
 
     /// The other path templates.
     pub fn aliases(&self) -> &[&'static str] {
-        &self.aliases
+        &self.http.aliases
     }
 
     /// What it asks of the credential.
     pub fn needed(&self) -> Needs {
-        self.needs
+        self.access.needs
     }
 
     /// What it does to the world.
     pub fn effect(&self) -> Effect {
-        self.effect
+        self.run.effect
     }
 
     /// The status of a success.
     pub fn success(&self) -> Success {
-        self.success
+        self.http.success
     }
 
     /// What the service itself sees when it calls it.
     pub(crate) fn sight_of_instance(&self) -> Sight {
-        self.sight_of_instance
+        self.access.sight_of_instance
     }
 
     /// Whether it is offered over REST alone.
     pub fn is_rest_only(&self) -> bool {
-        self.rest_only
+        self.http.rest_only
     }
 
     /// The reasons for which it alone may be refused.
     pub fn own_refusals(&self) -> &'static [Code] {
-        self.refuses
+        self.docs.refuses
     }
 
     /// The example's input in the world `fixture`, if there is one.
     pub fn example_input(&self, fixture: &Fixture) -> Option<Value> {
-        self.example.map(|example| example(fixture))
+        self.docs.example.map(|example| example(fixture))
     }
 
     /// The JSON Schema (2020-12) of the input: one flat object.
     pub fn input_schema(&self) -> Value {
-        (self.input_schema)()
+        (self.docs.input_schema)()
     }
 
     /// The JSON Schema (2020-12) of the output.
     pub fn output_schema(&self) -> Value {
-        (self.output_schema)()
+        (self.docs.output_schema)()
     }
 }
 
 impl std::fmt::Debug for Operation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Operation({} {} {})", self.name, self.method.name(), self.path)
+        write!(f, "Operation({} {} {})", self.name, self.http.method.name(), self.http.path)
     }
 }

@@ -2,6 +2,7 @@
 //! checks what a compiler cannot; a table that builds is one that the shells can serve.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::Result;
 use crate::error::Error;
@@ -72,7 +73,7 @@ impl Feature {
 
 /// All operations, sorted by name, all kinds of events, and the hooks in the order of their features.
 pub struct Table {
-    operations: BTreeMap<&'static str, Operation>,
+    operations: BTreeMap<&'static str, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
@@ -99,7 +100,7 @@ impl Table {
             for operation in feature.operations {
                 check(&operation)?;
                 let name = operation.name;
-                if table.operations.insert(name, operation).is_some() {
+                if table.operations.insert(name, Arc::new(operation)).is_some() {
                     return Err(Error::internal(format!("two operations are called {name}")));
                 }
             }
@@ -141,11 +142,16 @@ impl Table {
 
     /// Every operation, by name.
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.operations.values().map(Arc::as_ref)
+    }
+
+    /// The same, to be kept.
+    pub fn shared_operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
         self.operations.values()
     }
 
     /// The operation called `name`.
-    pub fn operation(&self, name: &str) -> Option<&Operation> {
+    pub fn operation(&self, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name)
     }
 
@@ -183,7 +189,10 @@ impl Table {
 /// What must be true of every operation.
 fn check(operation: &Operation) -> Result<()> {
     let defect = |what: &str| Err(Error::internal(format!("the operation {}: {what}", operation.name)));
-    if operation.title.is_empty() || operation.area.is_empty() || !operation.path.starts_with('/') {
+    if operation.docs.title.is_empty()
+        || operation.docs.area.is_empty()
+        || !operation.http.path.starts_with('/')
+    {
         return defect("has no title, area or path");
     }
     let schema = operation.input_schema();

@@ -28,7 +28,7 @@ impl Origin {
             surface,
             operation: operation.map_or("", |operation| operation.name),
             path: path.to_owned(),
-            status: operation.map_or(200, |operation| operation.success.status()),
+            status: operation.map_or(200, |operation| operation.http.success.status()),
             ids,
         }
     }

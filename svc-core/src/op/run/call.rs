@@ -22,7 +22,7 @@ use crate::time::{Clock, Time};
 
 /// What a request is let in on.
 #[derive(Clone, Debug)]
-pub(crate) enum Access {
+pub(crate) enum Credential {
     /// A token. It never changes its workspace.
     Token(Arc<KnownToken>),
     /// No credential.
@@ -31,7 +31,7 @@ pub(crate) enum Access {
     Instance(WorkspaceId),
 }
 
-impl Access {
+impl Credential {
     /// The workspace in whose log its changes stand first of all.
     pub fn workspace(&self) -> WorkspaceId {
         match self {
@@ -43,7 +43,7 @@ impl Access {
 }
 
 #[cfg(test)]
-impl Access {
+impl Credential {
     /// Of a token that was let in a moment ago.
     pub fn cached(dispatch: &Dispatch, hash: &SecretHash) -> Self {
         Self::Token(dispatch.credentials.get(hash, dispatch.clock.monotonic()).unwrap())
@@ -53,10 +53,9 @@ impl Access {
 /// What every kind of task knows of its request.
 pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
-    pub access: Access,
+    pub access: Credential,
     pub needs: Needs,
-    /// The operation; none for what the service does by itself, which passes no guard.
-    pub operation: Option<Named>,
+    pub work: Work,
     pub origin: Origin,
     /// About how many bytes the request holds while it is under way.
     pub bytes: usize,
@@ -68,10 +67,14 @@ pub(in crate::op) struct Call {
     pub entered: Option<Entered>,
 }
 
-/// An operation by its name, and what the call of it names.
-pub(in crate::op) struct Named {
-    pub name: &'static str,
-    pub call: hooks::Call,
+/// What a request runs.
+pub(in crate::op) enum Work {
+    /// An operation, and what guards are shown of the call.
+    Operation(Arc<Operation>, hooks::Call),
+    /// Work of the service itself, which passes no guard.
+    Own,
+    /// Nothing: what the request asked for could not be read.
+    Unknown,
 }
 
 /// A caller as found in a transaction.
@@ -88,9 +91,9 @@ impl Call {
     pub fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
         Self {
             dispatch: Arc::clone(dispatch),
-            access: Access::Instance(workspace),
+            access: Credential::Instance(workspace),
             needs: Needs::Nothing,
-            operation: None,
+            work: Work::Own,
             origin: Origin::system(surface),
             bytes: size_of::<Self>(),
             abandoned: Arc::default(),
@@ -118,7 +121,7 @@ impl Call {
     pub fn check_live(&self) -> Result<()> {
         let Entered { caller, now, .. } = self.entered()?;
         caller.check_live(*now)?;
-        if let Access::Token(known) = &self.access {
+        if let Credential::Token(known) = &self.access {
             known.confirm(self.dispatch.clock.monotonic());
         }
         Ok(())
@@ -136,7 +139,7 @@ impl Call {
     /// Finds the caller in a reader's transaction, from its cache if that holds.
     pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<Entered> {
         let caller = match &self.access {
-            Access::Token(known) => {
+            Credential::Token(known) => {
                 let workspace = known.caller.workspace_id;
                 check_cache(reader, &self.dispatch.clock, workspace)?;
                 let cached = reader.cache.borrow().entries.get::<Caller>(workspace, &known.hash);
@@ -159,7 +162,7 @@ impl Call {
     /// Finds the caller in a writer's transaction, from its cache if that holds.
     pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<Entered> {
         let caller = match &self.access {
-            Access::Token(known) => {
+            Credential::Token(known) => {
                 let workspace = known.caller.workspace_id;
                 batch.borrow_mut().head(conn, workspace)?;
                 let cached = batch.borrow().cache.get::<Caller>(workspace, &known.hash);
@@ -181,13 +184,17 @@ impl Call {
 
     /// What the service itself sees: what the operation says, and nothing where it does something of its own.
     fn sight_of_instance(&self) -> Sight {
-        let operation = self.operation.as_ref().and_then(|named| self.dispatch.table.operation(named.name));
-        operation.map_or(Sight::Nothing, Operation::sight_of_instance)
+        match &self.work {
+            Work::Operation(operation, _) => operation.sight_of_instance(),
+            Work::Own | Work::Unknown => Sight::Nothing,
+        }
     }
 
-    fn without_token(&self, access: &Access) -> Result<Caller> {
+    fn without_token(&self, access: &Credential) -> Result<Caller> {
         match access {
-            Access::Instance(workspace) => Ok(Caller::instance(*workspace).seeing(self.sight_of_instance())),
+            Credential::Instance(workspace) => {
+                Ok(Caller::instance(*workspace).seeing(self.sight_of_instance()))
+            }
             _ => anonymous(self.needs),
         }
     }
@@ -213,7 +220,7 @@ impl Call {
 
     /// Ends in a refusal.
     pub fn refuse(self, error: Error, done: impl FnOnce(Error) + Send + 'static) {
-        if let (Code::Unauthenticated, Access::Token(known)) = (error.code(), &self.access) {
+        if let (Code::Unauthenticated, Credential::Token(known)) = (error.code(), &self.access) {
             self.dispatch.credentials.remove(&known.hash);
         }
         let error = error.seen_at(self.lsn());

@@ -34,8 +34,8 @@ use crate::rate::{Client, RateLimits};
 use crate::store::executor::{Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
-pub(super) use call::{Access, Call};
-use call::{COPIES, Named};
+use call::{COPIES, Work};
+pub(super) use call::{Call, Credential};
 use credentials::{AdmitCall, Found, Gate, KnownToken, LookupStart, SecretHash};
 pub(crate) use credentials::{Admitted, Credentials};
 use long::LongCall;
@@ -113,7 +113,7 @@ impl Drop for Ticket {
 #[derive(Clone, Debug)]
 #[must_use = "a request was counted for it"]
 pub struct Admission {
-    access: Access,
+    access: Credential,
     surface: Surface,
     path: String,
     client: Option<Client>,
@@ -131,18 +131,18 @@ impl Admission {
         Self { is_follow_up: true, ..self.clone() }
     }
 
-    fn new(head: Head, access: Access) -> Self {
+    fn new(head: Head, access: Credential) -> Self {
         let mut path = head.path;
         path.truncate(path.floor_char_boundary(PATH_MAX));
         let client = match &access {
-            Access::Token(known) => Some(known.client()),
+            Credential::Token(known) => Some(known.client()),
             _ => head.peer.map(Client::at),
         };
         Self { access, surface: head.surface, path, client, is_follow_up: false }
     }
 
     fn of_token(self, known: Arc<KnownToken>) -> Self {
-        Self { client: Some(known.client()), access: Access::Token(known), ..self }
+        Self { client: Some(known.client()), access: Credential::Token(known), ..self }
     }
 }
 
@@ -180,24 +180,17 @@ impl Dispatch {
     /// needs; any credential, as long as none is named. Answers through `done`, exactly once.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        name: Option<&str>,
+        operation: Option<&Operation>,
         head: Head,
         on: RunOn,
         done: Admitted,
     ) -> Ticket {
-        let operation = match name.map(|name| self.operation(name)).transpose() {
-            Ok(operation) => operation,
-            Err(error) => {
-                done(Err(error));
-                return Ticket::default();
-            }
-        };
-        let needs = operation.map_or(Needs::AnyCredential, |operation| operation.needs);
+        let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access.needs);
         let mut gate =
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: false };
         let Some(hash) = head.secret_hash() else {
             let outcome = pipeline::admit(&mut gate, &Found::Nothing);
-            done(outcome.map(|()| Admission::new(head, Access::Nobody)));
+            done(outcome.map(|()| Admission::new(head, Credential::Nobody)));
             return Ticket::default();
         };
         if let Some(outcome) = self.admit_cached(&mut gate, &hash) {
@@ -205,7 +198,7 @@ impl Dispatch {
             return Ticket::default();
         }
         let (peer, charged) = (gate.peer, gate.charged);
-        let admission = Admission::new(head, Access::Nobody);
+        let admission = Admission::new(head, Credential::Nobody);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
@@ -225,12 +218,12 @@ impl Dispatch {
     }
 
     /// What the cache says of a token; nothing if the database has to be asked.
-    fn admit_cached(&self, gate: &mut Gate<'_>, hash: &SecretHash) -> Option<Result<Access>> {
+    fn admit_cached(&self, gate: &mut Gate<'_>, hash: &SecretHash) -> Option<Result<Credential>> {
         let known = self.credentials.get(hash, self.clock.monotonic())?;
         // Whom to charge is the database's to say, too.
         known.caller.check_live(gate.now).ok()?;
         match pipeline::admit(gate, &Found::Token(Arc::clone(&known))) {
-            Ok(()) => Some(Ok(Access::Token(known))),
+            Ok(()) => Some(Ok(Credential::Token(known))),
             Err(error) if error.code() == Code::RateLimited => Some(Err(error)),
             Err(_) => None,
         }
@@ -239,26 +232,19 @@ impl Dispatch {
     /// Runs an operation for a request that was let in, and answers through `done`, exactly once.
     pub(crate) fn start(
         self: &Arc<Self>,
-        name: &str,
+        operation: &Arc<Operation>,
         admission: Admission,
         input: &Input,
         on: RunOn,
         done: Done,
     ) -> Ticket {
-        let operation = match self.operation(name) {
-            Ok(operation) => operation,
-            Err(error) => {
-                done(Err(error));
-                return Ticket::default();
-            }
-        };
         let call = self.call(Some(operation), admission, input);
         let abandoned = Arc::clone(&call.abandoned);
         let mut ticket = Ticket { parked: None, flushes: None, abandoned };
-        match (operation.prepare_call)(input, &self.shared, self.clock.now()) {
+        match (operation.run.prepare_call)(input, &self.shared, self.clock.now()) {
             Ok(Job::Read(job)) => {
                 let task = ReadCall::new(call, Prepared::Ready(job), done);
-                if operation.quick {
+                if operation.run.quick {
                     ticket.flushes = self.read_quick(Box::new(task), on);
                 } else {
                     self.read(task, on);
@@ -272,7 +258,7 @@ impl Dispatch {
                 ticket.parked = Parked::start(call, poll, done);
             }
             Ok(Job::Write { job, wants }) => {
-                let (status, job) = (operation.success.status(), Prepared::Ready(job));
+                let (status, job) = (operation.http.success.status(), Prepared::Ready(job));
                 self.change(WriteCall { call, status, job, wants, answer: None, done }, on);
             }
             Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
@@ -283,33 +269,34 @@ impl Dispatch {
     /// Refuses what was let in and could not be read. The credential comes first: the database says what became of it.
     pub(crate) fn refuse(
         self: &Arc<Self>,
-        name: Option<&str>,
+        operation: Option<&Arc<Operation>>,
         admission: Admission,
         refusal: Error,
         on: RunOn,
         done: Done,
     ) -> Ticket {
-        let operation = name.and_then(|name| self.table.operation(name));
         let call = self.call(operation, admission, &Input::default());
         let abandoned = Arc::clone(&call.abandoned);
         let task = ReadCall::new(call, Prepared::Rejected(refusal), done);
         Ticket { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
     }
 
-    fn operation(&self, name: &str) -> Result<&Operation> {
-        self.table.operation(name).ok_or_else(|| Error::not_found("operation"))
-    }
-
-    fn call(self: &Arc<Self>, operation: Option<&Operation>, admission: Admission, input: &Input) -> Call {
+    fn call(
+        self: &Arc<Self>,
+        operation: Option<&Arc<Operation>>,
+        admission: Admission,
+        input: &Input,
+    ) -> Call {
         let Admission { access, surface, path, is_follow_up, .. } = admission;
         let ids = (surface == Surface::Mcp).then(|| input.ids());
         Call {
             dispatch: Arc::clone(self),
             access,
-            needs: operation.map_or(Needs::AnyCredential, |operation| operation.needs),
-            operation: operation
-                .map(|operation| Named { name: operation.name, call: self.named(surface, input) }),
-            origin: Origin::of(operation, surface, &path, ids),
+            needs: operation.map_or(Needs::AnyCredential, |operation| operation.access.needs),
+            work: operation.map_or(Work::Unknown, |operation| {
+                Work::Operation(Arc::clone(operation), self.guarded(surface, input))
+            }),
+            origin: Origin::of(operation.map(Arc::as_ref), surface, &path, ids),
             bytes: input.body.len().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
@@ -317,8 +304,8 @@ impl Dispatch {
         }
     }
 
-    /// What a call names, if any guard asks for that.
-    fn named(&self, surface: Surface, input: &Input) -> hooks::Call {
+    /// What guards are shown of a call; nothing if there are none.
+    fn guarded(&self, surface: Surface, input: &Input) -> hooks::Call {
         if self.table.guards().is_empty() {
             return hooks::Call::default();
         }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use super::call::{Call, Entered, Named, log_lsn};
+use super::call::{Call, Entered, Work, log_lsn};
 use super::pipeline::{self, Prepared, Stage};
 use super::{Done, Reply};
 use crate::error::{Error, Result};
@@ -69,11 +69,9 @@ impl Stage for Changing<'_> {
     }
 
     fn guard(&self, call: &Call) -> Result<()> {
-        let Some(Named { name, call: named }) = &call.operation else { return Ok(()) };
-        let table = &call.dispatch.table;
-        let operation = table.operation(name).ok_or_else(|| Error::not_found("operation"))?;
+        let Work::Operation(operation, shown) = &call.work else { return Ok(()) };
         let cx = self.context(call)?;
-        table.guards().iter().try_for_each(|guard| guard(&cx, operation, named))
+        call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
     fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Answer> {

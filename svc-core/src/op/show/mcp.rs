@@ -1,6 +1,8 @@
 //! The table as MCP tools, and how an outcome is told over JSON-RPC. Framing, sessions and revisions are the
 //! shells' business.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::capability::Capabilities;
@@ -10,9 +12,9 @@ use crate::op::declare::table::Table;
 use crate::page::CURSOR_PATTERN;
 
 /// The tools that a token with `held` can call, by name.
-pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Operation> {
+pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
     table
-        .operations()
+        .shared_operations()
         .filter(move |operation| !operation.is_rest_only() && operation.needed().satisfied_by(held))
 }
 

@@ -435,7 +435,7 @@ mod tests {
             });
             let mut call = Call::instance(self.dispatch(), self.workspace(), Surface::System);
             self.call("whoami", serde_json::json!({}));
-            call.access = run::Access::cached(self.dispatch(), &secret_hash(&self.secret()));
+            call.access = run::Credential::cached(self.dispatch(), &secret_hash(&self.secret()));
             let timeout = Duration::from_secs(30);
             let poll =
                 PendingPoll { name: "probe", job, filter: EventFilter::on([KIND]), timeout, supply: None };
@@ -475,7 +475,7 @@ mod tests {
 
         fn call(&self, operation: &str, input: serde_json::Value) -> Reply {
             let request = Request::json(Surface::Rest, Some(self.secret()), input.to_string());
-            self.service.call(operation, request).unwrap()
+            self.service.call(self.service.operation(operation).unwrap(), request).unwrap()
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX, WAITS_OF_WORKSPACE_MAX};
-use crate::op::run::Access;
+use crate::op::run::Credential;
 use crate::rate::Client;
 use crate::sync::lock;
 
@@ -32,8 +32,8 @@ pub(in crate::op) struct WaitPermit {
 
 impl Holder {
     /// Whom a wait counts for.
-    pub fn of(access: &Access) -> Vec<Self> {
-        let Access::Token(known) = access else { return vec![Self::All] };
+    pub fn of(access: &Credential) -> Vec<Self> {
+        let Credential::Token(known) = access else { return vec![Self::All] };
         vec![Self::Client(known.client()), Self::Workspace(access.workspace()), Self::All]
     }
 
