@@ -190,8 +190,8 @@ fn fill_the_disk(faults: &Faults) {
     let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
         // Not prepared: the disk is full before that.
         let mut probe = Probe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
-        let refused = faults.refused();
-        until("the disk is full", || faults.refused() > refused);
+        until("a caller is refused", || !probe.caller.create_thread());
+        assert!(faults.refused() > 0, "refused, and not because the disk is full");
         let until_full = progress.acknowledged();
         let silent = !says_so(&server);
         // Short messages do not fill what comes back: it lasts if the log, which is many times as long, is cut.

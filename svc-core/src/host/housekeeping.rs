@@ -13,7 +13,7 @@ use crate::host::opening::Outdated;
 use crate::id::{MessageId, WorkspaceId};
 use crate::op::{Chore, ChoreFn, Feature, Lead, Round, Step, Who};
 use crate::store::scrubber::Scrubber;
-use crate::store::{Conn, Opener};
+use crate::store::{Conn, LogCut, Opener};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
@@ -108,7 +108,7 @@ impl Upkeep {
         if round.clock().monotonic() < *cut_after {
             return lock(&self.conn).checkpoint();
         }
-        if !self.cut_log(round)? {
+        if self.cut_log(round)? == LogCut::HeldBack {
             *cut_after = round.clock().deadline(HELD_BACK);
         }
         Ok(())
@@ -116,8 +116,8 @@ impl Upkeep {
 
     /// Moves SQLite's log into the file and cuts it to nothing. Under steady writing there is always a rest that was
     /// written meanwhile, with which the log would grow for ever: the writer stands still for that rest alone, and what
-    /// was moved before is on the disk by then. False while somebody who looks at an earlier moment holds it back.
-    fn cut_log(&self, round: &Round<'_>) -> Result<bool> {
+    /// was moved before is on the disk by then.
+    fn cut_log(&self, round: &Round<'_>) -> Result<LogCut> {
         let conn = lock(&self.conn);
         conn.checkpoint()?;
         self.opener.sync_file()?;
@@ -137,7 +137,7 @@ impl Upkeep {
         }
         let Some(lead) = round.lead()? else { return Ok(()) };
         let done = if self.opener.is_sqlite() {
-            if self.cut_log(round)? { pending } else { Vec::new() }
+            if self.cut_log(round)? == LogCut::Done { pending } else { Vec::new() }
         } else {
             let now = round.clock().monotonic();
             lock(&self.scrubber).scrub(&lock(&self.conn), by_table(pending), now)?

@@ -13,6 +13,17 @@ use super::value::{Param, ToParam};
 use crate::Result;
 use crate::error::Error;
 
+/// What came of cutting SQLite's write-ahead log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogCut {
+    /// It is empty.
+    Done,
+    /// A reader of an earlier state holds it back, for as long as that takes.
+    HeldBack,
+    /// Another connection is at it, or writes: it is worth trying again soon.
+    Busy,
+}
+
 /// The database engine behind a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -388,14 +399,13 @@ impl Conn {
         }
     }
 
-    /// Moves SQLite's whole log into the file, whose freed space is overwritten, and cuts it to nothing. False while
-    /// somebody who looks at an earlier moment holds it back. There is nothing to cut on Postgres.
-    pub(crate) fn cut_log(&self) -> Result<bool> {
+    /// Moves SQLite's whole log into the file, whose freed space is overwritten, and cuts it to nothing. There is nothing to cut on Postgres.
+    pub(crate) fn cut_log(&self) -> Result<LogCut> {
         match self {
             #[cfg(test)]
-            Self::Hostile(_) => Ok(true),
+            Self::Hostile(_) => Ok(LogCut::Done),
             Self::Sqlite(conn) => conn.truncate_log(),
-            Self::Postgres(_) => Ok(true),
+            Self::Postgres(_) => Ok(LogCut::Done),
         }
     }
 

@@ -19,7 +19,7 @@ mod sqlite;
 mod transaction;
 mod value;
 
-pub(crate) use conn::BulkInsert;
+pub(crate) use conn::{BulkInsert, LogCut};
 pub use conn::{Conn, Engine, StatementCounts};
 pub(crate) use opener::Opener;
 pub use opener::{Database, OpenMode};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::conn::{Failure, StatementCounts};
+use super::conn::{Failure, LogCut, StatementCounts};
 use super::disk::{Disk, Trouble};
 use super::file::{At, OpenHere};
 use super::row::{Columns, Row, Visitor};
@@ -346,17 +346,26 @@ impl SqliteConn {
         Ok(self.data_version.replace(version) != version)
     }
 
-    /// Tries to move the whole log into the file and cut it to nothing. False while a reader holds it back. Writers
-    /// are locked out while this waits for readers, so it does not wait long.
-    pub fn truncate_log(&self) -> Result<bool> {
+    /// Tries to move the whole write-ahead log into the file and to truncate it.
+    ///
+    /// Writers are locked out while this waits for readers, so it does not wait long.
+    pub(crate) fn truncate_log(&self) -> Result<LogCut> {
         self.truncate_log_within(TRUNCATE_TIMEOUT)
     }
 
-    fn truncate_log_within(&self, timeout: Duration) -> Result<bool> {
+    fn truncate_log_within(&self, timeout: Duration) -> Result<LogCut> {
         BUSY_TIMEOUT.set(timeout);
-        let blocked = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get::<_, i64>(0));
+        let found = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        });
         BUSY_TIMEOUT.set(SQLITE_BUSY);
-        Ok(blocked.map_err(failed)? == 0)
+        Ok(match found.map_err(failed)? {
+            (0, ..) => LogCut::Done,
+            // Frames are left, because a reader may still need the pages that they replace.
+            (_, frames, moved) if frames > moved => LogCut::HeldBack,
+            // Another connection has the lock of checkpoints, or that of writers.
+            _ => LogCut::Busy,
+        })
     }
 
     /// Moves what it can of the log into the file, without waiting for anybody.
@@ -613,6 +622,45 @@ mod tests {
         conn.batch("pragma query_only = off").unwrap();
         conn.recover().unwrap();
         assert!(!conn.disk().is_troubled());
+    }
+
+    /// A database with a log, the connection that wrote it, and another that writes.
+    fn with_a_log() -> (tempfile::TempDir, SqliteConn, SqliteConn) {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |role| SqliteConn::open(&folder.path().join("t.db"), role).unwrap();
+        let (conn, other) = (open(Role::Creator), open(Role::Writer));
+        conn.batch("create table t (n bigint); insert into t values (1)").unwrap();
+        (folder, conn, other)
+    }
+
+    fn log_bytes(folder: &tempfile::TempDir) -> u64 {
+        super::super::file::log_bytes(&folder.path().join("t.db"))
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_cut_says_whether_it_is_worth_trying_again_soon() {
+        let (folder, conn, other) = with_a_log();
+        other.batch("begin; select * from t").unwrap();
+        conn.batch("insert into t values (2)").unwrap();
+        assert_eq!(conn.truncate_log().unwrap(), LogCut::HeldBack, "a reader of an earlier state");
+        other.batch("commit; begin immediate").unwrap();
+        assert_eq!(conn.truncate_log().unwrap(), LogCut::Busy, "another connection writes");
+        assert!(log_bytes(&folder) > 0);
+        other.batch("commit").unwrap();
+        assert_eq!(conn.truncate_log().unwrap(), LogCut::Done);
+        assert_eq!(log_bytes(&folder), 0);
+    }
+
+    #[test]
+    fn on_a_full_disk_the_log_is_cut_before_anything_is_written() {
+        let (folder, conn, _) = with_a_log();
+        let before = log_bytes(&folder);
+        conn.recover().unwrap();
+        assert_eq!(log_bytes(&folder), before, "nothing is wrong");
+        conn.disk().set(Trouble::Full);
+        conn.recover().unwrap();
+        // What recovering writes itself is one page.
+        assert!(log_bytes(&folder) < before && !conn.disk().is_troubled());
     }
 
     #[test]

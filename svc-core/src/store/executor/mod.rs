@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 use uuid::Uuid;
 
-use super::conn::{Conn, Engine, StatementCounts};
+use super::conn::{Conn, Engine, LogCut, StatementCounts};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::sync::lock;
@@ -188,10 +188,9 @@ impl<S: BatchState> Executor<S> {
         self.lanes.iter().try_for_each(|lane| lane.check())
     }
 
-    /// Removes destroyed bytes from SQLite's files, and cuts its log to nothing, while the writer stands still. False
-    /// while somebody who looks at an earlier moment holds it back.
-    pub fn cut_log(&self) -> Result<bool> {
-        self.lanes.first().map_or(Ok(true), |lane| lane.between_batches(Conn::cut_log))
+    /// Removes destroyed bytes from SQLite's files, and cuts its log to nothing, while the writer stands still.
+    pub fn cut_log(&self) -> Result<LogCut> {
+        self.lanes.first().map_or(Ok(LogCut::Done), |lane| lane.between_batches(Conn::cut_log))
     }
 
     /// Lets the threads finish what is queued, and ends them.
@@ -409,12 +408,12 @@ mod tests {
                     assert!(receiver.recv().unwrap().1);
                 }
             });
-            let cut: Vec<bool> = (0..20).map(|_| executor.cut_log().unwrap()).collect();
+            let cut: Vec<LogCut> = (0..20).map(|_| executor.cut_log().unwrap()).collect();
             over.store(true, Ordering::Relaxed);
-            assert_eq!(cut, [true; 20]);
+            assert_eq!(cut, [LogCut::Done; 20]);
         });
         executor.close();
-        assert!(executor.cut_log().unwrap());
+        assert_eq!(executor.cut_log().unwrap(), LogCut::Done);
         let log = std::fs::metadata(path.with_extension("db-wal")).unwrap();
         assert_eq!(log.len(), 0);
     }
