@@ -89,6 +89,7 @@ mod log;
 pub mod op;
 pub mod page;
 mod rate;
+mod schema;
 mod store;
 mod sync;
 pub mod text;

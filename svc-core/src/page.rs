@@ -16,6 +16,7 @@ use crate::text::Count;
 
 /// One page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Page_{T}")]
 pub struct Page<T> {
     /// The rows, in the list's order. A page may be short or empty although there is more.
     items: Vec<T>,

@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
         "text",
         "json",
         "hash",
+        "schema",
         "page",
         "error",
         "limits",

@@ -3,6 +3,7 @@
 
 mod access;
 mod admission;
+mod agreed;
 mod authority;
 mod borders;
 mod chores;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use svc_core::Engine;
-use svc_core::op::{Operation, Table, contract, mcp, openapi};
-use svc_tests::{World, golden};
+use svc_core::op::{Operation, mcp, openapi};
+use svc_tests::World;
 
 use crate::schema::violations;
 
@@ -172,48 +172,6 @@ fn examples_name_only_fields_and_every_path_variable() {
     }
 }
 
-/// The list for people: one line per operation.
-fn listed(table: &Table) -> String {
-    let mut lines = String::from("# name | method | path | aliases | capability | effect | surface | area\n");
-    for operation in contract::operations(table).as_array().unwrap() {
-        let aliases: Vec<&str> =
-            operation["aliases"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        let cells = ["name", "method", "path", "", "capability", "effect", "surface", "area"].map(|key| {
-            if key.is_empty() { aliases.join(" ") } else { operation[key].as_str().unwrap().to_owned() }
-        });
-        lines.push_str(&(cells.join(" | ").replace("|  |", "| - |") + "\n"));
-    }
-    lines
-}
-
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap() + "\n"
-}
-
-#[test]
-fn the_operations_are_as_agreed() {
-    let world = World::open(Engine::Sqlite);
-    golden::check("operations.txt", &listed(world.service.table()));
-}
-
-#[test]
-fn the_tools_are_as_agreed() {
-    let world = World::open(Engine::Sqlite);
-    let operations: Vec<&Operation> =
-        world.service.table().operations().filter(|operation| !operation.is_rest_only()).collect();
-    golden::check_folder("tools", operations.iter().map(|operation| format!("{}.json", operation.name())));
-    for operation in operations {
-        golden::check(&format!("tools/{}.json", operation.name()), &pretty(&mcp::tool(operation)));
-    }
-}
-
-#[test]
-fn the_events_and_capabilities_are_as_agreed() {
-    let world = World::open(Engine::Sqlite);
-    golden::check("events.json", &pretty(&contract::events(world.service.table())));
-    golden::check("capabilities.json", &pretty(&contract::capabilities()));
-}
-
 #[test]
 fn the_document_has_every_route() {
     let world = World::open(Engine::Sqlite);
@@ -230,7 +188,6 @@ fn the_document_has_every_route() {
             assert_eq!(served.body["paths"][path][&method], *described, "{operation:?} is served otherwise");
         }
     }
-    golden::check("openapi.json", &pretty(&served.body));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 /// The folder of all golden files.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
@@ -41,6 +43,51 @@ pub fn check_folder(name: &str, wanted: impl IntoIterator<Item = String>) {
         }
         assert!(updating(), "{name}/{file} belongs to nothing any more: remove it");
         std::fs::remove_file(folder.join(file)).unwrap();
+    }
+}
+
+/// Columns of a line of [`compact`] at the most.
+const COLUMNS: usize = 110;
+
+/// JSON in which what fits stands on one line.
+pub fn compact(value: &Value) -> String {
+    let mut out = String::new();
+    write_compact(value, 0, 0, &mut out);
+    out + "\n"
+}
+
+/// Writes a value that begins in `column`, in a block indented by `indent`.
+fn write_compact(value: &Value, indent: usize, column: usize, out: &mut String) {
+    let line = one_line(value);
+    let (open, close, members): (_, _, Vec<(String, &Value)>) = match value {
+        _ if column + line.len() < COLUMNS => return out.push_str(&line),
+        Value::Object(members) => {
+            ('{', '}', members.iter().map(|(name, member)| (format!("{}: ", json!(name)), member)).collect())
+        }
+        Value::Array(items) => ('[', ']', items.iter().map(|item| (String::new(), item)).collect()),
+        _ => return out.push_str(&line),
+    };
+    out.push(open);
+    for (at, (name, member)) in members.iter().enumerate() {
+        out.push_str(if at == 0 { "\n" } else { ",\n" });
+        out.push_str(&" ".repeat(indent + 2));
+        out.push_str(name);
+        write_compact(member, indent + 2, indent + 2 + name.len(), out);
+    }
+    out.push('\n');
+    out.push_str(&" ".repeat(indent));
+    out.push(close);
+}
+
+/// JSON on one line, with a space where people put one.
+fn one_line(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let member = |(name, member): (&String, &Value)| format!("{}: {}", json!(name), one_line(member));
+            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(one_line).collect::<Vec<_>>().join(", ")),
+        plain => plain.to_string(),
     }
 }
 

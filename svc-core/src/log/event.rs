@@ -3,11 +3,12 @@
 //! `$type` and `attribution`. One kind is declared here, that of the event with which a log begins: verifying goes by
 //! it.
 
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
+use crate::schema::{self, SchemaOf};
 use crate::time::Time;
 
 /// A kind of event: its payload and its name on the wire.
@@ -89,14 +90,14 @@ pub enum Invalidates {
 pub struct EventKind {
     /// The kind, in PascalCase.
     pub kind: &'static str,
-    schema: fn() -> Value,
+    schema: SchemaOf,
     invalidates: Option<Invalidates>,
 }
 
 impl EventKind {
     /// The row of event type `E`.
     pub fn of<E: Event>() -> Self {
-        Self { kind: E::KIND, schema: schema_of::<E>, invalidates: None }
+        Self { kind: E::KIND, schema: schema::of::<E>, invalidates: None }
     }
 
     /// With each such event, what connections have cached of that sort about the event's workspace is worth nothing.
@@ -118,7 +119,7 @@ impl EventKind {
 
     /// The JSON Schema of the payload's own fields.
     pub fn schema(&self) -> Value {
-        (self.schema)()
+        schema::inlined_output(self.schema)
     }
 }
 
@@ -129,18 +130,6 @@ pub(crate) const TYPE_ENDS: &str = "/1";
 /// The versioned type name of a kind.
 pub fn type_name(kind: &str) -> String {
     format!("{TYPE_BEGINS}{kind}{TYPE_ENDS}")
-}
-
-fn schema_of<E: Event>() -> Value {
-    SchemaSettings::draft2020_12()
-        .with(|settings| {
-            settings.inline_subschemas = true;
-            settings.meta_schema = None;
-        })
-        .for_serialize()
-        .into_generator()
-        .into_root_schema_for::<E>()
-        .to_value()
 }
 
 /// An event as it stands in the batch, ready to be written: the bytes that were hashed and the columns that the

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::op::call::input;
 use crate::op::call::request::Input;
 use crate::op::declare::example::Fixture;
 use crate::op::run::context::{Read, Shared, Write};
+use crate::schema::{self, SchemaOf};
 use crate::time::Time;
 
 /// An HTTP method of an operation.
@@ -220,8 +221,8 @@ pub(crate) struct Docs {
     pub area: &'static str,
     pub refuses: &'static [Code],
     pub example: Option<fn(&Fixture) -> Value>,
-    pub input_schema: fn() -> Value,
-    pub output_schema: fn() -> Value,
+    pub input: SchemaOf,
+    pub output: SchemaOf,
 }
 
 /// An operation that reads.
@@ -340,7 +341,7 @@ where
     I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    let mut operation = Operation::new::<I, O>(name, Effect::Wait, move |raw, _, _| {
+    Operation::new::<I, O>(name, Effect::Wait, move |raw, _, _| {
         let mut input: I = input::decode(raw)?;
         let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
         let job: WaitJob = Box::new(move |cx| {
@@ -351,35 +352,19 @@ where
             })
         });
         Ok(Job::Wait { job, filter, timeout, supply })
-    });
-    operation.docs.output_schema = || poll_schema(schema_of::<O>(false));
-    operation
+    })
 }
 
-/// What a wait answers when the time is over.
+/// What a wait returns when its time is over.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TimedOut {
+    /// True, and alone, when the time was over.
+    timed_out: bool,
+}
+
+/// What a wait returns when its time is over.
 pub(crate) fn timed_out() -> Answer {
-    Box::new(json!({"timed_out": true}))
-}
-
-/// A wait's output: the awaited object's fields, or `timed_out` alone.
-fn poll_schema(mut schema: Value) -> Value {
-    if let Some(object) = schema.as_object_mut() {
-        object.remove("required");
-        let flag = json!({"type": "boolean", "description": "True, and alone, when the time was over."});
-        if let Some(properties) = object.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
-            properties.insert("timed_out".to_owned(), flag);
-        }
-    }
-    schema
-}
-
-fn schema_of<T: JsonSchema>(input: bool) -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let settings = if input { settings.for_deserialize() } else { settings.for_serialize() };
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    Box::new(TimedOut { timed_out: true })
 }
 
 impl Operation {
@@ -404,8 +389,8 @@ impl Operation {
                 area: "",
                 refuses: &[],
                 example: None,
-                input_schema: || schema_of::<I>(true),
-                output_schema: || schema_of::<O>(false),
+                input: schema::of::<I>,
+                output: schema::of::<O>,
             },
         }
     }
@@ -595,14 +580,23 @@ impl Operation {
         self.docs.example.map(|example| example(fixture))
     }
 
-    /// The JSON Schema (2020-12) of the input: one flat object.
+    /// The JSON Schema (2020-12) of the input: one flat object, without references.
     pub fn input_schema(&self) -> Value {
-        (self.docs.input_schema)()
+        schema::inlined_input(self.docs.input)
     }
 
-    /// The JSON Schema (2020-12) of the output.
+    /// The JSON Schema (2020-12) of the output: one object, without references. Of outputs that are one of several
+    /// objects it has the members of all.
     pub fn output_schema(&self) -> Value {
-        (self.docs.output_schema)()
+        let schema = schema::inlined_output(self.docs.output);
+        if self.effect() == Effect::Wait {
+            let timed_out = schema::inlined_output(schema::of::<TimedOut>);
+            return schema::one_object(json!({
+                "description": schema.get("description"),
+                "anyOf": [schema, timed_out],
+            }));
+        }
+        schema::one_object(schema)
     }
 }
 

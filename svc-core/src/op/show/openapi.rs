@@ -4,30 +4,31 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use crate::capability::Needs;
 use crate::error::{Code, Error, Problem, ProblemType};
 use crate::op::declare::example::Fixture;
-use crate::op::declare::operation::{Method, Operation};
+use crate::op::declare::operation::{Effect, Method, Operation, TimedOut};
 use crate::op::declare::table::{Table, path_variables};
+use crate::schema::{self, Components};
 
 /// The document of the operations.
 pub fn document(table: &Table) -> Value {
     let mut paths = Map::new();
-    let mut schemas = Map::new();
+    let mut components = Components::new();
     for operation in table.operations() {
-        schemas.insert(output_name(operation), operation.output_schema());
+        let output = output(operation, &mut components);
         for path in operation.paths() {
             let item = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
-                item.insert(operation.method().name().to_lowercase(), describe(operation, path));
+                item.insert(operation.method().name().to_lowercase(), describe(operation, path, &output));
             }
         }
     }
-    schemas.insert("Problem".to_owned(), schema_of::<Problem>());
-    schemas.insert("ProblemType".to_owned(), schema_of::<ProblemType>());
+    components.add(schema::of::<Problem>);
+    components.add(schema::of::<ProblemType>);
+    let mut schemas = components.into_map();
     schemas.insert(FREE.to_owned(), free_schema());
     let statuses: BTreeSet<u16> = table.operations().flat_map(statuses).collect();
     let responses: Map<String, Value> =
@@ -49,7 +50,16 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-fn describe(operation: &Operation, path: &str) -> Value {
+/// The schema of an operation's output, by name.
+fn output(operation: &Operation, components: &mut Components) -> Value {
+    let output = components.add(operation.docs.output);
+    if operation.effect() != Effect::Wait {
+        return output;
+    }
+    json!({"anyOf": [output, components.add(schema::of::<TimedOut>)]})
+}
+
+fn describe(operation: &Operation, path: &str, output: &Value) -> Value {
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
     let (parameters, body) = split_input(operation, path, &schema);
@@ -60,7 +70,7 @@ fn describe(operation: &Operation, path: &str) -> Value {
                 "description": "How far the event log of the caller's workspace reaches.",
                 "schema": {"type": "string", "pattern": "^[0-9]+$"},
             }},
-            "content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{}", output_name(operation))}}},
+            "content": {"application/json": {"schema": output}},
         },
     });
     if let Some(responses) = responses.as_object_mut() {
@@ -160,20 +170,12 @@ fn headers(status: u16) -> Option<Value> {
     }
 }
 
-fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = schemars::schema_for!(T).to_value();
-    if let Some(schema) = schema.as_object_mut() {
-        schema.remove("$schema");
-    }
-    schema
-}
-
 /// The name of the schema of a value that is the caller's own affair.
 const FREE: &str = "AnyJson";
 
 /// Any JSON whose numbers every reader keeps exactly.
 fn free_schema() -> Value {
-    let own = json!({"$ref": format!("#/components/schemas/{FREE}")});
+    let own = json!({"$ref": Components::address(FREE)});
     json!({
         "description": "Any JSON. Numbers from 2^53 on are refused: send them as strings.",
         "type": ["null", "boolean", "number", "string", "array", "object"],
@@ -191,7 +193,7 @@ fn limited(mut schema: Value) -> Value {
             for (name, member) in members.iter_mut() {
                 *member = match (name.as_str(), member.take()) {
                     ("additionalProperties", Value::Bool(true)) => {
-                        json!({"$ref": format!("#/components/schemas/{FREE}")})
+                        json!({"$ref": Components::address(FREE)})
                     }
                     (_, member) => limited(member),
                 };
@@ -271,10 +273,6 @@ fn split_input(operation: &Operation, path: &str, schema: &Value) -> (Vec<Value>
     }
     let content = json!({"application/json": {"schema": body, "example": body_example}});
     (parameters, Some(json!({"required": body_required, "content": content})))
-}
-
-fn output_name(operation: &Operation) -> String {
-    format!("{}_output", operation.name())
 }
 
 #[cfg(test)]

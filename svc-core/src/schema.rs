@@ -1,0 +1,247 @@
+//! JSON Schemas (draft 2020-12) of Rust types: inlined, as tools and checks need them, or with each type by its name, as
+//! OpenAPI has them. Descriptions are the doc comments, without the line breaks of the source.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+/// Makes the schema of one type: [`of`] with the type left out.
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// The schema of `T`, as `generator` makes schemas.
+pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// The schema of what is read, without references.
+pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
+    inlined(schema, SchemaSettings::draft2020_12().for_deserialize())
+}
+
+/// The schema of what is written, without references.
+pub(crate) fn inlined_output(schema: SchemaOf) -> Value {
+    inlined(schema, SchemaSettings::draft2020_12().for_serialize())
+}
+
+fn inlined(schema: SchemaOf, mut settings: SchemaSettings) -> Value {
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = schema(&mut settings.into_generator()).to_value();
+    unwrap_descriptions(&mut schema);
+    schema
+}
+
+/// An object with the members of all alternatives, of which those are required that each requires: dialects of schemas
+/// that some clients have know of no alternatives. Other schemas are left alone.
+pub(crate) fn one_object(mut schema: Value) -> Value {
+    let Some(Value::Array(alternatives)) = schema.as_object_mut().and_then(|it| it.remove("anyOf")) else {
+        return schema;
+    };
+    let mut properties = Map::new();
+    for alternative in &alternatives {
+        properties.extend(members(alternative).cloned().unwrap_or_default());
+    }
+    let is_required = |name: &&Value| alternatives.iter().all(|it| required(it).contains(name));
+    let names: Vec<Value> = alternatives
+        .first()
+        .map_or_else(Vec::new, required)
+        .into_iter()
+        .filter(is_required)
+        .cloned()
+        .collect();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("type".to_owned(), "object".into());
+        object.insert("properties".to_owned(), properties.into());
+        if !names.is_empty() {
+            object.insert("required".to_owned(), names.into());
+        }
+    }
+    schema
+}
+
+/// Schemas of what is written, each type once and by its name.
+pub(crate) struct Components {
+    generator: SchemaGenerator,
+}
+
+impl Components {
+    /// Where an OpenAPI document has its schemas.
+    const PATH: &str = "/components/schemas";
+
+    pub fn new() -> Self {
+        let mut settings = SchemaSettings::draft2020_12().for_serialize();
+        settings.meta_schema = None;
+        settings.definitions_path = Self::PATH.into();
+        Self { generator: settings.into_generator() }
+    }
+
+    /// The address of the schema called `name`.
+    pub fn address(name: &str) -> String {
+        format!("#{}/{name}", Self::PATH)
+    }
+
+    /// Adds a type, and those that it names. Returns a reference to it, or the schema itself if it has no name.
+    pub fn add(&mut self, schema: SchemaOf) -> Value {
+        let mut schema = schema(&mut self.generator).to_value();
+        unwrap_descriptions(&mut schema);
+        schema
+    }
+
+    /// The schemas by name.
+    pub fn into_map(mut self) -> Map<String, Value> {
+        let mut named = self.generator.take_definitions(true);
+        named.values_mut().for_each(unwrap_descriptions);
+        share_members(&mut named);
+        named
+    }
+}
+
+/// Members that an object must have so that others are said to have all of its members.
+const SHARED_MEMBERS_MIN: usize = 5;
+
+/// Says of an object that has all members of another one that it is such an object, with what else it has. Those are the
+/// types that embed another (`serde(flatten)`): a new member of that one then changes one schema.
+fn share_members(named: &mut Map<String, Value>) {
+    let parents: Vec<(String, Value)> = named.iter().map(|(name, it)| (name.clone(), it.clone())).collect();
+    for (name, schema) in named.iter_mut() {
+        let embedded = parents.iter().filter(|(other, parent)| other != name && embeds(schema, parent));
+        let largest = embedded.max_by_key(|(_, parent)| members(parent).map_or(0, Map::len));
+        let Some((other, parent)) = largest else { continue };
+        let (own, required) = (members(parent), required(parent));
+        let Some(object) = schema.as_object_mut() else { continue };
+        if let Some(Value::Object(properties)) = object.get_mut("properties") {
+            properties.retain(|name, _| own.is_none_or(|own| !own.contains_key(name)));
+        }
+        if let Some(Value::Array(names)) = object.get_mut("required") {
+            names.retain(|name| !required.contains(&name));
+        }
+        let reference = serde_json::json!([{"$ref": Components::address(other)}]);
+        object.insert("allOf".to_owned(), reference);
+    }
+}
+
+fn members(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties")?.as_object()
+}
+
+fn required(schema: &Value) -> Vec<&Value> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().collect()
+}
+
+/// Whether an object has every member of `parent`, and more.
+fn embeds(schema: &Value, parent: &Value) -> bool {
+    let (Some(own), Some(theirs)) = (members(schema), members(parent)) else { return false };
+    let is_closed = |schema: &Value| schema.get("additionalProperties").is_some();
+    let names = required(schema);
+    theirs.len() >= SHARED_MEMBERS_MIN
+        && theirs.len() < own.len()
+        && !is_closed(schema)
+        && !is_closed(parent)
+        && theirs.iter().all(|(name, member)| own.get(name) == Some(member))
+        && required(parent).iter().all(|name| names.contains(name))
+}
+
+/// Joins the lines of each paragraph in every description.
+fn unwrap_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                match member {
+                    Value::String(text) if name == "description" => *text = unwrapped(text),
+                    member => unwrap_descriptions(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(unwrap_descriptions),
+        _ => {}
+    }
+}
+
+/// The text with one line for each paragraph and each item of a list.
+fn unwrapped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut gap = "";
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() {
+            gap = "\n\n";
+            continue;
+        }
+        if line.starts_with("- ") && gap == " " {
+            gap = "\n";
+        }
+        out.push_str(if out.is_empty() { "" } else { gap });
+        out.push_str(line);
+        gap = " ";
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Serialize, JsonSchema)]
+    struct Task {
+        a: bool,
+        b: bool,
+        c: bool,
+        d: bool,
+        e: Option<bool>,
+    }
+
+    /// A task and
+    /// more.
+    #[derive(Serialize, JsonSchema)]
+    struct Detail {
+        #[serde(flatten)]
+        task: Task,
+        notes: Vec<String>,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    #[schemars(rename = "List_{T}")]
+    struct List<T> {
+        items: Vec<T>,
+    }
+
+    #[test]
+    fn each_type_stands_once_and_what_embeds_it_says_so() {
+        let mut components = Components::new();
+        assert_eq!(components.add(of::<List<Task>>), json!({"$ref": "#/components/schemas/List_Task"}));
+        assert_eq!(components.add(of::<Detail>), json!({"$ref": "#/components/schemas/Detail"}));
+        let named = components.into_map();
+        assert_eq!(named.keys().collect::<Vec<_>>(), ["Detail", "List_Task", "Task"]);
+        let detail = &named["Detail"];
+        assert_eq!(detail["allOf"], json!([{"$ref": "#/components/schemas/Task"}]));
+        assert_eq!(detail["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["notes"]);
+        assert_eq!(detail["required"], json!(["notes"]));
+        assert_eq!(detail["description"], "A task and more.");
+        assert_eq!(named["List_Task"]["properties"]["items"]["items"]["$ref"], "#/components/schemas/Task");
+    }
+
+    #[test]
+    fn an_object_that_lacks_a_required_member_embeds_nothing() {
+        let five = json!({"a": {}, "b": {}, "c": {}, "d": {}, "e": {}});
+        let parent = json!({"properties": five, "required": ["a"]});
+        let mut six = five.clone();
+        six["f"] = json!({});
+        assert!(embeds(&json!({"properties": six, "required": ["a", "f"]}), &parent));
+        for other in [
+            json!({"properties": six, "required": ["f"]}),
+            json!({"properties": five, "required": ["a"]}),
+            json!({"properties": six, "required": ["a"], "additionalProperties": false}),
+        ] {
+            assert!(!embeds(&other, &parent), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_description_has_a_line_for_each_paragraph_and_item() {
+        let text = "One line\nand its rest.\n\nTwo:\n- first\n  and its rest\n- second";
+        assert_eq!(unwrapped(text), "One line and its rest.\n\nTwo:\n- first and its rest\n- second");
+        assert_eq!(unwrapped("plain"), "plain");
+    }
+}

@@ -1,0 +1,95 @@
+//! The API as it was agreed, in golden files that say each thing once: a list of operations for people, a file for each
+//! operation and for each named schema, and one example of how an operation is shown as a tool and in OpenAPI.
+
+use serde_json::{Map, Value, json};
+use svc_core::op::{Operation, Table, contract, mcp};
+use svc_core::{Engine, operation_table};
+use svc_tests::{World, golden};
+
+/// Shown whole, as a tool and in OpenAPI: others are made by the same code.
+const SHOWN_WHOLE: &str = "claim_thread";
+
+fn table() -> Table {
+    operation_table().unwrap()
+}
+
+/// The list for people: one line per operation.
+fn listed(table: &Table) -> String {
+    let mut lines = String::from("# name | method | path | aliases | capability | effect | surface | area\n");
+    for operation in contract::operations(table).as_array().unwrap() {
+        let aliases: Vec<&str> =
+            operation["aliases"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let cells = ["name", "method", "path", "", "capability", "effect", "surface", "area"].map(|key| {
+            if key.is_empty() { aliases.join(" ") } else { operation[key].as_str().unwrap().to_owned() }
+        });
+        lines.push_str(&(cells.join(" | ").replace("|  |", "| - |") + "\n"));
+    }
+    lines
+}
+
+#[test]
+fn the_list_of_operations_is_as_agreed() {
+    golden::check("operations.txt", &listed(&table()));
+}
+
+/// What the list does not say of an operation. Its output is named; the schema has a file of its own.
+fn described(operation: &Operation, document: &Value) -> Value {
+    let mut input = operation.input_schema();
+    let description = input.as_object_mut().unwrap().remove("description");
+    let method = operation.method().name().to_lowercase();
+    let responses = &document["paths"][operation.path()][method]["responses"];
+    let status = operation.success().status();
+    let refuses: Vec<&str> = operation.own_refusals().iter().map(|code| code.name()).collect();
+    json!({
+        "title": operation.title_text(),
+        "description": description,
+        "input": input,
+        "success": {status.to_string(): responses[status.to_string()]["content"]["application/json"]["schema"]},
+        "refuses": refuses,
+    })
+}
+
+#[test]
+fn every_operation_and_every_schema_is_as_agreed() {
+    let table = table();
+    let document = svc_core::op::openapi::document(&table);
+    let names = table.operations().map(|operation| format!("{}.json", operation.name()));
+    golden::check_folder("operations", names);
+    for operation in table.operations() {
+        let name = format!("operations/{}.json", operation.name());
+        golden::check(&name, &golden::compact(&described(operation, &document)));
+    }
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    golden::check_folder("schemas", schemas.keys().map(|name| format!("{name}.json")));
+    for (name, schema) in schemas {
+        // A name with a digit at its end is that of two types.
+        assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "two types are called {name}");
+        golden::check(&format!("schemas/{name}.json"), &golden::compact(schema));
+    }
+}
+
+#[test]
+fn an_operation_is_shown_as_agreed() {
+    let table = table();
+    let operation = table.operation(SHOWN_WHOLE).unwrap();
+    golden::check("shown/tool.json", &golden::compact(&mcp::tool(operation)));
+    let document = svc_core::op::openapi::document(&table);
+    golden::check("shown/openapi.json", &golden::compact(&document["paths"][operation.path()]));
+}
+
+/// The document as it is served, without what the files of operations and schemas say.
+#[test]
+fn the_rest_of_the_document_is_as_agreed() {
+    let world = World::open(Engine::Sqlite);
+    let mut document = world.rest().send(None, "GET", "/openapi.json", &[], None).output();
+    let paths: Vec<&str> = world.service.table().operations().flat_map(Operation::paths).collect();
+    document["paths"].as_object_mut().unwrap().retain(|path, _| !paths.contains(&path.as_str()));
+    document["components"]["schemas"] = Map::new().into();
+    golden::check("shown/document.json", &golden::compact(&document));
+}
+
+#[test]
+fn the_events_and_capabilities_are_as_agreed() {
+    golden::check("events.json", &golden::compact(&contract::events(&table())));
+    golden::check("capabilities.json", &golden::compact(&contract::capabilities()));
+}
