@@ -1,5 +1,7 @@
-//! Capabilities: what a token lets its holder do. A closed, append-only list; an operation names the ones that
-//! open it. Named sets are recipes that are expanded when a token is minted and are never stored.
+//! Capabilities: what a token lets its holder do.
+//!
+//! A closed, append-only list; an operation names the capabilities that permit it. Named sets are recipes:
+//! they are expanded when a token is minted and are never stored.
 
 use std::borrow::Cow;
 
@@ -12,7 +14,7 @@ use crate::store::{FromValue, Param, ToParam, Value};
 
 macro_rules! capabilities {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal),* $(,)?) => {
-        /// One right. The order is that of the stored bit set: new ones are added at the end.
+        /// One right. The order is that of the stored bit set, so new ones are added at the end.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Capability { $($(#[doc = $doc])* $variant),* }
@@ -21,12 +23,12 @@ macro_rules! capabilities {
             /// Every capability, in stored order.
             pub const ALL: &[Capability] = &[$(Capability::$variant),*];
 
-            /// The name on the wire.
+            /// Returns the name on the wire.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// What it grants, in a sentence.
+            /// Returns what it grants, in a sentence.
             pub fn grants(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
             }
@@ -104,48 +106,48 @@ impl JsonSchema for Capability {
     }
 }
 
-/// A set of capabilities, as a token carries it.
+/// The set of capabilities of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// The set that holds nothing.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// Every capability there is.
+    /// Returns the set of every capability.
     pub fn all() -> Self {
         Capability::ALL.iter().copied().collect()
     }
 
-    /// Whether `capability` is in the set.
+    /// Returns whether `capability` is in the set.
     pub fn has(self, capability: Capability) -> bool {
         self.0 & Self::bit(capability) != 0
     }
 
-    /// Whether every member of `other` is in this set.
+    /// Returns whether this set contains all of `other`.
     pub fn covers(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
 
-    /// This set without `capability`.
+    /// Returns this set without `capability`.
     #[must_use]
     pub fn without(self, capability: Capability) -> Self {
         Self(self.0 & !Self::bit(capability))
     }
 
-    /// What is in either set.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is in both sets.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The members, in stored order.
+    /// Iterates over the members, in stored order.
     pub fn iter(self) -> impl Iterator<Item = Capability> {
         Capability::ALL.iter().copied().filter(move |capability| self.has(*capability))
     }
@@ -210,7 +212,7 @@ impl CapabilitySet {
     /// Every named set.
     pub const ALL: &[CapabilitySet] = &[Self::AgentWorker, Self::HumanAdmin];
 
-    /// What a token minted from the set carries.
+    /// Returns the capabilities of a token minted from the set.
     pub fn capabilities(self) -> Capabilities {
         match self {
             Self::AgentWorker => [
@@ -230,7 +232,7 @@ impl CapabilitySet {
         }
     }
 
-    /// Who it is meant for.
+    /// Returns whom it is meant for.
     pub fn description(self) -> &'static str {
         match self {
             Self::AgentWorker => "An agent that takes tasks: reads, creates, claims, posts and transitions.",
@@ -241,19 +243,19 @@ impl CapabilitySet {
     }
 }
 
-/// What an operation asks of the caller before anything else.
+/// What an operation requires of the caller before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// No credential at all.
     Nothing,
-    /// A valid credential, whatever it can do.
+    /// Any valid credential, whatever its capabilities.
     AnyCredential,
     /// A credential with at least one of these.
     OneOf(&'static [Capability]),
 }
 
 impl Needs {
-    /// Whether a caller with `held` may go on.
+    /// Returns whether a caller that holds `held` is admitted.
     pub fn satisfied_by(self, held: Capabilities) -> bool {
         match self {
             Self::Nothing | Self::AnyCredential => true,
@@ -261,7 +263,7 @@ impl Needs {
         }
     }
 
-    /// The expression in contracts and documents: `none`, `any`, or names joined by `|`.
+    /// Returns the expression for contracts and documents: `none`, `any`, or names joined by `|`.
     pub fn expression(self) -> String {
         match self {
             Self::Nothing => "none".to_owned(),

@@ -1,11 +1,15 @@
-//! The data folder: where a set-up keeps its keys, its SQLite database and its artifacts. Pure file work. Setting a
-//! folder up can be interrupted at any moment and repeated: a marker stands in the folder until all is done, keys
-//! that were drawn are kept, and every file appears whole or not at all. What makes a set-up final is the commit of
-//! the first workspace, which is the database's matter and stands between [`DataDir::create`] and
-//! [`Setup::finish`].
+//! The data folder: where an installation keeps its keys, its SQLite database and its artifacts.
 //!
-//! A folder is its owner's alone. Whoever else can write it could put keys or a database of their own there, so such a
-//! folder is not opened, and a key that others can write is not used; what others can read is told to the trace.
+//! This module only handles files.
+//!
+//! Setting up a folder can be interrupted at any moment and repeated: a marker stays in the folder until
+//! everything is done, keys that were generated are kept, and every file appears whole or not at all. What
+//! makes a setup final is the commit of the first workspace, which is up to the database and happens between
+//! [`DataDir::create`] and [`Setup::finish`].
+//!
+//! A folder belongs to its owner alone. Anyone else who can write to it could plant their own keys or
+//! database, so such a folder is not opened, and a key that others can write is not used. Files that others
+//! can read are reported in the log.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -18,28 +22,29 @@ use crate::config::ENV_FILE;
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
 
-/// The data folder unless another is named.
+/// The data folder unless another is specified.
 pub const DEFAULT: &str = "./svc-data";
 
 const DATABASE: &str = "svc.db";
 const ARTIFACTS: &str = "artifacts";
 const KEYS: &str = "keys";
-/// Stands in a folder whose set-up is not finished, and is locked while somebody is at it.
+/// Exists in a folder while its setup is unfinished, and is locked while a process is working on it.
 const MARKER: &str = ".setup";
 
-/// The keys: the variable and the file in `keys`. Each is 32 random bytes, in hex.
+/// The keys: each one's variable and file in `keys`. Each is 32 random bytes, in hex.
 const KEY_FILES: [(&str, &str); 3] = [
     ("SVC_CONTENT_KEK", "content.kek"),
     ("SVC_SESSION_SECRET", "session.secret"),
     ("SVC_EXPORT_SIGNING_KEY", "export.key"),
 ];
 
-/// What the group and everybody else may: write, and read.
+/// The permission bits that let the group or others write, and read.
 const WRITE_BY_OTHERS: u32 = 0o022;
 const READ_BY_OTHERS: u32 = 0o044;
 
-/// Refuses what others than its owner can write of the folder `path`, what is in it, and `secrets`, and answers what
-/// they can read. What is not there is nobody's.
+/// Rejects files that users other than the owner can write, and returns those that they can read.
+///
+/// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored.
 pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let within = [KEYS, ENV_FILE, DATABASE].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
@@ -57,7 +62,8 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf]) -> Result<Vec<Pat
     }
     writable.dedup();
     Err(Error::configuration(format!(
-        "others than the owner can write {}, and so could change keys and messages; take that away with chmod go-w",
+        "users other than the owner can write {}, and so could change keys and messages; remove that \
+         permission with chmod go-w",
         writable.join(", ")
     )))
 }
@@ -69,7 +75,7 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// The folder at `path`, which must be set up.
+    /// Opens the folder at `path`, which must be set up.
     pub fn open(path: &Path) -> Result<Self> {
         let dir = Self { path: path.to_owned() };
         let shown = path.display();
@@ -87,39 +93,41 @@ impl DataDir {
         Ok(dir)
     }
 
-    /// Begins the set-up of `path`, or goes on with one that was interrupted. Refuses a folder that is set up.
+    /// Starts the setup of `path`, or resumes one that was interrupted.
+    ///
+    /// Rejects a folder that is already set up.
     pub fn create(path: &Path, entropy: &Entropy) -> Result<Setup> {
         let dir = Self { path: path.to_owned() };
-        dir.refuse_occupied()?;
+        dir.reject_occupied()?;
         let tightened = dir.tighten()?;
-        let mut made = Vec::new();
-        make_folders(path, &mut made)?;
-        let (marker, fresh) = dir.take_marker()?;
+        let mut created = Vec::new();
+        create_folders(path, &mut created)?;
+        let (marker, fresh) = dir.lock_marker()?;
         if fresh {
-            made.push(dir.file(MARKER));
+            created.push(dir.file(MARKER));
         }
-        let mut setup = Setup { dir, _marker: marker, made, tightened };
+        let mut setup = Setup { dir, _marker: marker, created, tightened };
         match setup.fill(fresh, entropy) {
             Ok(()) => Ok(setup),
             Err(error) => {
-                // The folder was another's after all, or cannot be written: the refusal says enough.
+                // The folder turned out to be occupied, or cannot be written: the error says enough.
                 let _ = setup.undo();
                 Err(error)
             }
         }
     }
 
-    /// The folder itself.
+    /// Returns the folder itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The SQLite database in a folder.
+    /// Returns the path of the SQLite database in a folder.
     pub fn database(path: &Path) -> PathBuf {
         path.join(DATABASE)
     }
 
-    /// Where artifacts are kept.
+    /// Returns the path of the artifacts.
     pub fn artifacts(&self) -> PathBuf {
         self.file(ARTIFACTS)
     }
@@ -132,28 +140,30 @@ impl DataDir {
         self.file(name).exists()
     }
 
-    /// Refuses a folder that is set up, and one with things in it that this module did not make.
-    fn refuse_occupied(&self) -> Result<()> {
+    /// Rejects a folder that is already set up, and one with files in it that this module did not make.
+    fn reject_occupied(&self) -> Result<()> {
         let shown = self.path.display();
         if self.is(MARKER) {
             return Ok(());
         }
         if self.is(ENV_FILE) {
-            let detail = format!("{shown} is set up already; nothing was changed");
+            let detail = format!("{shown} is already set up; nothing was changed");
             return Err(Error::new(Code::AlreadyInitialised, detail));
         }
         match [DATABASE, KEYS].into_iter().find(|name| self.is(name)) {
             Some(name) => Err(Error::wrong_state(format!(
-                "{shown} holds {name} but no {ENV_FILE}; restore that file, or choose another folder"
+                "{shown} contains {name} but no {ENV_FILE}; restore that file, or choose another folder"
             ))),
             None => Ok(()),
         }
     }
 
-    /// Takes an existing folder from others, and answers its permissions of before if they were more. A folder that
-    /// others use, because there are things in it, is left as it is, or refused if they can write it.
+    /// Removes others' permissions from an existing folder.
+    ///
+    /// Returns its previous permissions if that changed them. A folder that is in use, because it is not
+    /// empty, is left as it is, or rejected if others can write it.
     fn tighten(&self) -> Result<Option<Permissions>> {
-        let refused = |error: &std::io::Error| refusal(&self.path, error);
+        let failed = |error: &std::io::Error| io_error(&self.path, error);
         let before = match self.path.metadata() {
             Ok(found) if found.is_dir() => found.permissions(),
             _ => return Ok(None),
@@ -161,26 +171,26 @@ impl DataDir {
         if before.mode() & (WRITE_BY_OTHERS | READ_BY_OTHERS) == 0 {
             return Ok(None);
         }
-        let mut entries = std::fs::read_dir(&self.path).map_err(|error| refused(&error))?;
+        let mut entries = std::fs::read_dir(&self.path).map_err(|error| failed(&error))?;
         if !self.is(MARKER) && entries.next().is_some() {
             return open_to_others(&self.path, &[]).map(|_| None);
         }
         std::fs::set_permissions(&self.path, Permissions::from_mode(0o700))
-            .map_err(|error| refused(&error))?;
+            .map_err(|error| failed(&error))?;
         Ok(Some(before))
     }
 
-    /// The locked marker, and whether this call made it.
-    fn take_marker(&self) -> Result<(File, bool)> {
+    /// Locks the marker, and returns it and whether this call created it.
+    fn lock_marker(&self) -> Result<(File, bool)> {
         let path = self.file(MARKER);
         let mut options = OpenOptions::new();
         options.write(true).mode(0o600);
         let (marker, fresh) = match options.clone().create_new(true).open(&path) {
             Ok(marker) => (marker, true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                (options.open(&path).map_err(|error| refusal(&path, &error))?, false)
+                (options.open(&path).map_err(|error| io_error(&path, &error))?, false)
             }
-            Err(error) => return Err(refusal(&path, &error)),
+            Err(error) => return Err(io_error(&path, &error)),
         };
         match marker.try_lock() {
             Ok(()) => {}
@@ -188,74 +198,78 @@ impl DataDir {
                 let detail = format!("{} is being set up by another process", self.path.display());
                 return Err(Error::wrong_state(detail));
             }
-            Err(TryLockError::Error(error)) => return Err(refusal(&path, &error)),
+            Err(TryLockError::Error(error)) => return Err(io_error(&path, &error)),
         }
-        // Whoever held it may have finished meanwhile; then what is locked here is no longer in the folder.
+        // The previous holder may have finished meanwhile; then the locked file is no longer in the folder.
         let there = path.metadata().map(|file| file.ino()).ok();
         if there != marker.metadata().map(|file| file.ino()).ok() {
-            self.refuse_occupied()?;
-            return Err(Error::wrong_state("another process was setting the folder up; try again"));
+            self.reject_occupied()?;
+            return Err(Error::wrong_state("another process has been setting up the folder; try again"));
         }
         Ok((marker, fresh))
     }
 }
 
-/// A data folder whose set-up is under way: keys, `svc.env` and the artifact folder are there, the database is for
-/// the caller to fill. Dropped without [`Setup::finish`] it can be gone on with.
+/// An unfinished setup of a data folder.
+///
+/// The folder has its keys, `svc.env` and the artifact folder, and lacks the database. If dropped without
+/// [`Setup::finish`] it can be resumed.
 #[derive(Debug)]
-#[must_use = "a set-up that is not finished leaves a folder that cannot be used"]
+#[must_use = "a setup that is not finished leaves a folder that cannot be used"]
 pub struct Setup {
     dir: DataDir,
     _marker: File,
-    made: Vec<PathBuf>,
-    /// What the folder's permissions were, if others had some.
+    created: Vec<PathBuf>,
+    /// The folder's previous permissions, if others had any.
     tightened: Option<Permissions>,
 }
 
 impl Setup {
-    /// The folder.
+    /// Returns the folder.
     pub fn dir(&self) -> &DataDir {
         &self.dir
     }
 
-    /// Makes the file of the SQLite database, empty and for the owner alone; SQLite's other files follow its mode.
+    /// Creates the file of the SQLite database, empty and for the owner alone.
+    ///
+    /// SQLite's other files inherit its mode.
     pub fn make_database(&mut self) -> Result<()> {
         self.write_missing(DataDir::database(&self.dir.path), "")
     }
 
-    /// Ends the set-up: the first workspace has been committed.
+    /// Finishes the setup, after the first workspace has been committed.
     pub fn finish(self) -> Result<DataDir> {
         let marker = self.dir.file(MARKER);
-        std::fs::remove_file(&marker).map_err(|error| refusal(&marker, &error))?;
+        std::fs::remove_file(&marker).map_err(|error| io_error(&marker, &error))?;
         sync_folder(&self.dir.path)?;
         Ok(self.dir)
     }
 
-    /// Gives the set-up up: removes what it made, and nothing that was there before.
+    /// Abandons the setup: removes what it created, and nothing that was there before.
     pub fn undo(self) -> Result<()> {
-        for path in self.made.iter().rev() {
+        for path in self.created.iter().rev() {
             let removed = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
             match removed {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(refusal(path, &error)),
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(io_error(path, &error)),
                 _ => {}
             }
         }
         match self.tightened {
             Some(before) => std::fs::set_permissions(&self.dir.path, before)
-                .map_err(|error| refusal(&self.dir.path, &error)),
+                .map_err(|error| io_error(&self.dir.path, &error)),
             None => Ok(()),
         }
     }
 
-    /// Makes what is missing. The marker is in place, so nobody takes the folder for finished.
+    /// Creates what is missing. The marker is in place, so the folder cannot be mistaken for a finished one.
     fn fill(&mut self, fresh: bool, entropy: &Entropy) -> Result<()> {
         if fresh && self.dir.is(ENV_FILE) {
-            let detail = format!("{} is set up already; nothing was changed", self.dir.path.display());
+            let detail = format!("{} is already set up; nothing was changed", self.dir.path.display());
             return Err(Error::new(Code::AlreadyInitialised, detail));
         }
         let keys = self.dir.file(KEYS);
-        make_folders(&keys, &mut self.made)?;
-        make_folders(&self.dir.artifacts(), &mut self.made)?;
+        create_folders(&keys, &mut self.created)?;
+        create_folders(&self.dir.artifacts(), &mut self.created)?;
         for (_, name) in KEY_FILES {
             let key = Zeroizing::new(entropy.bytes::<32>()?);
             let text = Zeroizing::new(hex::encode(key.as_slice()) + "\n");
@@ -266,7 +280,7 @@ impl Setup {
         sync_folder(&self.dir.path)
     }
 
-    /// Writes a file that is not there yet; it appears whole.
+    /// Writes a file that does not exist yet, atomically.
     fn write_missing(&mut self, path: PathBuf, text: &str) -> Result<()> {
         if path.exists() {
             return Ok(());
@@ -280,38 +294,41 @@ impl Setup {
             .open(&draft)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| std::fs::rename(&draft, &path));
-        written.map_err(|error| refusal(&path, &error))?;
-        self.made.push(path);
+        written.map_err(|error| io_error(&path, &error))?;
+        self.created.push(path);
         Ok(())
     }
 }
 
 fn env_text() -> String {
     let files = KEY_FILES.map(|(variable, name)| format!("{variable}_FILE={KEYS}/{name}\n")).concat();
-    format!("# What the environment does not set; see svc-env(7). Paths begin at this folder.\n{files}")
+    format!(
+        "# Settings that the environment does not override; see svc-env(7). Paths are relative to this folder.\n\
+         {files}"
+    )
 }
 
-/// Makes `path` and what is missing above it, for the owner alone, and notes what it made.
-fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> Result<()> {
+/// Creates `path` and its missing parents, for the owner alone, and records what it created.
+fn create_folders(path: &Path, created: &mut Vec<PathBuf>) -> Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        make_folders(parent, made)?;
+        create_folders(parent, created)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => made.push(path.to_owned()),
+        Ok(()) => created.push(path.to_owned()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
-        Err(error) => return Err(refusal(path, &error)),
+        Err(error) => return Err(io_error(path, &error)),
     }
     Ok(())
 }
 
 fn sync_folder(path: &Path) -> Result<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| refusal(path, &error))
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| io_error(path, &error))
 }
 
-fn refusal(path: &Path, error: &std::io::Error) -> Error {
+fn io_error(path: &Path, error: &std::io::Error) -> Error {
     Error::configuration(format!("{}: {error}", path.display()))
 }
 
@@ -357,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_set_up_is_refused_and_changes_nothing() {
+    fn a_second_setup_is_rejected_and_changes_nothing() {
         let root = tempfile::tempdir().unwrap();
         create(root.path()).unwrap().finish().unwrap();
         let before = files(root.path());
@@ -366,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_set_up_is_not_usable_and_goes_on_with_its_keys() {
+    fn an_interrupted_setup_is_unusable_and_resumes_with_its_keys() {
         let root = tempfile::tempdir().unwrap();
         drop(create(root.path()).unwrap());
         let key = root.path().join(KEYS).join("content.kek");
@@ -380,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cannot_set_up_at_once() {
+    fn two_processes_cannot_set_up_at_once() {
         let root = tempfile::tempdir().unwrap();
         let first = create(root.path()).unwrap();
         assert!(create(root.path()).unwrap_err().detail().contains("another process"));
@@ -388,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn undoing_leaves_what_was_there() {
+    fn undo_leaves_what_was_there() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("new/data");
         create(&path).unwrap().undo().unwrap();
@@ -410,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_refused_and_what_they_can_read_is_named() {
+    fn files_others_can_write_are_rejected_and_files_they_can_read_are_returned() {
         let root = tempfile::tempdir().unwrap();
         create(root.path()).unwrap().finish().unwrap();
         std::fs::write(root.path().join(DATABASE), "").unwrap();
@@ -421,17 +438,17 @@ mod tests {
         let parts = ["", KEYS, ENV_FILE, DATABASE, "keys/content.kek"].map(|name| root.path().join(name));
         for part in &parts {
             let before = mode(part);
-            for (more, refused) in
+            for (more, rejected) in
                 [(0o040, false), (0o004, false), (0o020, true), (0o002, true), (0o066, true)]
             {
                 chmod(part, before | more);
                 match open() {
                     Ok(readable) => {
-                        assert!(!refused && readable == [part.clone()], "{} {more:o}", part.display())
+                        assert!(!rejected && readable == [part.clone()], "{} {more:o}", part.display())
                     }
                     Err(error) => {
                         assert!(
-                            refused && error.code() == Code::Configuration,
+                            rejected && error.code() == Code::Configuration,
                             "{} {more:o}",
                             part.display()
                         );
@@ -445,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_becomes_the_owners_and_one_in_use_does_not() {
+    fn an_empty_folder_is_made_private_and_one_in_use_is_not() {
         let root = tempfile::tempdir().unwrap();
         for open in [0o777, 0o755] {
             chmod(root.path(), open);
@@ -465,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_others_are_refused() {
+    fn folders_in_use_are_rejected() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(DataDir::open(root.path()).unwrap_err().code(), Code::NotFound);
         std::fs::write(root.path().join(DATABASE), "").unwrap();

@@ -1,4 +1,6 @@
-//! Randomness, handed out by the service: the machine's, or a seeded stream that makes a test world repeatable.
+//! Randomness, handed out by the service.
+//!
+//! It is the operating system's, or a seeded stream that makes tests repeatable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,12 +20,12 @@ pub enum Entropy {
 }
 
 impl Entropy {
-    /// A stream that always begins the same for the same `seed`.
+    /// Creates a stream that is always the same for the same `seed`.
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Arc::new(Mutex::new(seed)))
     }
 
-    /// `N` random bytes.
+    /// Returns `N` random bytes.
     pub fn bytes<const N: usize>(&self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         match self {
@@ -43,7 +45,7 @@ impl Entropy {
         Ok(bytes)
     }
 
-    /// A fresh id (UUID version 7, RFC 9562) of the moment `now`.
+    /// Returns a fresh id (UUID version 7, RFC 9562) for the time `now`.
     pub fn id<T: Id>(&self, now: Time) -> Result<T> {
         let millis = u64::try_from(now.micros() / 1000).unwrap_or(0);
         Ok(T::from(uuid::Builder::from_unix_timestamp_millis(millis, &self.bytes()?).into_uuid()))

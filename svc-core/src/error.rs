@@ -1,6 +1,8 @@
-//! Errors: one enum for the whole service. Each variant has a stable code, a status and a public text that says
-//! what to do; causes go to the trace and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies,
-//! JSON-RPC errors and exit codes, and decide nothing themselves.
+//! Errors: one enum for the whole service.
+//!
+//! Each variant has a stable code, a status and a public text that says what to do. Causes go to the server's
+//! log and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit
+//! codes, and decide nothing themselves.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,10 +13,10 @@ use serde_json::{Map, Value, json};
 
 use crate::text::shortened;
 
-/// The service's result.
+/// The result type of the service.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The path under which every problem type lives; a type is this followed by the code.
+/// The path prefix of every problem type; the code follows it.
 pub const PROBLEM_BASE: &str = "/problems/";
 
 macro_rules! codes {
@@ -27,22 +29,22 @@ macro_rules! codes {
             /// Every code, in the manual's order.
             pub const ALL: &[Code] = &[$(Code::$variant),*];
 
-            /// The identifier: the last segment of the problem type.
+            /// Returns the identifier: the last segment of the problem type.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $code),* }
             }
 
-            /// The HTTP status.
+            /// Returns the HTTP status.
             pub fn status(self) -> u16 {
                 match self { $(Self::$variant => $status),* }
             }
 
-            /// The short title, the same at every occurrence.
+            /// Returns the short title, the same at every occurrence.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),* }
             }
 
-            /// What it means and what to do about it.
+            /// Returns what the code means and what to do about it.
             pub fn manual(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
             }
@@ -55,87 +57,87 @@ codes! {
     Malformed = "malformed-request", 400, "The request could not be read";
     /// No credential came with the request, or it is unknown, expired or revoked. Send a live token as `Authorization: Bearer`.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed";
-    /// The credential is valid but does not carry a capability that the operation needs, which the detail names. Use a token that has it, or ask who holds `token:admin` for one.
+    /// The credential is valid but does not carry a capability that the operation needs, which the detail names. Use a token that has it, or ask a holder of `token:admin` for one.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability";
-    /// A rule about this caller and this object forbids the change, such as editing another's message. Leave it to who may, whom the detail names where it can.
+    /// A rule about this caller and this object forbids the change, such as editing another's message. Leave it to someone who may; the detail names them where it can.
     Forbidden = "forbidden", 403, "Not allowed for this caller";
     /// The member is frozen and may only read until an administrator unfreezes it. Stop changing things, and ask an administrator.
     MemberFrozen = "member-frozen", 403, "The member is frozen";
-    /// There is no such object, or the caller may not see it. Check the id; for what stands in a private channel ask one of its members to be added.
+    /// There is no such object, or the caller may not see it. Check the id; if the object is in a private channel, ask a member of that channel to add you.
     NotFound = "not-found", 404, "Not found";
     /// The service has no such route. See `GET /openapi.json`.
     UnknownRoute = "unknown-route", 404, "No such route";
-    /// The route exists, but not with this method; the `Allow` header names those it has. Use one of these.
+    /// The route exists, but not with this method; the `Allow` header names the methods that it has. Use one of those.
     MethodNotAllowed = "method-not-allowed", 405, "Wrong method";
     /// The handle is already in use in this workspace. Choose another.
     HandleTaken = "handle-taken", 409, "The handle is taken";
     /// The name is already in use. Choose another.
     NameTaken = "name-taken", 409, "The name is taken";
-    /// The object's present state does not allow the change. Read it again.
+    /// The object's current state does not allow the change. Read it again.
     WrongState = "wrong-state", 409, "The state does not allow this";
     /// The close is refused: the detail and `reasons` name the conditions that are not met. Meet them and close again, or cancel the thread.
     CloseRefused = "close-refused", 409, "The thread may not close yet";
-    /// The lease id is not that of the live claim: the claim lapsed, was released or handed over. Stop working on the thread, or claim it anew.
+    /// The lease id is not that of the live claim: the claim lapsed, was released or handed over. Stop working on the thread, or claim it again.
     StaleClaim = "stale-claim", 409, "The claim is no longer current";
     /// Another member, or nobody, holds the claim that the change needs. Claim the thread if it is free, or leave it to its holder.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim";
     /// The thread cannot be claimed by this member now; the detail says why. Take another, or wait with `wait_for_ready`.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed";
-    /// The dependency would close a circle in which every thread waits for itself. Remove another dependency of the circle first, or do without this one.
+    /// The dependency would form a cycle in which every thread waits for itself. Remove another dependency of the cycle first, or do without this one.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle";
-    /// A thread cannot wait for one that others who see it may not see: that one stands in a private channel, and this one in another channel; or a channel cannot become private while threads outside wait for its threads. Put both into one channel, or remove the dependency.
+    /// A thread cannot wait for a thread in another channel that is private, which some of its readers may not see. Likewise a channel cannot become private while threads outside it wait for its threads. Put both into one channel, or remove the dependency.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it";
-    /// The event log does not verify: `lsn` names the first broken event. Stop what uses the database, keep a copy of it, and restore a backup or cut the log back; `svc verify` in svc(1) says how.
+    /// The event log does not verify: `lsn` names the first broken event. Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the event log; `svc verify` in svc(1) says how.
     EventLogBroken = "event-log-broken", 409, "The event log is broken";
-    /// The set-up has been done before; nothing was changed. Use what is there; `svc token mint --as-instance` gives a new token.
+    /// Setup has already been done; nothing was changed. Use what is there; `svc token mint --as-instance` gives a new token.
     AlreadyInitialised = "already-initialised", 409, "Already set up";
-    /// A variable or a file of the set-up is missing, unknown or has a value that is not allowed. Correct what the detail names; svc-env(7) lists every variable.
+    /// A variable or file of the configuration is missing, unknown or has a value that is not allowed. Correct what the detail names; svc-env(7) lists every variable.
     Configuration = "configuration", 500, "The configuration is refused";
     /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`). Send less, or in several requests.
     BodyTooLarge = "body-too-large", 413, "The body is too large";
     /// The body is not sent as JSON. Send it as `Content-Type: application/json`, in UTF-8 and without a content coding.
     UnsupportedMediaType = "unsupported-media-type", 415, "The body is not JSON";
-    /// The `Expect` header asks for something other than `100-continue`. Leave it out.
+    /// The `Expect` header expects something other than `100-continue`. Leave it out.
     ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met";
-    /// The body comes in a transfer coding other than `chunked`. Send it as it is.
+    /// The body uses a transfer coding other than `chunked`. Send it without one.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known";
-    /// Too many requests in the window; wait as many seconds as `Retry-After` says.
+    /// Too many requests in the window; wait the number of seconds in `Retry-After`.
     RateLimited = "rate-limited", 429, "Too many requests";
-    /// The service failed in a way that is its own fault. The trace has the cause: tell whoever runs the service, and do not try again at once.
+    /// The service failed through a fault of its own. The server's log has the cause: tell the operator, and do not try again at once.
     Internal = "internal", 500, "Internal error";
-    /// The service is at its ceiling and took nothing up. Try again shortly.
+    /// The service is overloaded and did not accept the request. Try again shortly.
     Overloaded = "overloaded", 503, "Overloaded";
-    /// The server is being shut down and took nothing up, or ended a wait. Try again: another server will answer, or this one once it is back.
+    /// The server is shutting down and did not accept the request, or ended a wait. Try again: another server will respond, or this one once it is back.
     Closing = "closing", 503, "The server is closing";
-    /// The database cannot serve the request now: it did not answer in time, its disk is full or fails, another process or server holds what the request needs, or too many others were before it. Nothing was changed. Try again.
+    /// The database cannot serve the request now: it did not respond in time, its disk is full or failing, another process or server has locked what the request needs, or too many requests were ahead of it. Nothing was changed. Try again.
     Unavailable = "unavailable", 503, "The database is unavailable";
-    /// The database failed while the change was being committed: the connection broke, the answer did not come in time, or the disk failed. The change may or may not have happened. Read before you repeat it.
+    /// The database failed while the change was being committed: the connection broke, the reply did not arrive in time, or the disk failed. The change may or may not have happened. Read before you repeat it.
     OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown";
 }
 
-/// What a program exits with, and what that means.
+/// The exit codes of the programs, and what they mean.
 pub const EXIT_CODES: [(u8, &str); 7] = [
-    (0, "it is done"),
-    (1, "it failed: the database, the file system, or the service itself"),
-    (2, "the command line, a variable or an input is not as it must be"),
+    (0, "success"),
+    (1, "failure of the database, the file system or the service itself"),
+    (2, "invalid command line, variable or input"),
     (3, "a log does not verify"),
-    (4, "there is no such thing, or the folder or database is not set up"),
-    (5, "the present state does not allow it, such as a second set-up"),
-    (6, "the token is missing, not known, or does not allow it"),
+    (4, "not found, or the folder or database is not set up"),
+    (5, "the current state does not allow it, such as a second set-up"),
+    (6, "the token is missing, unknown, or does not allow it"),
 ];
 
 impl Code {
-    /// The code of this name.
+    /// Returns the code of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.name() == name)
     }
 
-    /// The problem type, which is the address of its page.
+    /// Returns the problem type, which is the address of its page.
     pub fn address(self) -> String {
         format!("{PROBLEM_BASE}{}", self.name())
     }
 
-    /// What stands at the address of the problem type.
+    /// Returns the page at the address of the problem type.
     pub fn page(self) -> ProblemType {
         ProblemType {
             kind: self.address(),
@@ -145,7 +147,7 @@ impl Code {
         }
     }
 
-    /// What a program exits with that ends for this.
+    /// Returns the exit code of a program that ends with this error.
     pub fn exit_code(self) -> u8 {
         match (self, self.status()) {
             (Self::Configuration, _) | (_, 400) => 2,
@@ -158,7 +160,7 @@ impl Code {
     }
 }
 
-/// A failure: what the caller is told, and a cause for the trace.
+/// A failure: what is reported to the caller, and a cause for the server's log.
 #[derive(Clone, Debug)]
 pub struct Error {
     code: Code,
@@ -175,46 +177,48 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// The cause itself, so that who follows it can tell what it is.
+    /// Returns the cause itself, so that it can be downcast.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.cause().map(|cause| cause as &(dyn std::error::Error + 'static))
     }
 }
 
 impl Error {
-    /// A failure of kind `code`; `detail` is for the caller and says what to do. Of a long one the middle is left out.
+    /// Creates a failure of kind `code`.
+    ///
+    /// `detail` is for the caller and says what to do; the middle of a long one is left out.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code, detail: shortened(detail.into()), extra: Map::new(), room_lsn: None, cause: None }
     }
 
-    /// The request could not be read.
+    /// Creates an error for a request that could not be read.
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::Malformed, detail)
     }
 
-    /// There is no such object for this caller. `what` names the kind of object.
+    /// Creates an error for an object that does not exist for this caller. `what` names the kind of object.
     pub fn not_found(what: &'static str) -> Self {
         Self::new(Code::NotFound, format!("there is no such {what}, or you may not see it"))
     }
 
-    /// A rule about this caller and this object says no.
+    /// Creates an error for a rule that forbids this caller to do this to this object.
     pub fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::Forbidden, detail)
     }
 
-    /// The object's state does not allow the change.
+    /// Creates an error for a change that the object's state does not allow.
     pub fn wrong_state(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::WrongState, detail)
     }
 
-    /// The set-up of this service is not as it must be.
+    /// Creates an error for an invalid configuration of this service.
     pub fn configuration(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::Configuration, detail)
     }
 
-    /// Our own fault; `cause` goes to the trace only.
+    /// Creates an error for a fault of our own; `cause` goes to the server's log only.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::new(Code::Internal, "the service failed; its trace says why").caused_by(cause)
+        Self::new(Code::Internal, "internal error; the server's log has the cause").caused_by(cause)
     }
 
     /// Adds a member to the problem body.
@@ -224,54 +228,57 @@ impl Error {
         self
     }
 
-    /// Adds the cause for the trace.
+    /// Adds the cause for the server's log.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.cause = Some(Arc::from(cause.into()));
         self
     }
 
-    /// Adds how far the log of the caller's workspace reached, once the caller is known.
+    /// Adds the position that the log of the caller's workspace had reached, once the caller is known.
     pub(crate) fn seen_at(self, room_lsn: Option<i64>) -> Self {
         Self { room_lsn, ..self }
     }
 
-    /// How far the log of the caller's workspace reached, if the caller was known. A caller that was turned away
-    /// (401, 403, 429) and one that we failed (5xx) learn nothing of it.
+    /// Returns the position that the log of the caller's workspace had reached, if the caller was known.
+    ///
+    /// None for rejected callers (401, 403, 429) and for faults of the service (5xx): these learn nothing of
+    /// it.
     pub fn room_lsn(&self) -> Option<i64> {
         let status = self.code.status();
         self.room_lsn.filter(|_| !matches!(status, 401 | 403 | 429) && status < 500)
     }
 
-    /// The kind of failure.
+    /// Returns the kind of failure.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// What the caller is told.
+    /// Returns the text for the caller.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The cause for the trace, if there is one.
+    /// Returns the cause for the server's log, if there is one.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.cause.as_deref()
     }
 
-    /// What caused it, from near to far, each once and on one line. For the trace, and for whoever runs the program;
-    /// never for a caller.
+    /// Returns the chain of causes, nearest first, each once and on one line.
+    ///
+    /// For the server's log and the operator, never for a caller.
     pub fn causes(&self) -> Vec<String> {
         let mut causes: Vec<String> = Vec::new();
         let mut next = self.cause().map(|cause| cause as &(dyn std::error::Error + 'static));
         while let Some(cause) = next {
             let text = match cause.downcast_ref::<Self>() {
-                // It says only that there is a cause.
+                // It only says that there is a cause.
                 Some(own) if own.code == Code::Internal => String::new(),
                 Some(own) => own.detail().to_owned(),
                 None => cause.to_string(),
             };
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            // Some errors repeat what caused them.
+            // Some errors repeat their cause.
             if causes.iter().all(|known| !known.contains(&text)) && !self.detail.contains(&text) {
                 causes.push(text);
             }
@@ -280,13 +287,13 @@ impl Error {
         causes
     }
 
-    /// All there is to say, on one line, for whoever runs the program.
+    /// Returns the detail and all causes on one line, for the operator.
     pub fn line(&self) -> String {
         let causes = self.causes().join(": ");
         if causes.is_empty() { self.detail().to_owned() } else { format!("{} ({causes})", self.detail) }
     }
 
-    /// Seconds after which to try again, for the `Retry-After` header.
+    /// Returns the number of seconds to wait before a retry, for the `Retry-After` header.
     pub fn retry_after_secs(&self) -> Option<u64> {
         match self.code {
             Code::RateLimited | Code::Overloaded if self.extra.contains_key("retry_after_secs") => {
@@ -297,7 +304,7 @@ impl Error {
         }
     }
 
-    /// The body for the caller.
+    /// Returns the body for the caller.
     pub fn problem(&self) -> Problem {
         Problem {
             kind: self.code.address(),
@@ -329,7 +336,7 @@ pub struct Problem {
 /// A problem type: what is the same at every occurrence.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProblemType {
-    /// The problem type: the path under which this stands.
+    /// The problem type: the path of this page.
     #[serde(rename = "type")]
     pub kind: String,
     /// The short title.
@@ -351,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_says_what_it_means_and_what_to_do() {
+    fn every_code_states_its_meaning_and_the_remedy() {
         for code in Code::ALL {
             let sentences = code.manual().trim_end_matches('.').split(". ").count();
             assert!(sentences > 1 || code.manual().contains(';'), "{}: {}", code.name(), code.manual());
@@ -372,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_has_an_exit_code_of_the_table() {
+    fn every_code_maps_to_a_listed_exit_code() {
         for code in Code::ALL {
             let exit = code.exit_code();
             assert!(exit != 0 && EXIT_CODES.iter().any(|(known, _)| *known == exit), "{code:?}");
@@ -380,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_apart() {
+    fn exit_codes_distinguish_the_kinds_of_failure() {
         let cases = [
             (Code::Internal, 1),
             (Code::Unavailable, 1),
@@ -399,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_every_cause_once() {
+    fn a_line_has_every_cause_exactly_once() {
         let inner =
             Error::new(Code::Unavailable, "it cannot be reached").caused_by("refused:\n  by the host");
         let outer = Error::configuration("correct the address").caused_by(inner);

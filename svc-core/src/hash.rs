@@ -2,25 +2,25 @@
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of `bytes`.
+/// Returns the SHA-256 of `bytes`.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// A hash as the wire has it: `sha256:<hex>`.
+/// Formats a hash as on the wire: `sha256:<hex>`.
 pub fn hash_text(hash: &[u8; 32]) -> String {
     let mut text = String::with_capacity(71);
     push_hash(&mut text, hash);
     text
 }
 
-/// Reads a hash as [`hash_text`] writes it.
+/// Parses a hash in the format of [`hash_text`].
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
     let bytes = hex::decode(text.strip_prefix("sha256:")?).ok()?;
     bytes.try_into().ok()
 }
 
-/// Appends [`hash_text`].
+/// Appends the format of [`hash_text`] to `out`.
 pub(crate) fn push_hash(out: &mut String, hash: &[u8; 32]) {
     out.push_str("sha256:");
     let mut digits = [0; 64];

@@ -1,5 +1,7 @@
-//! Identifiers: one newtype per kind of object, so that a thread's id cannot be passed where a channel's is
-//! wanted. All are UUIDs (RFC 9562, version 7), minted by the service from its own clock and entropy.
+//! Identifiers: one newtype per kind of object.
+//!
+//! An id of a thread therefore cannot be passed where that of a channel is wanted. All are UUIDs (RFC 9562,
+//! version 7), minted by the service from its own clock and entropy.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +10,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
 
-/// What every identifier can do; lets generic code mint, store and print one.
+/// An identifier type, so that generic code can mint, store and print one.
 pub trait Id: Copy + From<Uuid> + Into<Uuid> {}
 
 macro_rules! ids {
@@ -22,7 +24,7 @@ macro_rules! ids {
         impl Id for $name {}
 
         impl $name {
-            /// The identifier as a plain UUID.
+            /// Returns the identifier as a plain UUID.
             pub fn uuid(self) -> Uuid { self.0 }
         }
         impl From<Uuid> for $name { fn from(id: Uuid) -> Self { Self(id) } }
@@ -63,6 +65,6 @@ ids! {
 }
 
 impl WorkspaceId {
-    /// The stand-in under which instance-level records (those of no workspace) are kept.
+    /// Stands in for a workspace in instance-level records, which belong to none.
     pub const INSTANCE: WorkspaceId = WorkspaceId(Uuid::nil());
 }

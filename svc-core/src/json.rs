@@ -1,5 +1,6 @@
-//! JSON as every transport reads it: no object has a member twice, at any depth. Which of two members counts is where
-//! two readers of one text would see two things.
+//! JSON as every transport reads it: no object has the same member twice, at any depth.
+//!
+//! Two readers of one text could otherwise disagree about which of the two members counts.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,23 +11,25 @@ use serde_json::{Map, Number, Value};
 
 use crate::text::echo;
 
-/// Reads a JSON text, and refuses one in which a member stands twice.
+/// Reads a JSON text, and rejects one in which a member appears twice.
 pub fn read(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(text).map(|Strict(value)| value)
 }
 
-/// Why a text was not read.
+/// Why a text could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// It is not JSON.
     NotJson,
-    /// A member stands twice.
+    /// A member appears twice.
     Twice,
-    /// It has more values than it may.
+    /// It has more values than are allowed.
     TooMany,
 }
 
-/// The same for a text of at most so many values, at all depths together: each takes many times its bytes.
+/// Reads a JSON text of at most `most` values, counted over all depths.
+///
+/// A value in memory takes many times its bytes in the text. Otherwise as [`read`].
 pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
     let left = Cell::new(Some(most));
     let mut json = serde_json::Deserializer::from_slice(text);
@@ -38,7 +41,7 @@ pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
     })
 }
 
-/// A JSON value in which no member stands twice.
+/// A JSON value in which no member appears twice.
 #[derive(Debug)]
 pub(crate) struct Strict(pub Value);
 
@@ -48,14 +51,14 @@ impl<'de> Deserialize<'de> for Strict {
     }
 }
 
-/// How a member that stands twice is refused.
+/// Returns the error message for a member that appears twice.
 pub(crate) fn twice(name: &str) -> String {
-    format!("the field `{}` stands twice", echo(name))
+    format!("the field `{}` appears twice", echo(name))
 }
 
 #[derive(Clone, Copy)]
 struct Reader<'a> {
-    /// How many more values there may be; none once there were too many.
+    /// How many more values are allowed; none once there were too many.
     left: &'a Cell<Option<usize>>,
 }
 
@@ -133,17 +136,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_that_stands_twice_is_refused_at_every_depth() {
+    fn a_duplicate_member_is_rejected_at_every_depth() {
         for twice in [
             r#"{"a":1,"a":1}"#,
             r#"{"a":1,"\u0061":2}"#,
             r#"[{"b":{"a":1,"c":2,"a":3}}]"#,
             r#"{"x":[[{"a":null,"a":null}]]}"#,
         ] {
-            let refused = read(twice.as_bytes()).unwrap_err();
+            let rejected = read(twice.as_bytes()).unwrap_err();
             assert!(
-                refused.is_data() && refused.to_string().contains("`a` stands twice"),
-                "{twice}: {refused}"
+                rejected.is_data() && rejected.to_string().contains("`a` appears twice"),
+                "{twice}: {rejected}"
             );
         }
         assert!(read(br#"{"a":{"a":[{"a":1},{"a":1}]}}"#).is_ok());
@@ -162,26 +165,29 @@ mod tests {
     }
 
     proptest! {
-        /// What it takes it reads as everybody does, and it refuses nothing but what nobody can read and what stands
-        /// twice.
+        /// Accepted texts read as serde_json reads them.
+        ///
+        /// Only invalid JSON and duplicate members are rejected.
         #[test]
         fn it_agrees_with_the_lenient_reader(text in json_like()) {
             match (read(text.as_bytes()), serde_json::from_str::<Value>(&text)) {
                 (Ok(strict), Ok(lenient)) => prop_assert_eq!(strict, lenient),
-                (Err(refused), Ok(_)) => prop_assert!(refused.to_string().contains("stands twice")),
+                (Err(rejected), Ok(_)) => prop_assert!(rejected.to_string().contains("appears twice")),
                 (Err(_), Err(_)) => {}
                 (Ok(_), Err(error)) => prop_assert!(false, "{error}"),
             }
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in any::<Vec<u8>>()) {
+        fn any_bytes_are_read_or_rejected(bytes in any::<Vec<u8>>()) {
             let lenient = serde_json::from_slice::<Value>(&bytes).is_ok();
             prop_assert!(lenient || read(&bytes).is_err());
         }
     }
 
-    /// Texts that are JSON more often than not, with few names, so that some stand twice.
+    /// Generates texts that are JSON more often than not.
+    ///
+    /// They have few names, so that some members are duplicates.
     fn json_like() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),

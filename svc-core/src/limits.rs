@@ -1,17 +1,20 @@
-//! Every limit of the service, by name. Those with a variable are defaults; [`crate::config`] reads the rest.
+//! Every limit of the service, by name.
+//!
+//! Those with a variable are defaults, which [`crate::config`] can override.
 
 use std::time::Duration;
 
-/// Rows on a page unless the caller asks otherwise.
+/// Items on a page unless the caller asks otherwise.
 pub const PAGE_DEFAULT: i64 = 50;
-/// Rows on a page at the most.
+/// Most items on a page.
 pub const PAGE_MAX: i64 = 500;
-/// Bytes of a page's items: one that has come to as many ends, so that a page has as many and one item at the most.
+/// Bytes of items at which a page ends. It may exceed this by less than one item.
 pub const PAGE_BYTES: usize = 1_048_576;
-/// Bytes that an item of a page counts for beside its texts: about what the names, ids, numbers and times of an object
-/// take as JSON.
+/// Bytes that an item of a page counts for in addition to its texts.
+///
+/// About what an object's names, ids, numbers and times take as JSON.
 pub const ROW_BYTES: usize = 1024;
-/// Rows that are looked at for one page, at the most, where a filter or privacy leaves some out.
+/// Most rows scanned for one page, where a filter or privacy leaves some out.
 pub const PAGE_SCAN_MAX: i64 = 2000;
 
 /// Characters of a workspace's, channel's or token's name.
@@ -40,19 +43,21 @@ pub const SKILL_SETS_MAX: usize = 10_000;
 pub const DEPENDENCIES_MAX: usize = 100;
 /// Threads that may wait for one thread: its close changes each of them in one transaction.
 pub const DEPENDENTS_MAX: i64 = 1000;
-/// Threads that are looked at in each direction to find out whether a dependency would close a circle.
+/// Threads visited in each direction to find out whether a dependency would form a cycle.
 pub const DEPENDENCY_WALK_MAX: i64 = 5000;
-/// Live tokens derived from one minted token, directly or not: revoking it ends each of them in one transaction.
+/// Live tokens derived, directly or not, from one minted token.
+///
+/// Revoking that token ends each of them in one transaction.
 pub const DERIVED_TOKENS_MAX: i64 = 1000;
-/// How often in a row a token may be derived from a derived one.
+/// Longest chain of tokens derived from derived ones.
 pub const TOKEN_DEPTH_MAX: i64 = 16;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Bytes of a result or of a message's metadata as canonical JSON.
 pub const JSON_MAX_BYTES: usize = 262_144;
-/// Nesting of a JSON value that the service stores.
+/// Deepest nesting of a JSON value that the service stores.
 pub const JSON_MAX_DEPTH: usize = 64;
-/// Bytes of what a wait is asked with: thousands of them are kept at once.
+/// Bytes of the input of a long poll: thousands of them are kept at once.
 pub const WAIT_INPUT_MAX_BYTES: usize = 4096;
 /// Characters of a result's kind.
 pub const RESULT_KIND_MAX: usize = 200;
@@ -67,84 +72,88 @@ pub const CONTEXT_MESSAGES: i64 = 50;
 pub const LEASE_MIN_SECS: i64 = 1;
 /// Longest claim lease, in seconds: 7 days.
 pub const LEASE_MAX_SECS: i64 = 604_800;
-/// Claim lease when the caller names none (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
+/// Claim lease if the caller specifies none, in seconds (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
 pub const LEASE_DEFAULT_SECS: i64 = 600;
-/// Time between reaper rounds (`SVC_CLAIM_REAP_TICK_SECS`, 0 off).
+/// Seconds between reaper rounds (`SVC_CLAIM_REAP_TICK_SECS`, 0 disables it).
 pub const REAP_TICK_SECS: i64 = 5;
-/// Claims that the reaper takes up at one tick.
+/// Most claims that the reaper processes per tick.
 pub const REAP_MAX: i64 = 1000;
-/// Time for the acknowledgement of a claim (`SVC_CLAIM_ACK_TIMEOUT_SECS`, 0 off).
+/// Seconds within which a claim must be acknowledged (`SVC_CLAIM_ACK_TIMEOUT_SECS`, 0 disables it).
 pub const ACK_TIMEOUT_SECS: i64 = 120;
 
-/// Longest wait of a `wait_*` operation, in seconds.
+/// Longest timeout of a `wait_*` operation, in seconds.
 pub const WAIT_MAX_SECS: i64 = 330;
-/// Wait when the caller names none, in seconds.
+/// Timeout of a `wait_*` operation if the caller specifies none, in seconds.
 pub const WAIT_DEFAULT_SECS: i64 = 30;
-/// Waits that may be parked at once in one process.
+/// Most waits parked at once in one process.
 pub const WAITS_MAX: usize = 20_000;
-/// Of these, those of one workspace: three quarters.
+/// Of these, the most of one workspace: three quarters.
 pub const WAITS_OF_WORKSPACE_MAX: usize = WAITS_MAX / 4 * 3;
-/// Of these, those of one client: a tenth.
+/// Of these, the most of one client: a tenth.
 pub const WAITS_OF_CLIENT_MAX: usize = WAITS_MAX / 10;
 
-/// Request body (`SVC_MAX_BODY_BYTES`).
+/// Largest request body, in bytes (`SVC_MAX_BODY_BYTES`).
 pub const BODY_MAX_BYTES: i64 = 2_097_152;
-/// Fields of a query.
+/// Most fields of a query string.
 pub const QUERY_FIELDS_MAX: usize = 64;
-/// Requests of one client in a window (`SVC_RATE_LIMIT_MAX`, 0 off).
+/// Requests of one client per window (`SVC_RATE_LIMIT_MAX`, 0 disables the limit).
 pub const RATE_LIMIT_MAX: i64 = 1200;
-/// The window (`SVC_RATE_LIMIT_WINDOW_SECS`).
+/// The window in seconds (`SVC_RATE_LIMIT_WINDOW_SECS`).
 pub const RATE_LIMIT_WINDOW_SECS: i64 = 60;
-/// Requests of one workspace in a window (`SVC_WORKSPACE_RATE_LIMIT_MAX`, 0 off).
+/// Requests of one workspace per window (`SVC_WORKSPACE_RATE_LIMIT_MAX`, 0 disables the limit).
 pub const WORKSPACE_RATE_LIMIT_MAX: i64 = 6000;
-/// Requests in flight in one server (`SVC_MAX_CONCURRENT_REQUESTS`, 0 off).
+/// Requests in flight in one server (`SVC_MAX_CONCURRENT_REQUESTS`, 0 disables the limit).
 pub const CONCURRENT_REQUESTS_MAX: i64 = 1024;
-/// Connections of one server (`SVC_MAX_CONNECTIONS`, 0 off); one peer that is no trusted proxy may have a tenth of them.
+/// Connections of one server (`SVC_MAX_CONNECTIONS`, 0 disables the limit).
+///
+/// A peer that is not a trusted proxy may have a tenth of them.
 pub const CONNECTIONS_MAX: i64 = 20_000;
 /// WebSocket connections of one server (`SVC_MAX_WS_CONNECTIONS`).
 pub const WS_CONNECTIONS_MAX: i64 = 10_000;
-/// Proxies in front of the server whose `X-Forwarded-For` entries are believed (`SVC_TRUSTED_PROXY_HOPS`).
+/// Proxies in front of the server whose `X-Forwarded-For` entries are trusted (`SVC_TRUSTED_PROXY_HOPS`).
 pub const TRUSTED_PROXY_HOPS: i64 = 0;
-/// Time after a termination signal in which readiness answers "draining" (`SVC_SHUTDOWN_DRAIN_SECS`).
+/// Seconds after a termination signal during which readiness reports "draining" (`SVC_SHUTDOWN_DRAIN_SECS`).
 pub const SHUTDOWN_DRAIN_SECS: i64 = 0;
-/// Bytes of a frame from a WebSocket client.
+/// Largest frame accepted from a WebSocket client, in bytes.
 pub const WS_FRAME_MAX_BYTES: usize = 65_536;
 
-/// Jobs that may wait for a writer before callers are told to come back.
+/// Most jobs queued for a writer; further callers are told to retry.
 pub const QUEUE_MAX: usize = 4096;
-/// Bytes of requests that may wait for a writer, or for the readers.
+/// Most bytes of requests queued for a writer, or for the readers.
 pub const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long a job may wait for a connection that writes or reads; after that its caller is told to try again.
+/// Longest time a job may be queued for a writer or reader; after that its caller is told to retry.
 pub const QUEUED_MAX: Duration = Duration::from_secs(30);
-/// Jobs in one commit.
+/// Most jobs in one commit.
 pub const BATCH_MAX: usize = 256;
-/// Bytes of requests in one commit; a single larger one goes alone.
+/// Most bytes of requests in one commit; a single larger request is committed alone.
 pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Reads that share a transaction beside the first, at the most, so that none waits long for the others.
+/// Most reads that share a transaction with the first, so that none waits long for the others.
 pub const READ_BATCH_MAX: usize = 31;
-/// How long a batch waits for a workspace that another server holds, before others of its lane are run first.
+/// How long a batch waits for a workspace that another server has locked.
+///
+/// After that, other tasks of its lane go first.
 pub const HELD_WAIT: Duration = Duration::from_millis(100);
 /// How long SQLite waits for another process's lock.
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
-/// How often other processes' commits to a shared SQLite file are looked for while somebody waits.
+/// How often a shared SQLite file is polled for other processes' commits while anyone waits.
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
-/// How long a long read, such as a verification, may take before its caller is told to go another way.
+/// Longest duration of a long read, such as a verification; after that its caller is referred elsewhere.
 pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
 /// How often a Postgres bus reads the heads in case a notification was lost.
 pub const BUS_RECONCILE: Duration = Duration::from_millis(1000);
-/// How long the bus may be at one piece of work before readiness says that it hangs.
+/// Longest time the bus may spend on one piece of work before readiness reports it as hung.
 pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
-/// How long a connection attempt to a Postgres server may take; the address can say otherwise.
+/// Timeout for connecting to a Postgres server, unless the address says otherwise.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long data may stay unacknowledged before the kernel gives a connection to Postgres up.
+/// How long data may stay unacknowledged before the kernel drops a connection to Postgres.
 pub const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection to Postgres is idle before the kernel asks whether the other end is there.
+/// How long a connection to Postgres is idle before the kernel sends a keepalive probe.
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// Time between two such questions.
+/// Time between two keepalive probes.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// How many such questions may stay unanswered.
+/// Keepalive probes that may go unanswered.
 pub const KEEPALIVE_RETRIES: u32 = 3;
-/// How much longer than Postgres lets a statement run its answer is waited for.
+/// How much longer than the statement timeout of Postgres its reply is awaited.
 pub const ANSWER_SLACK: Duration = Duration::from_secs(2);
 /// Postgres `statement_timeout`.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
@@ -152,8 +161,10 @@ pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
 pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 /// Postgres `lock_timeout`.
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
-/// Postgres connections of one process: those below, one for long reads, one to look for commits of others, one that
-/// hears of them, and one for housekeeping.
+/// Postgres connections of one process.
+///
+/// Those below, one for long reads, one that reads other servers' commits, one that listens for them, and one
+/// for housekeeping.
 pub const POSTGRES_CONNECTIONS: usize = 16;
 /// Postgres connections that write, per process.
 pub const WRITER_LANES: usize = 2;
@@ -161,8 +172,9 @@ pub const WRITER_LANES: usize = 2;
 pub const READERS: usize = 2;
 /// Postgres connections that read, per process: more, because each of their statements waits for the network.
 pub const POSTGRES_READERS: usize = 8;
-/// Postgres connections for reads on callers' own threads, per process: only programs that wait for each answer use
-/// them.
+/// Postgres connections for reads on callers' own threads, per process.
+///
+/// Only programs that wait for each reply use them.
 pub const POSTGRES_INLINE_READERS: usize = 2;
-/// Connections to SQLite for reads on callers' own threads, per process; fewer on fewer cores.
+/// SQLite connections for reads on callers' own threads, per process; fewer on fewer cores.
 pub const INLINE_READERS: usize = 8;

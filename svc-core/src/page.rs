@@ -1,8 +1,11 @@
-//! Lists: `{items, next_cursor}`. A cursor is opaque and stands for a log position (LSN), because LSNs become
-//! visible in order; ids and times do not, and a cursor on them could pass over a row that commits late. A page
-//! looks at a bounded number of rows: where many are left out it is short, or empty, and says where to read on. It is
-//! bounded by bytes too, while it is read: a page is made of [`Rows`] alone, and those come from the database no
-//! further than a page goes.
+//! Lists: `{items, next_cursor}`.
+//!
+//! A cursor is opaque and holds a log position (LSN), because LSNs become visible in order. Ids and times do
+//! not, and a cursor on them could skip a row that commits late.
+//!
+//! A page scans a bounded number of rows. Where many of them are left out it is short, or empty, and says
+//! where to continue. It is also bounded in bytes, while it is being read: a page can only be made of
+//! [`Rows`], and those are fetched from the database no further than the page goes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,17 +21,17 @@ use crate::text::Count;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Page_{T}")]
 pub struct Page<T> {
-    /// The rows, in the list's order. A page may be short or empty although there is more.
+    /// The items, in the list's order. A page may be short or empty although there is more.
     items: Vec<T>,
     /// Pass as `cursor` to read on; null on the last page.
     next_cursor: Option<Cursor>,
 }
 
-/// Rows of a list that were read for one page: no more than have [`PAGE_BYTES`], or one.
+/// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger.
 #[derive(Debug)]
 pub struct Rows<T> {
     rows: Vec<T>,
-    /// Reading ended for the bytes.
+    /// Reading stopped at the byte limit.
     full: bool,
 }
 
@@ -44,27 +47,27 @@ impl<T> Rows<T> {
         Ok(Self { rows, full: weight >= PAGE_BYTES })
     }
 
-    /// The same rows, as something else.
+    /// Converts each row.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> Rows<U> {
         Rows { rows: self.rows.into_iter().map(each).collect(), full: self.full }
     }
 
-    /// The rows, for an answer that is no page.
+    /// Returns the rows, for a response that is not a page.
     pub fn into_vec(self) -> Vec<T> {
         self.rows
     }
 }
 
-/// How many rows a page may hold.
+/// The number of items on a page.
 pub type Limit = Count<1, PAGE_MAX>;
 
-/// The number of rows to read for one page: one more than asked for, to see whether there is a next page.
+/// Returns the number of rows to read for one page: one more than requested, to see if there is a next page.
 pub fn rows_to_read(limit: Option<Limit>) -> i64 {
     limit.map_or(PAGE_DEFAULT, Limit::get).saturating_add(1)
 }
 
 impl<T> Page<T> {
-    /// Makes a page of rows read with [`rows_to_read`]; `lsn` tells each row's position.
+    /// Makes a page of rows read with [`rows_to_read`]; `lsn` returns a row's position.
     pub fn of(rows: Rows<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
         let Rows { rows: items, full } = rows;
@@ -76,18 +79,18 @@ impl<T> Page<T> {
         page
     }
 
-    /// The same of rows that were looked for up to a horizon: reading goes on from there if the page is not full.
+    /// Makes a page of rows that were searched up to a horizon; a page that is not full continues from there.
     pub fn within(horizon: Horizon, rows: Rows<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
         let page = Self::of(rows, limit, lsn);
         Self { next_cursor: page.next_cursor.or(horizon.0.map(Cursor)), ..page }
     }
 
-    /// All of a list that some limit of the service keeps short.
+    /// Makes a page of an entire list, one that a limit of the service keeps short.
     pub fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None }
     }
 
-    /// Ends the page after its first `most` items, if it has more; reading goes on from there.
+    /// Cuts the page after its first `most` items, if it has more; the next page continues from there.
     pub fn keep(&mut self, most: usize, lsn: impl Fn(&T) -> i64) {
         if self.items.len() > most {
             self.items.truncate(most);
@@ -95,63 +98,63 @@ impl<T> Page<T> {
         }
     }
 
-    /// The items.
+    /// Returns the items.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// Where to read on, if there is more.
+    /// Returns where the next page begins, if there is one.
     pub fn next_cursor(&self) -> Option<Cursor> {
         self.next_cursor
     }
 
-    /// The same page, of what is made of its items.
+    /// Converts each item, keeping the cursor.
     pub fn try_map<U>(self, each: impl FnMut(T) -> Result<U>) -> Result<Page<U>> {
         let items = self.items.into_iter().map(each).collect::<Result<_>>()?;
         Ok(Page { items, next_cursor: self.next_cursor })
     }
 }
 
-/// How far one page looks: the position of the last row that it may look at; none if the list ends before that.
+/// How far one page scans: the position of the last row it may read; none if the list ends before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon(pub Option<i64>);
 
 impl Horizon {
-    /// Of a list that goes up from `after` to `last` without holes.
+    /// Returns the horizon of a list that ascends from `after` to `last` without gaps.
     pub fn above(after: i64, last: i64) -> Self {
         Self(Some(after.saturating_add(PAGE_SCAN_MAX)).filter(|horizon| *horizon < last))
     }
 
-    /// Of a list that goes down from `before` to 1 without holes.
+    /// Returns the horizon of a list that descends from `before` to 1 without gaps.
     pub fn below(before: i64) -> Self {
         Self(Some(before.saturating_sub(PAGE_SCAN_MAX)).filter(|horizon| *horizon > 1))
     }
 
-    /// The last position of a list that goes up.
+    /// Returns the last position of an ascending list.
     pub fn up_to(self) -> i64 {
         self.0.unwrap_or(i64::MAX)
     }
 
-    /// The last position of a list that goes down.
+    /// Returns the last position of a descending list.
     pub fn down_to(self) -> i64 {
         self.0.unwrap_or(0)
     }
 }
 
-/// What a cursor looks like: eight bytes in base64, of which the last character carries four bits.
+/// The pattern of a cursor: eight bytes in base64, where the last character carries four bits.
 pub(crate) const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
 
-/// A place in a list.
+/// A position in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(pub i64);
 
 impl Cursor {
-    /// The LSN after which an ascending list begins.
+    /// Returns the LSN after which an ascending list begins.
     pub fn after(cursor: Option<Cursor>) -> i64 {
         cursor.map_or(0, |cursor| cursor.0)
     }
 
-    /// The LSN before which a descending list begins.
+    /// Returns the LSN before which a descending list begins.
     pub fn before(cursor: Option<Cursor>) -> i64 {
         cursor.map_or(i64::MAX, |cursor| cursor.0)
     }
@@ -219,7 +222,7 @@ mod tests {
             assert_eq!(
                 page.next_cursor,
                 page.items.last().copied().map(Cursor),
-                "{read:?}: it ended for bytes"
+                "{read:?}: it ended at the byte limit"
             );
         }
         let within =
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_what_its_schema_says() {
+    fn a_cursor_matches_its_schema() {
         let last = "AEIMQUYcgkosw048";
         let alphabet = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['-', '_']);
         for end in alphabet {
@@ -251,9 +254,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands in a cursor is read as one of ours or refused, and ours come back.
+        /// Any text is either read as a cursor of ours or rejected, and our cursors round-trip.
         #[test]
-        fn any_cursor_is_read_or_refused(text in any::<String>(), bytes in any::<Vec<u8>>(), lsn in any::<i64>()) {
+        fn any_cursor_is_read_or_rejected(text in any::<String>(), bytes in any::<Vec<u8>>(), lsn in any::<i64>()) {
             for text in [text, String::from_utf8_lossy(&bytes).into_owned()] {
                 if let Ok(cursor) = serde_json::from_value::<Cursor>(text.as_str().into()) {
                     prop_assert_eq!(serde_json::to_value(cursor).unwrap(), serde_json::Value::from(text));

@@ -1,5 +1,7 @@
-//! Rate limits: so many requests per window for each client and for each workspace (GCRA, kept in this process).
-//! Refused requests count too. Whom a request is charged to is decided by who calls.
+//! Rate limits: a number of requests per window for each client and each workspace.
+//!
+//! They use GCRA and are kept in this process. Rejected requests count too. The caller decides whom a request
+//! is charged to.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -15,17 +17,17 @@ use crate::id::{TokenId, WorkspaceId};
 use crate::limits;
 use crate::time::Clock;
 
-/// Whom a limit holds for.
+/// Whom a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// The bearers of a token and of all that were derived from it: a token cannot multiply its limit.
+    /// A token and all tokens derived from it: a token cannot multiply its limit.
     Token(TokenId),
-    /// An address. A whole /64 of IPv6, which one host is usually given.
+    /// An address. For IPv6 the whole /64, which one host is usually given.
     Peer(IpAddr),
 }
 
 impl Client {
-    /// Whoever is at an address.
+    /// Returns the client at an address.
     pub fn at(peer: IpAddr) -> Self {
         Self::Peer(match peer.to_canonical() {
             IpAddr::V6(address) => {
@@ -36,7 +38,7 @@ impl Client {
     }
 }
 
-/// The bits of an IPv6 address behind its /64.
+/// The bits of an IPv6 address after its /64 prefix.
 const PREFIX_REST_BITS: u32 = 64;
 
 type Limiter<K> = RateLimiter<K, DefaultKeyedStateStore<K>, Ticks, NoOpMiddleware<Duration>>;
@@ -60,12 +62,12 @@ pub struct RateLimits {
     clock: Ticks,
 }
 
-/// How many requests per window.
+/// How many requests are allowed per window.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSettings {
-    /// Per client; 0 is no limit.
+    /// Per client; 0 means no limit.
     pub per_client: i64,
-    /// Per workspace; 0 is no limit.
+    /// Per workspace; 0 means no limit.
     pub per_workspace: i64,
     /// The window.
     pub window: Duration,
@@ -82,7 +84,7 @@ impl Default for RateSettings {
 }
 
 impl RateLimits {
-    /// Limits as set.
+    /// Creates the limits from the settings.
     pub fn new(settings: RateSettings, clock: &Clock) -> Self {
         let clock = Ticks(clock.clone());
         Self {
@@ -92,12 +94,12 @@ impl RateLimits {
         }
     }
 
-    /// Counts a request of a client, or refuses it and says how long to wait.
+    /// Counts a request of a client, or rejects it and says how long to wait.
     pub fn charge(&self, client: Client) -> Result<()> {
         self.check(self.clients.as_ref(), &client)
     }
 
-    /// Counts a request in a workspace, or refuses it and says how long to wait.
+    /// Counts a request in a workspace, or rejects it and says how long to wait.
     pub fn charge_workspace(&self, workspace: WorkspaceId) -> Result<()> {
         self.check(self.workspaces.as_ref(), &workspace)
     }
@@ -111,7 +113,7 @@ impl RateLimits {
         })
     }
 
-    /// Drops what is known of clients that have been quiet for a window.
+    /// Drops the state of clients and workspaces that have been idle for a window.
     pub fn tidy(&self) {
         if let Some(limiter) = &self.clients {
             limiter.retain_recent();
@@ -122,7 +124,7 @@ impl RateLimits {
     }
 }
 
-/// A whole window's worth may come at once; then it refills evenly.
+/// Creates a limiter that admits a whole window's quota at once and then refills evenly.
 fn limiter<K: Clone + Eq + std::hash::Hash>(
     per_window: i64,
     window: Duration,
@@ -149,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_refused_beyond_its_window_and_admitted_when_it_has_refilled() {
+    fn a_client_is_rejected_beyond_its_quota_and_admitted_after_a_refill() {
         let (limits, clock) = limits(2, 3);
         let workspace = || limits.charge_workspace(WorkspaceId::INSTANCE);
         for _ in 0..2 {
             limits.charge(peer("192.0.2.1")).and_then(|()| workspace()).unwrap();
         }
-        let refused = limits.charge(peer("192.0.2.1")).unwrap_err();
-        assert_eq!((refused.code(), refused.retry_after_secs()), (Code::RateLimited, Some(1801)));
+        let rejected = limits.charge(peer("192.0.2.1")).unwrap_err();
+        assert_eq!((rejected.code(), rejected.retry_after_secs()), (Code::RateLimited, Some(1801)));
         limits.charge(peer("192.0.2.2")).and_then(|()| workspace()).unwrap();
         assert!(workspace().is_err(), "the workspace has a window of its own");
         clock.advance(WINDOW / 2);
@@ -165,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_no_limit() {
+    fn zero_means_no_limit() {
         let (limits, _) = limits(0, 0);
         assert!((0..100).all(|_| limits.charge(peer("192.0.2.1")).is_ok()));
     }
 
     #[test]
-    fn a_host_of_ipv6_is_one_client_with_all_its_addresses() {
+    fn an_ipv6_host_is_one_client_with_all_its_addresses() {
         assert_eq!(peer("2001:db8:0:1::5"), peer("2001:db8:0:1:ffff::"));
         assert_ne!(peer("2001:db8:0:1::5"), peer("2001:db8:0:2::5"));
         assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));

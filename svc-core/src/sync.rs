@@ -1,11 +1,13 @@
-//! Threads that share something: a lock that outlives a panic, and a monitor that is waited on until it changes or
-//! a moment of the service's clock has come. Only the clock says when that is, so tests own these waits too.
+//! Primitives for threads that share state.
+//!
+//! A lock that survives a panic, and a monitor that is waited on until it changes or a deadline of the
+//! service's clock passes. Only that clock decides when, so tests control these waits too.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::time::{Clock, Monotonic, Sleeper};
 
-/// Locks. A core thread catches the panics of its tasks, so what a poisoned lock guards is still whole.
+/// Locks, ignoring poison: a core thread catches its tasks' panics, so the guarded data is still consistent.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -18,7 +20,7 @@ pub(crate) struct Monitor<T> {
 }
 
 impl<T: Send + 'static> Monitor<T> {
-    /// A monitor whose waits end by `clock`.
+    /// Creates a monitor whose waits end by `clock`.
     pub fn new(clock: &Clock, value: T) -> Arc<Self> {
         let monitor =
             Arc::new(Self { value: Mutex::new(value), changed: Condvar::new(), clock: clock.clone() });
@@ -29,7 +31,7 @@ impl<T: Send + 'static> Monitor<T> {
 }
 
 impl<T> Monitor<T> {
-    /// The clock by which waits end.
+    /// Returns the clock that ends the waits.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -39,13 +41,14 @@ impl<T> Monitor<T> {
         lock(&self.value)
     }
 
-    /// Wakes all who wait. A change of which nobody is told is seen at the next wake-up.
+    /// Wakes all waiters. A change without a notification is seen at the next wake-up.
     pub fn notify(&self) {
         self.changed.notify_all();
     }
 
-    /// Waits for [`Monitor::notify`] or for `until`, or for ever without one. It may also return early: whoever waits
-    /// looks again at what it waits for, and at the clock.
+    /// Waits for [`Monitor::notify`] or until `until`, indefinitely if there is none.
+    ///
+    /// It may also return early: the caller checks its condition and the clock again.
     pub fn wait<'a>(&self, guard: MutexGuard<'a, T>, until: Option<Monotonic>) -> MutexGuard<'a, T> {
         let Some(until) = until else {
             return self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +66,7 @@ impl<T> Monitor<T> {
 
 impl<T: Send> Sleeper for Monitor<T> {
     fn clock_moved(&self) {
-        // Under the lock, so that nobody has read the clock before the move and waits only after this.
+        // Under the lock, so that no thread reads the clock before the move and starts to wait after this.
         let _guard = self.lock();
         self.changed.notify_all();
     }
@@ -78,7 +81,7 @@ mod tests {
     use crate::time::Time;
 
     #[test]
-    fn a_wait_ends_when_the_mock_clock_says_so() {
+    fn a_wait_ends_by_the_mock_clock() {
         let clock = Clock::mock(Time::from_micros(0));
         let monitor = Monitor::new(&clock, false);
         let until = clock.deadline(Duration::from_secs(3600));
@@ -95,14 +98,14 @@ mod tests {
         assert_eq!(receiver.recv().unwrap(), Duration::from_secs(3600));
         clock.set(Time::from_micros(i64::MAX));
         clock.advance(Duration::from_secs(3599));
-        assert!(receiver.iter().any(|left| left == Duration::from_secs(1)), "it looks at the clock again");
+        assert!(receiver.iter().any(|left| left == Duration::from_secs(1)), "it reads the clock again");
         *monitor.lock() = true;
         clock.advance(Duration::from_secs(1));
         assert!(thread.join().unwrap());
     }
 
     #[test]
-    fn a_wait_ends_when_the_machines_clock_says_so() {
+    fn a_wait_ends_by_the_system_clock() {
         let monitor = Monitor::new(&Clock::System, ());
         let until = Clock::System.deadline(Duration::from_millis(5));
         let mut guard = monitor.lock();

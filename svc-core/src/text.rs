@@ -1,5 +1,7 @@
-//! Field types that carry their own limits: what they accept and what the published schema says come from the
-//! same numbers, so the two cannot disagree. Lengths are in Unicode scalar values.
+//! Field types that carry their own limits.
+//!
+//! What they accept and what the published schema says come from the same numbers, so the two cannot
+//! disagree. Lengths are in Unicode scalar values.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -9,25 +11,27 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::store::{Param, ToParam};
 
-/// One line of `MIN` to `MAX` characters: a name, a title. It is shown in lists, terminals and logs, so it has no
-/// control characters, nothing that breaks the line, and nothing that changes the direction of what stands around it.
-/// As [`Prose`], with `LINES`, it may have all that.
+/// One line of `MIN` to `MAX` characters, such as a name or a title.
+///
+/// It is shown in lists, terminals and logs, so it has no control characters, no line breaks, and nothing
+/// that changes the direction of the surrounding text. With `LINES`, as [`Prose`], it may contain all of
+/// these.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Text<const MIN: usize, const MAX: usize, const LINES: bool = false>(String);
 
-/// Text of `MIN` to `MAX` characters on any number of lines, without NUL (which Postgres cannot store).
+/// Text of `MIN` to `MAX` characters on any number of lines, without NUL, which Postgres cannot store.
 pub type Prose<const MIN: usize, const MAX: usize> = Text<MIN, MAX, true>;
 
 impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES> {
-    /// Checks the length and the characters.
+    /// Creates the text after checking its length and characters.
     pub fn new(text: String) -> Result<Self, String> {
         let length = text.chars().count();
         if length < MIN || length > MAX {
             return Err(format!("expected {MIN} to {MAX} characters, found {length}"));
         }
-        let refused = |c: &char| if LINES { *c == '\0' } else { breaks_a_line(*c) };
-        match text.chars().find(refused) {
+        let rejected = |c: &char| if LINES { *c == '\0' } else { breaks_a_line(*c) };
+        match text.chars().find(rejected) {
             Some('\0') => Err("the character NUL is not allowed".to_owned()),
             Some(found) => Err(format!(
                 "the character U+{:04X} is not allowed: expected one line without control characters",
@@ -37,7 +41,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
         }
     }
 
-    /// The characters that are allowed, as a regular expression of ECMA-262.
+    /// Returns the allowed characters as an ECMA-262 regular expression.
     fn pattern() -> &'static str {
         if LINES {
             r"^[^\u0000]*$"
@@ -47,7 +51,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
     }
 }
 
-/// Control characters, line and paragraph separators, and the characters that Unicode calls bidirectional controls.
+/// Returns whether `c` is a control character, a line or paragraph separator, or a bidirectional control.
 fn breaks_a_line(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -84,14 +88,16 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> ToParam for Text<MIN
     }
 }
 
-/// A name that may stand in a path or an address: lower-case letters, digits, `.`, `_` and `-`, beginning with
-/// a letter or digit, at most `MAX` characters. Input is lower-cased.
+/// A name that can be used in a path or an address.
+///
+/// Lower-case letters, digits, `.`, `_` and `-`, beginning with a letter or digit, at most `MAX` characters.
+/// Input is lower-cased.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Handle<const MAX: usize>(String);
 
 impl<const MAX: usize> Handle<MAX> {
-    /// Lower-cases and checks the text.
+    /// Creates the handle after lower-casing and checking the text.
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.to_lowercase();
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -143,7 +149,7 @@ impl<const MAX: usize> ToParam for Handle<MAX> {
 pub struct Count<const MIN: i64, const MAX: i64>(i64);
 
 impl<const MIN: i64, const MAX: i64> Count<MIN, MAX> {
-    /// Checks the bounds.
+    /// Creates the number after checking its bounds.
     pub fn new(number: i64) -> Result<Self, String> {
         if (MIN..=MAX).contains(&number) {
             Ok(Self(number))
@@ -152,7 +158,7 @@ impl<const MIN: i64, const MAX: i64> Count<MIN, MAX> {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -164,10 +170,10 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Count<MIN, MAX> {
     }
 }
 
-/// Reads a whole number however it is written: JSON has one kind of number, so `24.0` is 24.
+/// Reads a whole number in any JSON notation: JSON has one kind of number, so `24.0` is 24.
 struct WholeNumber;
 
-/// 2^53: up to here a double holds every whole number.
+/// 2^53: up to here a double represents every whole number exactly.
 const EXACT_DOUBLES: f64 = 9_007_199_254_740_992.0;
 
 impl de::Visitor<'_> for WholeNumber {
@@ -189,7 +195,7 @@ impl de::Visitor<'_> for WholeNumber {
         if number.fract() != 0.0 || number.abs() > EXACT_DOUBLES {
             return Err(E::custom(format!("expected a whole number, found {number}")));
         }
-        // Printed without a fraction, digit by digit: there is no conversion that cannot fail.
+        // Formatted without a fraction and parsed again: no cast from a float reports failure.
         format!("{number:.0}").parse().map_err(E::custom)
     }
 }
@@ -212,7 +218,7 @@ impl<const MIN: i64, const MAX: i64> ToParam for Count<MIN, MAX> {
     }
 }
 
-/// A list of at most `MAX` items without repetition of the limit at each use.
+/// A list of at most `MAX` items. The limit is part of the type, so that no use has to repeat it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Items<T, const MAX: usize>(Vec<T>);
@@ -253,6 +259,7 @@ impl<T: JsonSchema, const MAX: usize> JsonSchema for Items<T, MAX> {
 }
 
 /// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, anything else sets it.
+///
 /// Always used with `#[serde(default)]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
@@ -286,7 +293,8 @@ impl<T: JsonSchema> JsonSchema for Patch<T> {
     }
 }
 
-/// A field of a PATCH that cannot be cleared: absent keeps the value, `null` is refused.
+/// A field of a PATCH that cannot be cleared: absent keeps the value, `null` is rejected.
+///
 /// Always used with `#[serde(default)]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
@@ -298,7 +306,7 @@ pub enum Change<T> {
 }
 
 impl<T> Change<T> {
-    /// The new value, if there is one.
+    /// Returns the new value, if there is one.
     pub fn get(&self) -> Option<&T> {
         match self {
             Self::Keep => None,
@@ -325,10 +333,10 @@ impl<T: JsonSchema> JsonSchema for Change<T> {
     }
 }
 
-/// Characters of what a caller sent that a refusal repeats.
+/// Most characters of the caller's input that an error message repeats.
 const ECHO_MAX: usize = 200;
 
-/// What a caller sent, as a refusal repeats it: only the beginning of what is long.
+/// Shortens the caller's input for an error message: long text is cut off after its beginning.
 pub fn echo(sent: &str) -> Cow<'_, str> {
     match sent.char_indices().nth(ECHO_MAX).and_then(|(end, _)| sent.get(..end)) {
         Some(beginning) => Cow::Owned(format!("{beginning}...")),
@@ -336,7 +344,7 @@ pub fn echo(sent: &str) -> Cow<'_, str> {
     }
 }
 
-/// A refusal that others have worded, perhaps around a long text of the caller: it keeps its beginning and its end.
+/// Shortens a message written elsewhere, perhaps around a long input, to its beginning and its end.
 pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     if message.len() <= MESSAGE_MAX_BYTES {
         return message;
@@ -346,13 +354,13 @@ pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     parts.map(|(beginning, end)| format!("{beginning} ... {end}")).unwrap_or_default().into()
 }
 
-/// Bytes of a refusal that is told whole: more than any has that repeats nothing long.
+/// Longest message, in bytes, that is kept whole. Only messages that repeat long input exceed it.
 const MESSAGE_MAX_BYTES: usize = 2000;
 
-/// Characters of the longest name for which a known one is looked for: it costs more the longer the name is.
+/// Longest name, in characters, for which a similar one is searched: the cost grows with the length.
 const NEAREST_MAX: usize = 64;
 
-/// The known name that `name` is most likely a slip of.
+/// Returns the known name that `name` is most likely a misspelling of.
 pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     if name.chars().nth(NEAREST_MAX).is_some() {
         return None;
@@ -364,7 +372,7 @@ pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Text as the manual's roff shows it literally.
+/// Escapes `text` so that roff shows it literally in the manual.
 pub(crate) fn roff(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     if text.starts_with('.') {
@@ -388,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_checked_and_stated() {
+    fn limits_are_checked_and_published() {
         assert!(serde_json::from_str::<Text<1, 3>>("\"äöü\"").is_ok());
         assert!(serde_json::from_str::<Text<1, 3>>("\"\"").is_err());
         assert!(serde_json::from_str::<Count<1, 10>>("11").is_err());
@@ -411,36 +419,36 @@ mod tests {
     }
 
     #[test]
-    fn one_line_shows_what_it_is_and_prose_is_free() {
+    fn one_line_has_no_control_characters_and_prose_may() {
         let controls = (0..0x20).chain(0x7f..=0x9f).filter_map(char::from_u32);
         let directions =
             "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
-        for refused in controls.chain(directions.chars()).chain(['\u{2028}', '\u{2029}']) {
-            let text = format!("a{refused}b");
-            assert!(Text::<1, 9>::new(text.clone()).is_err(), "U+{:04X}", u32::from(refused));
-            assert_eq!(Prose::<1, 9>::new(text).is_ok(), refused != '\0', "U+{:04X}", u32::from(refused));
+        for rejected in controls.chain(directions.chars()).chain(['\u{2028}', '\u{2029}']) {
+            let text = format!("a{rejected}b");
+            assert!(Text::<1, 9>::new(text.clone()).is_err(), "U+{:04X}", u32::from(rejected));
+            assert_eq!(Prose::<1, 9>::new(text).is_ok(), rejected != '\0', "U+{:04X}", u32::from(rejected));
         }
         for good in ["naïve — 日本", "שלום", "👩\u{200d}🚀", "\u{a0}\u{200b}"] {
             assert!(Text::<1, 20>::new(good.to_owned()).is_ok(), "{good}");
         }
-        let told = Text::<1, 9>::new("\u{1b}[31m".to_owned()).unwrap_err();
-        assert!(told.contains("U+001B"), "{told}");
+        let message = Text::<1, 9>::new("\u{1b}[31m".to_owned()).unwrap_err();
+        assert!(message.contains("U+001B"), "{message}");
     }
 
     #[test]
-    fn what_is_long_is_repeated_in_part() {
+    fn long_input_is_repeated_in_part() {
         assert_eq!(echo("näme"), "näme");
         let long = "ä".repeat(100_000);
         assert_eq!(echo(&long).chars().count(), ECHO_MAX + 3);
         assert_eq!(echo(&long[..2 * ECHO_MAX]).chars().count(), ECHO_MAX);
-        let told = shortened(format!("`name`: {long}, expected a number").into());
-        assert!(told.len() < 2 * ECHO_MAX + 10 && told.starts_with("`name`: ä"), "{told}");
-        assert!(told.ends_with("ä, expected a number"), "{told}");
+        let message = shortened(format!("`name`: {long}, expected a number").into());
+        assert!(message.len() < 2 * ECHO_MAX + 10 && message.starts_with("`name`: ä"), "{message}");
+        assert!(message.ends_with("ä, expected a number"), "{message}");
         assert_eq!(shortened("short".into()), "short");
     }
 
     #[test]
-    fn only_short_names_have_a_nearest_one() {
+    fn only_short_names_get_a_suggestion() {
         assert_eq!(nearest("limitt", &["limit", "tag"]), Some("limit"));
         assert_eq!(nearest(&"limit".repeat(20), &["limitlimitlimit"]), None);
     }

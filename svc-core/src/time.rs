@@ -1,6 +1,8 @@
-//! Time: microseconds since the Unix epoch, UTC, always handed out by the service and never read from SQL or
-//! from the system by a feature. On the wire a time is an RFC 3339 string ending in `Z`. Deadlines are moments of
-//! a second clock, which never jumps. Waiting for one is left to [`crate::sync`].
+//! Time: microseconds since the Unix epoch, UTC.
+//!
+//! The service hands it out; features never read it from SQL or the system clock. On the wire a time is an
+//! RFC 3339 string ending in `Z`. Deadlines use a second, monotonic clock, which never jumps; waiting for one
+//! is left to [`crate::sync`].
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -13,37 +15,37 @@ use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::sync::lock;
 
-/// A moment in microseconds since the Unix epoch.
+/// A point in time, in microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
 impl Time {
-    /// The last moment that can be written down. Later ones are read as this one.
+    /// The latest time that can be formatted. Later input is read as this one.
     pub const LAST: Self = Self(253_402_207_200_000_000);
 
-    /// The moment `micros` microseconds after the Unix epoch.
+    /// Returns the time `micros` microseconds after the Unix epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// The moment `span` later; the end of time if that would overflow.
+    /// Returns the time `span` later, saturating on overflow.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// The moment `micros` microseconds later, or before if they are negative.
+    /// Returns the time `micros` microseconds later, or earlier if they are negative.
     #[must_use]
     pub fn shifted(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
 
-    /// How long ago `earlier` was; zero if it is not in the past.
+    /// Returns the time elapsed since `earlier`; zero if that is not in the past.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -76,7 +78,9 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Whether `text` is a time in the last hours of the year 9999, which many send for "never" and no timestamp holds.
+/// Returns whether `text` is in the last hours of the year 9999.
+///
+/// Many clients send that for "never", and no timestamp can hold it.
 fn is_beyond_the_last(text: &str) -> bool {
     let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text) else { return false };
     pieces.date().year() == 9999 && pieces.time().is_some() && pieces.offset().is_some()
@@ -106,42 +110,43 @@ impl FromValue for Time {
     }
 }
 
-/// A moment of a clock that never jumps, counted from a start that only the process knows. Deadlines are such
-/// moments: setting the machine's clock neither ends a wait nor prolongs it.
+/// A point on a clock that never jumps, counted from an origin known only to this process.
+///
+/// Deadlines use it: setting the machine's clock neither ends a wait nor prolongs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic(Duration);
 
 impl Monotonic {
-    /// The moment `span` later; the end of time if that would overflow.
+    /// Returns the time `span` later, saturating on overflow.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
     }
 
-    /// Microseconds since the start.
+    /// Returns the microseconds since the origin.
     pub(crate) fn micros(self) -> u64 {
         u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// The time from `earlier` on; zero if that is not in the past.
+    /// Returns the time elapsed since `earlier`; zero if that is not in the past.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Where the service reads the time. A mock clock moves only when told to, for tests and simulations.
+/// The source of time for the service. A mock clock moves only when told to, for tests and simulations.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// The machine's clock; on Postgres the database's, so that servers agree.
     #[default]
     System,
-    /// A machine's clock that is wrong by so many microseconds, to try how servers agree whose clocks do not.
+    /// A system clock that is off by this many microseconds, to test servers whose clocks disagree.
     Wrong(i64),
     /// A clock that stands still until [`Clock::advance`].
     Mock(Arc<MockTime>),
 }
 
-/// What a mock clock shows, and who sleeps by it.
+/// The state of a mock clock: what it shows, and who is sleeping on it.
 #[derive(Default)]
 pub struct MockTime {
     shown: Mutex<Shown>,
@@ -166,23 +171,23 @@ impl std::fmt::Debug for MockTime {
     }
 }
 
-/// Somebody who waits for a moment, and must look at a mock clock again when it has moved.
+/// A waiter that must read a mock clock again when it has moved.
 pub(crate) trait Sleeper: Send + Sync {
-    /// The clock has moved.
+    /// Called when the clock has moved.
     fn clock_moved(&self);
 }
 
-/// The process's first reading of the machine's monotonic clock; moments are counted from it.
+/// The process's first reading of the machine's monotonic clock, and the origin of [`Monotonic`].
 static START: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
-    /// A clock that shows `start` until it is advanced.
+    /// Creates a clock that shows `start` until it is advanced.
     pub fn mock(start: Time) -> Self {
         let shown = Shown { wall: start, ..Shown::default() };
         Self::Mock(Arc::new(MockTime { shown: Mutex::new(shown), sleepers: Mutex::default() }))
     }
 
-    /// The present moment. It jumps when the machine's clock is set.
+    /// Returns the current time. It jumps when the machine's clock is set.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the service reads the machine's clock"
@@ -195,8 +200,9 @@ impl Clock {
         }
     }
 
-    /// How many microseconds a database whose clock shows `theirs` is ahead of this clock. Nothing is ahead of a mock
-    /// clock.
+    /// Returns how many microseconds a database whose clock shows `theirs` is ahead of this clock.
+    ///
+    /// Always 0 for a mock clock.
     pub fn skew_to(&self, theirs: Time) -> i64 {
         match self {
             Self::System | Self::Wrong(_) => theirs.0.saturating_sub(self.now().0),
@@ -204,7 +210,7 @@ impl Clock {
         }
     }
 
-    /// The present moment of the clock that never jumps.
+    /// Returns the current time of the monotonic clock.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the service reads the machine's monotonic clock"
@@ -219,32 +225,33 @@ impl Clock {
         }
     }
 
-    /// The moment `span` from now.
+    /// Returns the deadline `span` from now.
     pub fn deadline(&self, span: Duration) -> Monotonic {
         self.monotonic().plus(span)
     }
 
-    /// The time left until `deadline`; zero once it has passed.
+    /// Returns the time left until `deadline`; zero once it has passed.
     pub fn remaining(&self, deadline: Monotonic) -> Duration {
         deadline.since(self.monotonic())
     }
 
-    /// Moves a mock clock forward and wakes who sleeps by it; the system's clock is left alone.
+    /// Moves a mock clock forward and wakes its sleepers; does nothing to the system's clock.
     pub fn advance(&self, span: Duration) {
         if let Self::Mock(mock) = self {
             mock.show(|shown| Shown { wall: shown.wall.plus(span), monotonic: shown.monotonic.plus(span) });
         }
     }
 
-    /// Sets a mock clock to `to`, forward or back, as when somebody sets a machine's clock: deadlines stay where they
-    /// are. The system's clock is left alone.
+    /// Sets a mock clock to `to`, forward or back, without moving any deadline.
+    ///
+    /// It mimics setting a machine's clock. Does nothing to the system's clock.
     pub fn set(&self, to: Time) {
         if let Self::Mock(mock) = self {
             mock.show(|shown| Shown { wall: to, ..shown });
         }
     }
 
-    /// Has `sleeper` woken whenever a mock clock moves, for as long as it lives.
+    /// Registers `sleeper` to be woken whenever a mock clock moves, for as long as it lives.
     pub(crate) fn wake(&self, sleeper: Weak<dyn Sleeper>) {
         if let Self::Mock(mock) = self {
             lock(&mock.sleepers).push(sleeper);
@@ -260,7 +267,7 @@ impl MockTime {
         let mut sleepers = lock(&self.sleepers);
         sleepers.retain(|sleeper| sleeper.strong_count() > 0);
         let woken: Vec<_> = sleepers.iter().filter_map(Weak::upgrade).collect();
-        // Nobody holds a lock of the clock while it wakes sleepers, who read it.
+        // No lock of the clock is held while sleepers are woken, because they read the clock.
         drop(sleepers);
         woken.iter().for_each(|sleeper| sleeper.clock_moved());
     }
@@ -271,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_survives_the_wire_to_the_microsecond() {
+    fn a_time_round_trips_to_the_microsecond() {
         let at = Time::from_micros(1_795_000_000_123_456);
         let text = serde_json::to_string(&at).unwrap();
         assert!(text.ends_with("123456Z\""), "{text}");
@@ -280,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_year_9999_is_the_last_moment_there_is() {
+    fn the_end_of_the_year_9999_is_read_as_the_last_time() {
         let read = |text: &str| serde_json::from_value::<Time>(text.into());
         for never in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z", "9999-12-31T00:00:00+00:00"] {
             assert_eq!(read(never).unwrap(), Time::LAST, "{never}");
@@ -307,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_clock_goes_forward_and_is_not_moved() {
+    fn the_system_clock_goes_forward_and_cannot_be_advanced() {
         let before = Clock::System.monotonic();
         Clock::System.advance(Duration::from_secs(1_000_000));
         assert!(Clock::System.monotonic() >= before);

@@ -1,5 +1,7 @@
-//! Timers: what is to be done at a moment of the service's clock. One thread rings them and waits for nothing else,
-//! so that a deadline is kept whatever the database does. What is rung must only hand on.
+//! Timers: callbacks at a given time of the service's clock.
+//!
+//! One thread fires them and does nothing else, so that a deadline is kept whatever the database does. A
+//! callback must not block: it only hands work on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,20 +10,20 @@ use std::time::Duration;
 use crate::sync::Monitor;
 use crate::time::{Clock, Monotonic};
 
-type Ring = Box<dyn FnOnce() + Send>;
+type Callback = Box<dyn FnOnce() + Send>;
 
-/// Names a timer, to stop it.
+/// Identifies a timer, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerId(Monotonic, u64);
 
 #[derive(Default)]
 struct State {
-    due: BTreeMap<TimerId, Ring>,
+    due: BTreeMap<TimerId, Callback>,
     next: u64,
     closing: bool,
 }
 
-/// All timers of a service. Clones are handles to the same ones.
+/// The timers of a service. Clones are handles to the same timers.
 #[derive(Clone)]
 pub(crate) struct Timers {
     state: Arc<Monitor<State>>,
@@ -32,17 +34,17 @@ impl Timers {
         Self { state: Monitor::new(clock, State::default()) }
     }
 
-    /// The clock by which they ring.
+    /// Returns the clock that the timers run on.
     pub fn clock(&self) -> &Clock {
         self.state.clock()
     }
 
-    /// Rings at `moment`, or at once if that has passed.
-    pub fn at(&self, moment: Monotonic, ring: impl FnOnce() + Send + 'static) -> TimerId {
+    /// Calls `callback` at `moment`, or at once if that has passed.
+    pub fn at(&self, moment: Monotonic, callback: impl FnOnce() + Send + 'static) -> TimerId {
         let mut state = self.state.lock();
         let id = TimerId(moment, state.next);
         state.next += 1;
-        state.due.insert(id, Box::new(ring));
+        state.due.insert(id, Box::new(callback));
         let is_first = state.due.first_key_value().is_some_and(|(first, _)| *first == id);
         drop(state);
         if is_first {
@@ -51,15 +53,15 @@ impl Timers {
         id
     }
 
-    /// Rings after `span`.
-    pub fn after(&self, span: Duration, ring: impl FnOnce() + Send + 'static) -> TimerId {
-        self.at(self.clock().deadline(span), ring)
+    /// Calls `callback` after `span`.
+    pub fn after(&self, span: Duration, callback: impl FnOnce() + Send + 'static) -> TimerId {
+        self.at(self.clock().deadline(span), callback)
     }
 
-    /// Stops a timer that has not rung.
+    /// Cancels a timer that has not fired.
     pub fn stop(&self, id: TimerId) {
         let stopped = self.state.lock().due.remove(&id);
-        // Outside of the lock: what it holds may stop other timers when it goes.
+        // Dropped outside of the lock, because dropping what it captured may cancel other timers.
         drop(stopped);
     }
 
@@ -69,17 +71,17 @@ impl Timers {
         self.state.notify();
     }
 
-    /// Rings timers, until closed.
+    /// Fires timers until closed.
     pub fn serve(&self) {
         let mut state = self.state.lock();
         while !state.closing {
             let first = state.due.first_key_value().map(|(TimerId(moment, _), _)| *moment);
             match first {
                 Some(moment) if self.clock().remaining(moment).is_zero() => {
-                    let rung = state.due.pop_first();
+                    let due = state.due.pop_first();
                     drop(state);
-                    if let Some((_, ring)) = rung {
-                        ring();
+                    if let Some((_, callback)) = due {
+                        callback();
                     }
                     state = self.state.lock();
                 }
@@ -97,21 +99,21 @@ mod tests {
     use crate::time::Time;
 
     #[test]
-    fn timers_ring_in_order_when_their_moment_has_come() {
+    fn timers_fire_in_order_when_they_are_due() {
         let clock = Clock::mock(Time::from_micros(0));
         let timers = Timers::new(&clock);
         let (sender, receiver) = mpsc::channel();
-        let ring = |name: &'static str| {
+        let callback = |name: &'static str| {
             let sender = sender.clone();
             move || sender.send(name).unwrap()
         };
         std::thread::scope(|scope| {
             scope.spawn(|| timers.serve());
-            timers.after(Duration::from_secs(3), ring("third"));
-            timers.after(Duration::from_secs(1), ring("first"));
-            let stopped = timers.after(Duration::from_secs(2), ring("stopped"));
-            timers.after(Duration::from_secs(2), ring("second"));
-            timers.after(Duration::ZERO, ring("at once"));
+            timers.after(Duration::from_secs(3), callback("third"));
+            timers.after(Duration::from_secs(1), callback("first"));
+            let stopped = timers.after(Duration::from_secs(2), callback("stopped"));
+            timers.after(Duration::from_secs(2), callback("second"));
+            timers.after(Duration::ZERO, callback("at once"));
             assert_eq!(receiver.recv().unwrap(), "at once");
             clock.set(Time::from_micros(i64::MAX));
             timers.stop(stopped);

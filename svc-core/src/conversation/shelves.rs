@@ -216,7 +216,7 @@ mod tests {
             conn.begin_write().unwrap();
             (0..CHANGES).for_each(|_| change(&conn, table, &mut rows, entropy.bytes().unwrap()));
             conn.commit(&Default::default()).unwrap();
-            assert_eq!(conn.cut_log().unwrap(), crate::store::LogCut::Done);
+            assert_eq!(conn.truncate_wal().unwrap(), crate::store::WalCut::Done);
             let found = found(&std::fs::read(folder.path().join("t.db")).unwrap());
             let current = |shelf: u16| rows.get(usize::from(shelf)).map(|(version, _)| *version);
             assert!(

@@ -1,10 +1,11 @@
-//! Every feature of the service. Adding an operation, or a hook, means adding it to its feature; adding a feature means
-//! adding a line here.
+//! The features of the service.
+//!
+//! A new operation or hook is added to its feature; a new feature is added as a line here.
 
 use crate::op::{Feature, Table};
 use crate::{Result, conversation, coordination, identity, integrity};
 
-/// Every feature, in the order of the layers.
+/// Returns every feature, in the order of the layers.
 pub(crate) fn features() -> Vec<Feature> {
     vec![
         identity::workspaces::feature(),
@@ -30,7 +31,7 @@ pub(crate) fn features() -> Vec<Feature> {
     ]
 }
 
-/// The table of every feature, without a service behind it.
+/// Builds the table of every feature, without a service behind it.
 pub fn operation_table() -> Result<Table> {
     Table::build(features())
 }

@@ -1,6 +1,8 @@
-//! Upkeep of the database's files and keys, in every process that can write: SQLite's log is moved into the file, most of
-//! it beside the writer, the bytes of destroyed keys are removed, and old keys are moved to shelves. Also where this
-//! process keeps its rate limits small and notices that it should be replaced.
+//! Upkeep of the database's files and keys, in every process that can write.
+//!
+//! SQLite's write-ahead log is checkpointed, mostly while the writer continues; the bytes of destroyed keys
+//! are removed; and old keys are moved to shelves. It also keeps this process's rate limits small and notices
+//! when the process should be replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,36 +15,38 @@ use crate::host::opening::Outdated;
 use crate::id::{MessageId, WorkspaceId};
 use crate::op::{Chore, ChoreFn, Feature, Lead, Round, Step, Who};
 use crate::store::scrubber::Scrubber;
-use crate::store::{Conn, LogCut, Opener};
+use crate::store::{Conn, Opener, WalCut};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// How often pending scrubs and old keys are looked for.
+/// How often pending scrubs and old keys are polled.
 const PULSE: Duration = Duration::from_millis(500);
-/// How often the size of SQLite's log is read.
+/// How often the size of SQLite's write-ahead log is read.
 const CHECKPOINTS: Duration = Duration::from_millis(250);
-/// How often clients that have been quiet are dropped from the rate limits, and the schema and the keys in use are
-/// read again.
+/// How often idle clients are dropped from the rate limits.
+///
+/// The schema and the keys in use are read again as often.
 const TIDY: Duration = Duration::from_secs(60);
-/// A SQLite log larger than this is moved into the file and cut. To cut it takes the longer the larger it is, and the
-/// writer stands still for that: 100 ms for some 300 MB, 5 ms for some 10 MB. So much must also become free on a full
-/// disk.
-const LOG_BYTES: u64 = 4 * 1024 * 1024;
-/// How long SQLite's log is not cut after a reader held it back, because each try makes the writer wait.
+/// A write-ahead log of SQLite larger than this is checkpointed and truncated.
+///
+/// The larger it is the longer truncating takes, and the writer is stopped for that: 100 ms for some 300 MB,
+/// 5 ms for some 10 MB. As much must also become free on a full disk.
+const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How long truncation is suspended after a reader prevented it, because each attempt makes the writer wait.
 const HELD_BACK: Duration = Duration::from_secs(5);
-/// How long a pulse moves old keys, about: others have their turn in between.
+/// Approximate time per pulse for moving old keys; other chores run in between.
 const OLD_KEYS_SPAN: Duration = Duration::from_millis(250);
-/// How long old keys that were not moved are left alone before they are tried again.
+/// How long old keys that were not moved are left alone before they are retried.
 const OLD_KEYS_AGAIN: Duration = Duration::from_secs(60);
 /// How long the leases of these chores last without renewal.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// What looks after the database's files and keys.
+/// The state of the upkeep of the database's files and keys.
 pub(crate) struct Upkeep {
     opener: Opener,
     conn: Mutex<Conn>,
-    /// A log that somebody held back is not cut until then.
-    cut_after: Mutex<Monotonic>,
+    /// A log whose truncation was prevented is not truncated until then.
+    truncate_after: Mutex<Monotonic>,
     scrubber: Mutex<Scrubber<Asked>>,
     old_keys: Mutex<OldKeys>,
 }
@@ -50,11 +54,11 @@ pub(crate) struct Upkeep {
 /// How far this process has come with the old keys.
 #[derive(Clone, Copy)]
 enum OldKeys {
-    /// Those after this message are next; `again` after an earlier walk to the end.
+    /// Those after this message are next; `again` if an earlier walk has reached the end.
     Walking { after: Option<MessageId>, again: bool, failed: Option<Failed> },
-    /// Those that could not be moved, for whatever passes, are tried again then.
+    /// Those that could not be moved, for a reason that may pass, are retried at that time.
     Resting(Failed, Monotonic),
-    /// What is left does not open.
+    /// What is left cannot be opened.
     Ended,
 }
 
@@ -63,19 +67,19 @@ enum OldKeys {
 struct Failed(Option<MessageId>);
 
 impl OldKeys {
-    /// Whether some may be left that nobody has tried to move yet.
+    /// Returns whether some may be left that were not tried yet.
     fn are_moving(self) -> bool {
         matches!(self, Self::Walking { again: false, .. })
     }
 }
 
 impl Upkeep {
-    /// The chores of a process whose database `opener` opens.
+    /// Returns the chores of a process whose database is opened by `opener`.
     pub fn feature(opener: Opener, clock: &Clock) -> Result<Feature> {
         let upkeep = Arc::new(Self {
             conn: Mutex::new(opener.writer()?),
             opener,
-            cut_after: Mutex::new(clock.monotonic()),
+            truncate_after: Mutex::new(clock.monotonic()),
             scrubber: Mutex::default(),
             old_keys: Mutex::new(OldKeys::Walking { after: None, again: false, failed: None }),
         });
@@ -101,33 +105,36 @@ impl Upkeep {
     }
 
     fn checkpoint(&self, round: &Round<'_>) -> Result<()> {
-        if self.opener.log_bytes() <= LOG_BYTES {
+        if self.opener.wal_bytes() <= WAL_BYTES_MAX {
             return Ok(());
         }
-        let mut cut_after = lock(&self.cut_after);
-        if round.clock().monotonic() < *cut_after {
+        let mut truncate_after = lock(&self.truncate_after);
+        if round.clock().monotonic() < *truncate_after {
             return lock(&self.conn).checkpoint();
         }
-        if self.cut_log(round)? == LogCut::HeldBack {
-            *cut_after = round.clock().deadline(HELD_BACK);
+        if self.truncate_wal(round)? == WalCut::HeldBack {
+            *truncate_after = round.clock().deadline(HELD_BACK);
         }
         Ok(())
     }
 
-    /// Moves SQLite's log into the file and cuts it to nothing. Under steady writing there is always a rest that was
-    /// written meanwhile, with which the log would grow for ever: the writer stands still for that rest alone, and what
-    /// was moved before is on the disk by then.
-    fn cut_log(&self, round: &Round<'_>) -> Result<LogCut> {
+    /// Checkpoints SQLite's entire write-ahead log and truncates it.
+    ///
+    /// Under steady writing there is always a rest that was written meanwhile, with which the log would grow
+    /// for ever. The writer is stopped for that rest alone, and what was checkpointed before has been synced
+    /// by then.
+    fn truncate_wal(&self, round: &Round<'_>) -> Result<WalCut> {
         let conn = lock(&self.conn);
         conn.checkpoint()?;
         self.opener.sync_file()?;
         conn.checkpoint()?;
         drop(conn);
-        round.dispatch().executor.cut_log()
+        round.dispatch().executor.truncate_wal()
     }
 
-    /// Finishes withdrawals: removes the bytes of destroyed keys from the files. Somebody who looks at an earlier moment
-    /// only delays it to a later pulse.
+    /// Finishes withdrawals: removes the bytes of destroyed keys from the files.
+    ///
+    /// A reader of an earlier snapshot only delays it to a later pulse.
     fn scrub(&self, round: &Round<'_>) -> Result<()> {
         round.dispatch().shared.sealer.trees().evict();
         let moving = lock(&self.old_keys).are_moving();
@@ -137,7 +144,7 @@ impl Upkeep {
         }
         let Some(lead) = round.lead()? else { return Ok(()) };
         let done = if self.opener.is_sqlite() {
-            if self.cut_log(round)? == LogCut::Done { pending } else { Vec::new() }
+            if self.truncate_wal(round)? == WalCut::Done { pending } else { Vec::new() }
         } else {
             let now = round.clock().monotonic();
             lock(&self.scrubber).scrub(&lock(&self.conn), by_table(pending), now)?
@@ -146,8 +153,8 @@ impl Upkeep {
             return Ok(());
         }
         lead.write(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, &done))?;
-        // On SQLite that note went through the log too; it holds no key, but an empty log is what was promised.
-        if self.opener.is_sqlite() { self.cut_log(round).map(drop) } else { Ok(()) }
+        // On SQLite that write went through the log too; it contains no key, but the promise is an empty log.
+        if self.opener.is_sqlite() { self.truncate_wal(round).map(drop) } else { Ok(()) }
     }
 
     /// Moves keys that were wrapped before there were shelves.
@@ -180,8 +187,9 @@ impl Upkeep {
     }
 }
 
-/// Whether that was possible in every workspace. What cannot be moved stays readable where it is, and holds up nobody
-/// else's.
+/// Moves a range, and returns whether that was possible in every workspace.
+///
+/// What cannot be moved stays readable where it is, and does not hold up other workspaces.
 fn move_range(lead: &Lead<'_, '_>, range: &Arc<keys::Range>) -> bool {
     let mut all = true;
     for workspace in range.workspaces.clone() {

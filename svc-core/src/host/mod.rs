@@ -1,4 +1,6 @@
-//! The composition: what puts the parts together and so knows them all. Exempt from the order of the layers.
+//! The composition: it puts the parts together and so depends on all of them.
+//!
+//! Exempt from the order of the layers.
 
 pub(crate) mod features;
 mod housekeeping;

@@ -1,6 +1,8 @@
-//! What has to hold before anything is served: the database was set up, or may be; its schema is that of this
-//! version; every key-encryption key that it was used with is given. All of it is looked at before anything is locked,
-//! so that a start beside a long writer waits for nobody, and decided anew under the lock of migrations.
+//! What must hold before anything is served.
+//!
+//! The database was set up, or may be; its schema is that of this version; every key-encryption key that it
+//! was used with is configured. All of it is checked before anything is locked, so that a start during a long
+//! write does not wait, and checked again under the lock of migrations.
 
 use crate::error::{Code, Error, Result};
 use crate::log::keys;
@@ -10,44 +12,44 @@ use crate::store::migrate::{self, Schema};
 use crate::store::{Conn, OpenMode, Opener};
 use crate::time::Time;
 
-/// The migration that brought the check values of keys.
+/// The migration that introduced the check values of keys.
 const KEY_CHECKS: i64 = 3;
 
-/// Makes the database ready for a service, or says why it cannot be.
+/// Prepares the database for a service, or fails with the reason why it cannot.
 pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
-    if Lack::of(&opener.first(mode)?, mode, sealer)?.is_nothing() {
+    if Missing::of(&opener.first(mode)?, mode, sealer)?.is_nothing() {
         return Ok(());
     }
     let conn = opener.migrator()?;
-    migrate::in_turn(&conn, |conn| Lack::of(conn, mode, sealer)?.supply(conn, sealer, now))?;
-    // A schema that stands in SQLite's file, not only in its log, can be seen without touching either.
+    migrate::in_turn(&conn, |conn| Missing::of(conn, mode, sealer)?.supply(conn, sealer, now))?;
+    // A schema in SQLite's file, not only in its write-ahead log, can be read without touching either.
     conn.checkpoint()
 }
 
-/// Refuses a database that somebody has set up. It is not changed.
+/// Rejects a database that has been set up, without changing it.
 pub(crate) fn check_is_new(opener: &Opener) -> Result<()> {
     let conn = opener.reader()?;
     if Schema::read(&conn)?.exists() && keys::has_workspace(&conn)? {
-        return Err(set_up_already());
+        return Err(already_set_up());
     }
     Ok(())
 }
 
-fn set_up_already() -> Error {
-    Error::new(Code::AlreadyInitialised, "the database is set up already; nothing was changed")
+fn already_set_up() -> Error {
+    Error::new(Code::AlreadyInitialised, "the database is already set up; nothing was changed")
 }
 
-/// Why this process should be replaced although it runs: what has come to the database since it started.
+/// Why this process should be replaced although it runs: changes to the database since it started.
 #[derive(Default)]
 pub(crate) struct Outdated {
     /// Another version has migrated the schema.
     pub schema: Option<String>,
-    /// Another process wraps with a key that is not given here.
+    /// Another process wraps with a key that is not configured here.
     pub keys: Option<String>,
 }
 
 impl Outdated {
-    /// Whether it is, and by what.
+    /// Reads whether this process is outdated, and by what.
     pub fn of(cx: &Read<'_>) -> Result<Self> {
         let newest = cx.one::<(i64, String)>(migrate::NEWEST, &[])?;
         let newer = newest.filter(|(version, _)| migrate::is_newer(*version));
@@ -55,14 +57,14 @@ impl Outdated {
         let lacking = keys::lacking(&checks, cx.sealer());
         Ok(Self {
             schema: newer
-                .map(|(_, name)| format!("a newer version has applied {name}: start that version here")),
+                .map(|(_, name)| format!("a newer version has applied {name}: run that version here")),
             keys: (!lacking.is_empty()).then(|| {
-                format!("the key {} is in use: give it in SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))
+                format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))
             }),
         })
     }
 
-    /// Says so in the trace.
+    /// Logs a warning for each reason.
     pub fn warn(&self) {
         for found in [&self.schema, &self.keys].into_iter().flatten() {
             tracing::warn!("this process should be replaced: {found}");
@@ -70,14 +72,13 @@ impl Outdated {
     }
 }
 
-/// What is missing.
-struct Lack {
+struct Missing {
     schema: Schema,
     /// Keys in use without a check value.
     keys: Vec<Vec<u8>>,
 }
 
-impl Lack {
+impl Missing {
     fn of(conn: &Conn, mode: OpenMode, sealer: &Sealer) -> Result<Self> {
         let schema = Schema::read(conn)?;
         if !schema.exists() {
@@ -88,8 +89,8 @@ impl Lack {
         }
         match keys::unrecorded(conn, sealer, schema.has(KEY_CHECKS)) {
             Ok(keys) => Ok(Self { schema, keys }),
-            // Whoever sets up has drawn a key of its own.
-            Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(set_up_already()),
+            // The process that sets up has generated a key of its own.
+            Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(already_set_up()),
             Err(error) => Err(error),
         }
     }

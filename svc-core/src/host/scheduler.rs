@@ -1,6 +1,7 @@
-//! The scheduler: one thread that lets each chore have its round when it is due, a few steps at a time. A chore that
-//! fails is noted and has its next round as usual, and keeps no other from its own. One that another process leads is
-//! asked again when that process's lease must have ended.
+//! The scheduler: one thread that runs each chore when it is due, a few steps at a time.
+//!
+//! The failure of a chore is logged; its next round comes as usual, and other chores are not held up. A chore
+//! that another process leads is tried again when that process's lease must have ended.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -12,11 +13,13 @@ use crate::op::{Chore, Dispatch, Leases, Round, Step};
 use crate::sync::Monitor;
 use crate::time::Monotonic;
 
-/// Steps that a chore does before others have their turn.
+/// Steps that a chore runs before others have their turn.
 const STEPS_MAX: usize = 32;
-/// How soon after the start every chore has its first round: what came due while no process ran does not wait.
+/// How soon after the start every chore has its first round.
+///
+/// What became due while no process ran does not wait.
 const FIRST: Duration = Duration::from_millis(500);
-/// How soon after the end of another process's lease it is asked for.
+/// How soon after the end of another process's lease this one tries to take it.
 const AFTER_LEASE: Duration = Duration::from_millis(10);
 
 /// The chores of one process.
@@ -26,19 +29,19 @@ pub(crate) struct Scheduler {
     closing: Arc<Monitor<bool>>,
 }
 
-/// What a chore's turn has come to.
+/// The result of a chore's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// Done, or failed.
     Over,
     /// There is more to do.
     More,
-    /// Another process leads, for so long at the most.
+    /// Another process leads, for at most this long.
     Busy(Duration),
 }
 
 impl Outcome {
-    /// How long after it the chore is due again, which comes round every `every`.
+    /// Returns how long after it the chore is due again, if its rounds come every `every`.
     fn pause(self, every: Duration) -> Duration {
         match self {
             Self::Over => every,
@@ -48,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// A chore that the operator has not switched off.
+/// A chore that the operator has not disabled.
 struct Due<'a> {
     chore: &'a Chore,
     every: Duration,
@@ -69,17 +72,19 @@ impl Scheduler {
         std::thread::Builder::new().name("svc-chores".to_owned()).spawn(body).map_err(Error::internal)
     }
 
-    /// Has the thread end after the step that it is in, and give back the leases of this process.
+    /// Stops the thread after its current step; it then releases the leases of this process.
     pub fn close(&self) {
         *self.closing.lock() = true;
         self.closing.notify();
     }
 
-    /// Gives back the leases of this process: the last thing its thread does. Whoever closes the service may be driving
-    /// a runtime of its own, in which the database must not be waited for.
+    /// Releases the leases of this process: the last thing its thread does.
+    ///
+    /// A caller that closes the service may be driving a runtime of its own, in which waiting for the
+    /// database is not allowed.
     fn release(&self) {
         if let Err(error) = self.leases.release(&self.dispatch) {
-            tracing::warn!(%error, cause = ?error.cause(), "leases were not given back; they end by themselves");
+            tracing::warn!(%error, cause = ?error.cause(), "leases were not released; they will expire");
         }
     }
 
@@ -101,7 +106,7 @@ impl Scheduler {
         self.release();
     }
 
-    /// Waits for the moment, or for ever; true when closing.
+    /// Waits until `until`, indefinitely if there is none; returns true when closing.
     fn wait(&self, until: Option<Monotonic>) -> bool {
         let clock = self.closing.clock();
         let mut closing = self.closing.lock();
@@ -115,7 +120,7 @@ impl Scheduler {
         *self.closing.lock()
     }
 
-    /// Lets a chore do some steps.
+    /// Runs some steps of a chore.
     fn run_chore(&self, chore: &Chore) -> Outcome {
         let round = Round::new(&self.dispatch, chore, &self.leases);
         for _ in 0..STEPS_MAX {
@@ -126,7 +131,7 @@ impl Scheduler {
                 Err(_) if round.busy().is_some() => return round.busy().map_or(Outcome::Over, Outcome::Busy),
                 Err(error) => {
                     let (name, cause) = (chore.name, error.cause());
-                    tracing::warn!(chore = name, %error, ?cause, "a chore failed and will be repeated");
+                    tracing::warn!(chore = name, %error, ?cause, "a chore failed and will be retried");
                     return Outcome::Over;
                 }
             }
@@ -134,8 +139,9 @@ impl Scheduler {
         Outcome::More
     }
 
-    /// Lets every chore do all there is to do, whether it is due or not. Answers the first failure, after every other
-    /// chore has had its turn.
+    /// Runs every chore to completion, whether it is due or not.
+    ///
+    /// Returns the first failure, after every other chore has had its turn.
     pub fn round(&self) -> Result<()> {
         let mut outcome = Ok(());
         for chore in self.dispatch.table.chores() {
@@ -158,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chore_comes_round_and_sooner_when_there_is_more_or_a_lease_ends() {
+    fn a_chore_is_due_sooner_when_there_is_more_or_a_lease_ends() {
         let every = Duration::from_secs(5);
         assert_eq!(Outcome::Over.pause(every), every);
         assert_eq!(Outcome::More.pause(every), Duration::ZERO);

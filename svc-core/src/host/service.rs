@@ -1,5 +1,6 @@
-//! The service: opens the database, starts the core threads, and takes requests. Composition root; everything it
-//! puts together is decided elsewhere.
+//! The service: opens the database, starts the core threads, and takes requests.
+//!
+//! This is the composition root; everything it puts together is decided elsewhere.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Arc, Mutex};
@@ -32,30 +33,32 @@ use crate::timers::Timers;
 
 /// How to open a service.
 pub struct Options {
-    /// Where the rows are.
+    /// The location of the database.
     pub database: Database,
-    /// Whether it may be begun.
+    /// Whether it may be created.
     pub mode: OpenMode,
     /// The key-encryption key.
     pub kek: [u8; 32],
     /// Retired key-encryption keys that still unwrap.
     pub retired_keks: Vec<[u8; 32]>,
-    /// Limits that functions ask for.
+    /// Limits that functions read.
     pub settings: Settings,
     /// Rate limits.
     pub rates: RateSettings,
-    /// Time between rounds of the claim reaper; none leaves them to [`Service::housekeep`] or another process.
+    /// Time between rounds of the claim reaper.
+    ///
+    /// None leaves them to [`Service::housekeep`] or another process.
     pub reap_tick: Option<std::time::Duration>,
-    /// Where the time comes from.
+    /// The source of time.
     pub clock: Clock,
-    /// Where ids and secrets come from.
+    /// The source of ids and secrets.
     pub entropy: Entropy,
-    /// Features beside the built-in ones.
+    /// Features in addition to the built-in ones.
     pub features: Vec<Feature>,
 }
 
 impl Options {
-    /// Defaults for everything but the database, which has to be there, and the key.
+    /// Returns defaults for everything but the database, which must exist, and the key.
     pub fn new(database: Database, kek: [u8; 32]) -> Self {
         Self {
             database,
@@ -71,7 +74,7 @@ impl Options {
         }
     }
 
-    /// What a configuration asks for; refuses one without a key-encryption key.
+    /// Returns the options of a configuration; rejects one without a key-encryption key.
     pub fn configured(config: &Config) -> Result<Self> {
         let keys = config.content_keys()?;
         let count = |limit: Option<NonZeroU32>| limit.map_or(0, |limit| i64::from(limit.get()));
@@ -96,16 +99,16 @@ impl Options {
     }
 }
 
-/// How a part of the service is.
+/// The health of a part of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartHealth {
-    /// What it is called in readiness.
+    /// Its name in readiness.
     pub name: &'static str,
     /// What is wrong with it, if anything is.
     pub fault: Option<String>,
 }
 
-/// A running service. Clones are handles to the same one; the last one to go closes it.
+/// A running service. Clones are handles to the same one; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Service {
     inner: Arc<Inner>,
@@ -120,8 +123,10 @@ struct Inner {
 }
 
 impl Service {
-    /// Opens the database, brings its schema up to date and starts the core threads. Refuses, before anything is
-    /// written, a database that was not set up or that was used with keys which are not given.
+    /// Opens the database, brings its schema up to date and starts the core threads.
+    ///
+    /// Rejects, before anything is written, a database that was not set up or that was used with keys which
+    /// are not configured.
     pub fn open(options: Options) -> Result<Self> {
         let database = options.database.clone();
         Self::start(options).map_err(|error| refusal(error, &database))
@@ -167,23 +172,25 @@ impl Service {
         Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads: Mutex::new(threads) }) })
     }
 
-    /// The operation table.
+    /// Returns the operation table.
     pub fn table(&self) -> &Table {
         &self.inner.dispatch.table
     }
 
-    /// The operation called `name`. Fails with 404 if there is none.
+    /// Returns the operation called `name`. Fails with 404 if there is none.
     pub fn operation(&self, name: &str) -> Result<&Arc<Operation>> {
         self.table().operation(name).ok_or_else(|| Error::not_found("operation"))
     }
 
-    /// Lets a request in from its head alone, before its body is read: counts it, and refuses a credential that is
-    /// missing, dead, or lacks what `operation` needs. Without an operation any live credential will do.
+    /// Admits a request by its head alone, before its body is read.
+    ///
+    /// It counts the request, and rejects a credential that is missing, dead, or lacks what `operation`
+    /// needs. Without an operation any live credential will do.
     pub async fn admit(&self, operation: Option<&Operation>, head: Head) -> Result<Admission> {
         answered(|done| self.dispatch().admit(operation, head, RunOn::Batched, done)).await
     }
 
-    /// Runs an operation for a request that was let in. Dropping the future gives up a wait.
+    /// Runs an operation for an admitted request. Dropping the future abandons a wait.
     pub async fn run(
         &self,
         operation: &Arc<Operation>,
@@ -193,38 +200,44 @@ impl Service {
         answered(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
-    /// Why a request that was let in, and whose input could not be read, is refused: because of what is wrong with its
-    /// credential by now, or else because of `refusal`. So a dead credential is told first whatever else is wrong, and
-    /// the refusal of a delegated one is recorded.
+    /// Returns the error for an admitted request whose input could not be read.
+    ///
+    /// That is what is wrong with its credential by now, or else `refusal`. So a dead credential is reported
+    /// first whatever else is wrong, and the rejection of a delegated one is recorded.
     pub async fn refuse(
         &self,
         operation: Option<&Arc<Operation>>,
         admission: Admission,
         refusal: Error,
     ) -> Error {
-        // What we could not take is no fault of the request.
+        // A fault of the service is not the request's.
         if refusal.code().status() >= 500 {
             return refusal;
         }
         let refused =
             answered(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
-        refused.await.err().unwrap_or_else(|| Error::internal("what could not be read was answered"))
+        refused
+            .await
+            .err()
+            .unwrap_or_else(|| Error::internal("a request that could not be read has succeeded"))
     }
 
-    /// Calls an operation from asynchronous code. Dropping the future gives up a wait.
+    /// Calls an operation from asynchronous code. Dropping the future abandons a wait.
     pub async fn ask(&self, operation: &Arc<Operation>, request: Request) -> Result<Reply> {
         let admission = self.admit(Some(operation), request.head).await?;
         self.run(operation, admission, &request.input).await
     }
 
-    /// Calls an operation and waits for the answer, on this thread if the core is idle.
+    /// Calls an operation and blocks until it is done, on this thread if the core is idle.
     pub fn call(&self, operation: &Arc<Operation>, request: Request) -> Result<Reply> {
         let admission = self.admit_here(operation, request.head)?;
         waited(|done| self.dispatch().start(operation, admission, &request.input, RunOn::Caller, done))
     }
 
-    /// Takes a request up; `done` is called exactly once, here or on a core thread, unless the ticket of a wait is
-    /// dropped. It must only hand the reply on. Waits for the database if the credential is not cached.
+    /// Submits a request; `done` is called once, here or on a core thread.
+    ///
+    /// It is never called if the ticket of a wait is dropped first. It must only hand the reply on. Blocks on
+    /// the database if the credential is not cached.
     pub fn submit(
         &self,
         operation: &Arc<Operation>,
@@ -245,18 +258,20 @@ impl Service {
         waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
     }
 
-    /// Counts a request for what is no operation, such as a document: for the bearer of a live token, else for the address
-    /// it came from.
+    /// Counts a request for something other than an operation, such as a document.
+    ///
+    /// It counts against the bearer of a live token, else against the peer address.
     pub async fn count(&self, head: Head) -> Result<()> {
         match self.admit(None, head).await {
-            // What anybody may have needs no credential.
+            // Public resources need no credential.
             Err(error) if error.code() == Code::Unauthenticated => Ok(()),
             admitted => admitted.map(drop),
         }
     }
 
-    /// Whether each part of the service can do its work, as the database says now. Takes as long as the database
-    /// takes to answer.
+    /// Reports whether each part of the service works, as of now.
+    ///
+    /// Takes as long as the database takes to respond.
     pub async fn health(&self) -> Vec<PartHealth> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.dispatch().submit_as_instance(Outdated::of, move |outcome| {
@@ -288,34 +303,40 @@ impl Service {
         }
         let bus = &self.dispatch().bus;
         if bus.hangs() {
-            return Some("the thread that wakes waits hangs: it waits for the database".to_owned());
+            return Some("the thread that wakes waits is stuck: it is waiting for the database".to_owned());
         }
         bus.is_interrupted()
-            .then(|| "notifications of other servers are interrupted; polling goes on".to_owned())
+            .then(|| "notifications of other servers are interrupted; polling continues".to_owned())
     }
 
-    /// Does at once what is otherwise done from time to time: ends lapsed claims, removes destroyed keys, and every
-    /// other chore, unless another process flushes it. Fails if one fails, after all others have had their turn.
+    /// Runs every chore at once that otherwise runs periodically.
+    ///
+    /// Chores end lapsed claims, remove destroyed keys, and so on; those that another process leads are left
+    /// to it. Fails if one fails, after all others have had their turn.
     pub fn housekeep(&self) -> Result<()> {
         self.inner.scheduler.round()
     }
 
-    /// How many waits are parked: nothing has happened yet, and they hold no thread and no connection.
+    /// Returns how many waits are parked.
+    ///
+    /// Nothing has happened for them yet, and they hold no thread and no connection.
     pub fn parked_waits(&self) -> usize {
         self.wait_counts().parked
     }
 
-    /// What waits have come to, and what that cost.
+    /// Returns the counts of what waits did, and of what that cost.
     pub fn wait_counts(&self) -> WaitCounts {
         self.inner.dispatch.rounds.counts()
     }
 
-    /// How often SQLite had to compile statements.
+    /// Returns how often SQLite had to compile statements.
     pub fn statement_counts(&self) -> StatementCounts {
         self.inner.dispatch.executor.statement_counts()
     }
 
-    /// The settings of every writer connection that durability rests on, as the engine reports them.
+    /// Returns the settings of every writer connection that durability depends on.
+    ///
+    /// They are as the engine reports them.
     pub fn durability(&self) -> Result<Vec<String>> {
         self.inner.dispatch.executor.durability()
     }
@@ -325,24 +346,24 @@ impl Service {
     }
 }
 
-/// What a request that `start` hands to the core comes to.
+/// Awaits the outcome of a request that `start` hands to the core.
 async fn answered<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut ticket = start(Box::new(move |outcome| {
-        // The caller may have gone away; then nobody needs the answer.
+        // The caller may have gone away; then nobody needs the outcome.
         let _ = sender.send(outcome);
     }));
     if ticket.must_flush() {
-        // Whoever is ready now puts its read in before this goes on.
+        // Other ready callers add their reads before this continues.
         tokio::task::yield_now().await;
         ticket.flush();
     }
     receiver.await.map_err(Error::internal)?
 }
 
-/// Waits for what a request that `start` hands to the core comes to.
+/// Blocks until a request that `start` hands to the core is done, and returns its outcome.
 fn waited<T: Send + 'static>(start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket) -> Result<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let ticket = start(Box::new(move |outcome| {
@@ -354,13 +375,13 @@ fn waited<T: Send + 'static>(start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send
     outcome
 }
 
-/// Writers and readers of a process on a machine with so many cores.
+/// Returns the numbers of writers and readers of a process on a machine with this many cores.
 fn connections(opener: &Opener, cores: usize) -> (usize, Readers) {
     if opener.is_sqlite() {
         return (1, Readers { threads: READERS, inline: cores.min(INLINE_READERS) });
     }
-    // Each of their statements waits for the network, whatever the cores: their number is fixed, so that a server can
-    // be set up for so many processes.
+    // Each of their statements waits for the network, whatever the cores. Their number is fixed, so that a
+    // server can be configured for a number of processes.
     (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS })
 }
 
@@ -370,7 +391,7 @@ fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()
     std::thread::Builder::new().name("svc-bus".to_owned()).spawn(body).map_err(Error::internal)
 }
 
-/// Rings timers on a thread that never waits for the database.
+/// Starts a thread for the timers, which never waits for the database.
 fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
     let timers = dispatch.timers.clone();
     let body = move || timers.serve();
@@ -383,12 +404,12 @@ impl Drop for Inner {
         self.dispatch.timers.close();
         self.scheduler.close();
         let chores = lock(&self.chores).take();
-        // A thread that died has nothing more to say.
+        // If a thread panicked, there is nothing left to report.
         chores.into_iter().for_each(|thread| drop(thread.join()));
         self.dispatch.executor.close();
         self.dispatch.rounds.close();
         for thread in lock(&self.threads).drain(..) {
-            // A thread that died has nothing more to say.
+            // If a thread panicked, there is nothing left to report.
             let _ = thread.join();
         }
     }
@@ -407,7 +428,7 @@ mod tests {
             Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
         for cores in [1, 2, 8, 64, 256] {
             let (lanes, readers) = connections(&postgres, cores);
-            // The long reader's, the bus's, the listener's and the housekeeper's.
+            // Plus one each for the long reader, the bus, the listener and the housekeeper.
             assert_eq!(lanes + readers.threads + readers.inline + 4, POSTGRES_CONNECTIONS, "{cores} cores");
         }
         let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();

@@ -1,6 +1,8 @@
-//! What only an administrator of the machine may ask of a service, without any token: to set it up, and to mint
-//! a token for somebody who has none any more. Audited like everything else, as done by the instance. Here too is
-//! what every shell begins with: from variables and a data folder to a service.
+//! What only an administrator of the machine may do, without any token.
+//!
+//! That is to set up a service, and to mint a token for a member who has none any more. Audited like
+//! everything else, with the instance as the actor. The module also contains what every shell begins with:
+//! turning variables and a data folder into a service.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,7 +26,7 @@ use crate::store::{Database, OpenMode, Opener};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
-/// What a set-up has made. The secrets are shown this once.
+/// The result of a setup. The secrets are shown only this once.
 #[derive(Clone, Debug, Serialize)]
 pub struct Established {
     /// The first workspace.
@@ -66,22 +68,26 @@ impl std::fmt::Debug for IssuedToken {
     }
 }
 
-/// The variables of a process, as the system has them.
+/// The variables of a process, as returned by the system.
 pub type Variables = [(OsString, OsString)];
 
-/// The service that `config` describes. Refuses what is not set up: a data folder, or a database without schema.
+/// Opens the service that `config` describes.
+///
+/// Rejects a data folder that is not set up, or a database without schema.
 pub fn open(config: &Config) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
     }
     for path in data_dir::open_to_others(&config.data_dir, &config.secret_files)? {
-        tracing::warn!(path = %path.display(), "others than its owner can read it: chmod go-rwx");
+        tracing::warn!(path = %path.display(), "users other than its owner can read it: chmod go-rwx");
     }
     Service::open(Options::configured(config)?)
 }
 
-/// The service that `variables` and `data_dir` describe, in bootstrap mode: a folder that was never set up, or a
-/// database without schema, is begun, and the first workspace comes later, from whoever asks.
+/// Opens the service that `variables` and `data_dir` describe, in bootstrap mode.
+///
+/// A folder that was never set up, or a database without schema, is initialised, and any caller can create
+/// the first workspace later.
 #[cfg(feature = "bootstrap")]
 pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
     let read = || Config::read(variables.iter().cloned(), data_dir);
@@ -108,16 +114,18 @@ pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, 
     }
 }
 
-/// Sets up what `variables` and `data_dir` describe: the folder with its keys, the database, and in it the first
-/// workspace, named `workspace`, with its administrator, called `admin`. Refuses what is set up already and then
-/// changes nothing; after an interruption it can be repeated.
+/// Sets up what `variables` and `data_dir` describe.
+///
+/// That is the folder with its keys, the database, and in it the first workspace, named `workspace`, with its
+/// administrator, called `admin`. Rejects what is already set up without changing anything; after an
+/// interruption it can be repeated.
 pub fn init(
     variables: &Variables,
     data_dir: &Path,
     workspace: &str,
     admin: &str,
 ) -> Result<(Config, Service, Established)> {
-    // What can be refused without a trace is refused first.
+    // What can be rejected without leaving a trace is checked first.
     SetupNames::new(workspace, admin)?;
     Config::read(variables.iter().cloned(), data_dir)?;
     let mut setup = DataDir::create(data_dir, &Entropy::System)?;
@@ -138,7 +146,7 @@ pub fn init(
 fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, Established)> {
     let options = Options { mode: OpenMode::Create, ..Options::configured(config)? };
     if config.database_url.is_some() {
-        // The folder says nothing about a database that lies elsewhere.
+        // The folder says nothing about a database elsewhere.
         check_is_new(&options.database)?;
     }
     let service = Service::open(options)?;
@@ -151,9 +159,11 @@ fn check_is_new(database: &Database) -> Result<()> {
     found.map_err(|error| refusal(error, database))
 }
 
-/// Leaves a set-up that was refused in the right state. A workspace in the folder's own database can only have
-/// been made by an earlier run of this set-up, which is thereby complete. Where another database has a workspace
-/// or cannot be reached, the folder becomes what it was. After anything else the set-up can be gone on with.
+/// Leaves a setup that was rejected in the right state.
+///
+/// A workspace in the folder's own database can only have been created by an earlier run of this setup, which
+/// is thereby complete. If another database has a workspace or cannot be reached, the folder is restored to
+/// its previous state. After anything else the setup can be resumed.
 fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
     let settled = match (refusal.code(), own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),
@@ -163,7 +173,7 @@ fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
     settled.err().unwrap_or(refusal)
 }
 
-/// A token that the administrator of the machine asks for.
+/// A token requested by the administrator of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct WantedToken {
     /// The workspace; may be left out while there is only one.
@@ -176,13 +186,14 @@ pub struct WantedToken {
     pub capabilities: Option<Capabilities>,
     /// A named set of what it can do, instead.
     pub capability_set: Option<CapabilitySet>,
-    /// When it ends; it does not end by itself if left out.
+    /// When it expires; never if left out.
     pub expires_at: Option<Time>,
 }
 
 impl Service {
-    /// Creates the first workspace with a human administrator and a worker agent. Refuses, and changes nothing,
-    /// when there is a workspace already.
+    /// Creates the first workspace with a human administrator and a worker agent.
+    ///
+    /// Rejects the call, and changes nothing, if there is already a workspace.
     pub fn establish(&self, workspace: &str, admin: &str) -> Result<Established> {
         let names = SetupNames::new(workspace, admin)?;
         let run = move |cx: &mut crate::op::Write<'_>| setup::establish(cx, &names, Surface::Cli);
@@ -196,17 +207,18 @@ impl Service {
         })
     }
 
-    /// Mints a token by the authority of whoever administers the machine.
+    /// Mints a token by the authority of the machine's administrator.
     pub fn mint_as_instance(&self, wanted: &WantedToken) -> Result<IssuedToken> {
-        let refused =
+        let invalid =
             |what: &'static str| move |error: String| Error::malformed(format!("the {what}: {error}"));
         let named = wanted.workspace_id;
-        // Known before the queue, so that the writer locks the head of this workspace and no other.
+        // Determined before the task is queued, so that the writer locks the head of this workspace and no
+        // other.
         let workspace_id = self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))?;
         let mint = InstanceMint {
             workspace_id,
-            handle: Handle::new(&wanted.member).map_err(refused("member's handle"))?,
-            label: wanted.label.clone().map(Text::new).transpose().map_err(refused("label"))?,
+            handle: Handle::new(&wanted.member).map_err(invalid("member's handle"))?,
+            label: wanted.label.clone().map(Text::new).transpose().map_err(invalid("label"))?,
             capabilities: wanted.capabilities.or(wanted.capability_set.map(CapabilitySet::capabilities)),
             expires_at: wanted.expires_at,
         };
@@ -236,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_set_up_changes_nothing() {
+    fn a_second_setup_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let service = service(&folder);
         let made = service.establish("Team", "ada").unwrap();
@@ -249,14 +261,14 @@ mod tests {
 
     #[cfg(not(feature = "bootstrap"))]
     #[test]
-    fn nobody_gets_in_without_a_credential() {
+    fn every_operation_needs_a_credential() {
         let table = crate::operation_table().unwrap();
         assert!(table.operations().all(|row| row.needed() != crate::capability::Needs::Nothing));
     }
 
     #[cfg(feature = "bootstrap")]
     #[test]
-    fn bootstrap_begins_a_folder_and_opens_it_again() {
+    fn bootstrap_initialises_a_folder_and_reopens_it() {
         let folder = tempfile::tempdir().unwrap();
         let (_, service) = open_or_begin(&[], folder.path()).unwrap();
         drop(service);
@@ -268,7 +280,7 @@ mod tests {
 
     #[cfg(feature = "bootstrap")]
     #[test]
-    fn bootstrap_closes_once_somebody_can_administer() {
+    fn bootstrap_ends_once_there_is_an_administrator() {
         let folder = tempfile::tempdir().unwrap();
         let service = service(&folder);
         let call = |operation: &str, input: serde_json::Value| {

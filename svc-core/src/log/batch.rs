@@ -1,5 +1,7 @@
-//! The batch: what the jobs of one commit append to the logs of their workspaces. Events get their position and
-//! hashes at once and are written together at the end; a job that fails takes its own back.
+//! The batch: what the jobs of one commit append to the logs of their workspaces.
+//!
+//! Events get their position and hashes at once and are written together at the end; a job that fails
+//! discards its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use crate::store::executor::{BatchState, Held};
 use crate::store::{BulkInsert, Conn, Engine, Param, Row};
 use crate::time::{Clock, Time};
 
-/// Where a workspace's logs end.
+/// The end of a workspace's logs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub lsn: i64,
@@ -34,7 +36,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Of a log that is being made.
+    /// Returns the head of a log that is being created.
     fn empty() -> Self {
         let at = Time::from_micros(0);
         Self {
@@ -61,13 +63,13 @@ impl Head {
         })
     }
 
-    /// As it is once what was written of it is committed.
+    /// Returns the head as it is once the batch has been committed.
     fn committed(self) -> Self {
         Self { touched: false, stored: Some(self.lsn), ..self }
     }
 }
 
-/// What an audit row says.
+/// The contents of an audit row.
 pub(crate) struct AuditEntry {
     pub at: Time,
     pub action: &'static str,
@@ -81,12 +83,12 @@ struct AuditRow {
     at: Time,
     action: &'static str,
     attribution: Attribution,
-    /// The channel of the change: who cannot see it does not learn what the change was.
+    /// The channel of the change: callers who cannot see it do not learn what the change was.
     channel_id: Option<ChannelId>,
     metadata: String,
 }
 
-/// A place in the batch to which a failing job is undone.
+/// A position in the batch to which a failing job is rolled back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     events: usize,
@@ -100,15 +102,15 @@ pub(crate) struct Batch {
     /// How far the database's clock is ahead of ours, on Postgres.
     skew_micros: i64,
     heads: HashMap<WorkspaceId, Head>,
-    /// The workspaces that the tasks of the batch have named: only their logs are written to.
+    /// The workspaces named by the tasks of the batch: only their logs are written to.
     named: BTreeSet<WorkspaceId>,
-    /// The heads that the running job has touched, as they were before it; none where it makes the log.
+    /// The heads that the running job has touched, as they were before it; none if the job creates the log.
     undo: Vec<(WorkspaceId, Option<Head>)>,
     events: Vec<Recorded>,
     audit: Vec<AuditRow>,
     /// Where the running job's events and audit rows begin.
     job: Mark,
-    /// The channel of the first thing that the running job has loaded.
+    /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
     bus: Arc<Bus>,
 }
@@ -139,7 +141,7 @@ const INSERT_HEADS: BulkInsert = BulkInsert {
                    $7::bigint[])",
 };
 
-/// Only from the position at which the row was read.
+/// Updates a head only if it is still at the position at which it was read.
 const UPDATE_HEADS: BulkInsert = BulkInsert {
     sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6, rules_epoch = $7
              where workspace_id = $1 and lsn = $8",
@@ -169,13 +171,14 @@ impl Batch {
         }
     }
 
-    /// The present moment: what leases, expiry and due times go by.
+    /// Returns the current time, which leases, expiry and due times are based on.
     pub fn now(&self) -> Time {
         self.clock.now().shifted(self.skew_micros)
     }
 
-    /// Where `workspace`'s log ends, with what the batch has appended so far. A log without a head row is none: it
-    /// has to be made with [`Batch::begin_log`].
+    /// Returns the end of `workspace`'s log, including what the batch has appended so far.
+    ///
+    /// A log without a head row is an error: it must be created with [`Batch::begin_log`].
     pub fn head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
         if let Some(head) = self.heads.get(&workspace) {
             return Ok(*head);
@@ -183,7 +186,7 @@ impl Batch {
         if !self.named.contains(&workspace) {
             return Err(Error::internal(format!("no task of the batch has named the workspace {workspace}")));
         }
-        // What is locked is known already, so there is no such row on Postgres.
+        // On Postgres the heads were locked and read when the batch began: a missing one does not exist.
         let mut rows = match conn.engine() {
             Engine::Sqlite => conn.query(HEAD, &[&workspace])?,
             Engine::Postgres => Vec::new(),
@@ -196,7 +199,7 @@ impl Batch {
         Ok(head)
     }
 
-    /// Begins the log of a workspace that the running job makes.
+    /// Begins the log of a workspace that the running job creates.
     pub fn begin_log(&mut self, workspace: WorkspaceId) -> Result<()> {
         let head = Head::empty();
         self.cache.check(workspace, head.epochs);
@@ -258,7 +261,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Raises one of the workspace's epochs: what any connection has cached under it ends.
+    /// Raises one of the workspace's epochs, which invalidates what any connection has cached under it.
     pub fn invalidate(&mut self, conn: &Conn, workspace: WorkspaceId, cached: Invalidates) -> Result<()> {
         let mut head = self.touch(conn, workspace)?;
         head.epochs.raise(cached);
@@ -267,26 +270,30 @@ impl Batch {
         Ok(())
     }
 
-    /// The running job's events from position `from` on.
+    /// Returns the running job's events from index `from` on.
     pub fn emitted(&self, from: usize) -> Vec<Recorded> {
         self.events.iter().skip(self.job.events + from).cloned().collect()
     }
 
-    /// The running job has loaded something in this channel. What it loads first is what it is about.
+    /// Records that the running job has loaded an object in this channel.
+    ///
+    /// The first one is what the job is about.
     pub fn loaded_in(&mut self, workspace: WorkspaceId, channel: ChannelId) {
         self.loaded.get_or_insert((workspace, channel));
     }
 
-    /// The channel of `workspace` that the running job is about: that of the first thing it has loaded or, as for a
-    /// channel that it makes, that of its first event.
+    /// Returns the channel of `workspace` that the running job is about.
+    ///
+    /// It is that of the first object it has loaded or, for a channel that it creates, that of its first
+    /// event.
     fn channel_of_job(&self, workspace: WorkspaceId) -> Option<ChannelId> {
         let emitted = self.events.iter().skip(self.job.events);
-        let places = emitted.filter_map(|event| Some((event.workspace_id, event.subject.channel_id?)));
-        let mut places = self.loaded.into_iter().chain(places);
-        places.find(|(at, _)| *at == workspace).map(|(_, channel)| channel)
+        let channels = emitted.filter_map(|event| Some((event.workspace_id, event.subject.channel_id?)));
+        let mut channels = self.loaded.into_iter().chain(channels);
+        channels.find(|(at, _)| *at == workspace).map(|(_, channel)| channel)
     }
 
-    /// Whether the running job has written an audit row.
+    /// Returns whether the running job has written an audit row.
     pub fn has_audited(&self) -> bool {
         self.audit.len() > self.job.audit
     }
@@ -322,7 +329,7 @@ fn event_columns(event: &Recorded) -> Vec<Param<'_>> {
     ]
 }
 
-/// The columns of a head row, and where there is one its position before.
+/// Returns the columns of a head row, followed by its previous position if it has one.
 fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param<'a>> {
     let columns = [
         Param::Uuid(workspace.uuid()),
@@ -374,9 +381,11 @@ const LIMIT_LOCKS: &str = "select set_config('lock_timeout', $1, true)";
 
 const UNLIMIT_LOCKS: &str = "set local lock_timeout to default";
 
-/// Locks the heads of the batch, in the order of ids so that servers cannot wait for each other in a circle.
+/// Locks the heads of the batch, in the order of ids so that servers cannot deadlock.
 impl Batch {
-    /// Locks what is free of `wanted`, or waits for all of it if nothing is, and answers what others hold.
+    /// Locks those of `wanted` that are free, or waits for all of them if none is.
+    ///
+    /// Returns those that others have locked.
     fn lock_heads(
         &mut self,
         conn: &Conn,
@@ -509,7 +518,7 @@ mod tests {
         uuid::Uuid::from_u128(7).into()
     }
 
-    /// A batch that has begun on an empty database, naming the instance.
+    /// Begins a batch that names the instance, on an empty database.
     fn begun(conn: &Conn) -> Batch {
         migrate(conn, Time::from_micros(1)).unwrap();
         let clock = Clock::mock(Time::from_micros(5));
@@ -531,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_another_hand_has_moved_is_not_overwritten() {
+    fn a_head_that_was_moved_by_others_is_not_overwritten() {
         let (_folder, conn) = sqlite_for_tests();
         let mut batch = begun(&conn);
         emit(&mut batch, &conn, HOME).unwrap();
@@ -552,11 +561,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_head_is_an_empty_log_only_where_the_log_is_made() {
+    fn a_missing_head_is_an_empty_log_only_where_the_log_is_created() {
         let (_folder, conn) = sqlite_for_tests();
         let mut batch = begun(&conn);
         let new = new_workspace();
-        assert!(emit(&mut batch, &conn, new).is_err(), "nobody has named it");
+        assert!(emit(&mut batch, &conn, new).is_err(), "no task has named it");
         batch.begin(&conn, &[HOME, new].into(), false, Held::Wait).unwrap();
         batch.begin_job();
         assert!(emit(&mut batch, &conn, new).is_err(), "it has no head");
@@ -564,7 +573,7 @@ mod tests {
         assert_eq!(emit(&mut batch, &conn, new).unwrap().lsn, 1);
         assert!(batch.begin_log(new).is_err(), "it has one now");
         batch.undo_job();
-        assert!(emit(&mut batch, &conn, new).is_err(), "that job was undone");
+        assert!(emit(&mut batch, &conn, new).is_err(), "that job was rolled back");
         batch.begin_job();
         batch.begin_log(new).unwrap();
         emit(&mut batch, &conn, new).unwrap();

@@ -1,7 +1,9 @@
-//! The bus: who waits for what, and how far each watched workspace's log has reached. It carries no events; one
-//! thread reads new ones from the log and wakes those whose filter matches. Whoever listens has read the log up
-//! to a position and names it, so nothing that came between reading and listening is missed. What other processes
-//! commit is looked for at fixed times, however much this one does. Deadlines are left to the timers.
+//! The bus: who waits for what, and how far each watched workspace's log has reached.
+//!
+//! It carries no events; one thread reads new ones from the log and wakes the listeners whose filter matches.
+//! A listener has read the log up to a position and passes it, so nothing that arrived between reading and
+//! listening is missed. Other processes' commits are polled at fixed times, however much this one commits.
+//! Deadlines are left to the timers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,56 +18,56 @@ use crate::store::{Conn, Engine, Row};
 use crate::sync::Monitor;
 use crate::time::{Clock, Monotonic};
 
-/// Which events are of interest.
+/// Selects the events of interest.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
     kinds: Vec<String>,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
-    /// Only those about the member who waits.
+    /// Only those about the waiting member.
     own: bool,
     or: Vec<EventFilter>,
 }
 
 impl EventFilter {
-    /// Events of these kinds; of any kind if there are none.
+    /// Selects events of these kinds; of any kind if there are none.
     pub fn on<K: Into<String>>(kinds: impl IntoIterator<Item = K>) -> Self {
         Self { kinds: kinds.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Only those in this channel, if one is named.
+    /// Restricts it to this channel, if one is given.
     #[must_use]
     pub fn in_channel(self, channel_id: Option<ChannelId>) -> Self {
         Self { channel_id, ..self }
     }
 
-    /// Only those in this thread, if one is named.
+    /// Restricts it to this thread, if one is given.
     #[must_use]
     pub fn in_thread(self, thread_id: Option<ThreadId>) -> Self {
         Self { thread_id, ..self }
     }
 
-    /// Only those about this member, if one is named.
+    /// Restricts it to events about this member, if one is given.
     #[must_use]
     pub fn about(self, member_id: Option<MemberId>) -> Self {
         Self { member_id, ..self }
     }
 
-    /// Only those about the member who waits.
+    /// Restricts it to events about the waiting member.
     #[must_use]
     pub fn about_me(self) -> Self {
         Self { own: true, ..self }
     }
 
-    /// Also what `other` asks for.
+    /// Adds the events that `other` selects.
     #[must_use]
     pub fn or(mut self, other: EventFilter) -> Self {
         self.or.push(other);
         self
     }
 
-    /// The same for the member who waits.
+    /// Resolves the waiting member to `member`.
     #[must_use]
     pub(crate) fn of(self, member: Option<MemberId>) -> Self {
         let or = self.or.into_iter().map(|other| other.of(member)).collect();
@@ -80,7 +82,7 @@ impl EventFilter {
     }
 
     fn matches_alone(&self, kind: &str, subject: &Subject) -> bool {
-        // Nothing is about whoever is no member.
+        // No event is about a caller that is not a member.
         !self.own
             && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
             && (self.channel_id.is_none() || self.channel_id == subject.channel_id)
@@ -89,14 +91,14 @@ impl EventFilter {
     }
 }
 
-/// Where a new event stands: what listeners are woken with.
+/// A new event's position and subject, as passed to listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewEvent {
     pub lsn: i64,
     pub subject: Subject,
 }
 
-/// Called on the bus's thread with the events that match; it must only hand on.
+/// Called on the bus's thread with the matching events; it must only hand them on.
 pub(crate) type Wake = Arc<dyn Fn(&[NewEvent]) + Send + Sync>;
 
 struct Listener {
@@ -106,9 +108,9 @@ struct Listener {
 }
 
 struct Watch {
-    /// What came up to here was delivered.
+    /// Events up to here have been delivered.
     delivered: i64,
-    /// Something may have come that the log was not read for yet.
+    /// There may be events that have not been read from the log yet.
     stale: bool,
     /// In the order in which they are woken.
     listeners: BTreeMap<u64, Listener>,
@@ -117,28 +119,28 @@ struct Watch {
 #[derive(Default)]
 struct State {
     watches: HashMap<WorkspaceId, Watch>,
-    /// When other processes' commits are looked for next.
+    /// When other processes' commits are polled next.
     next_poll: Monotonic,
-    /// When the log is read again after it could not be.
+    /// When the log is read again after a failure.
     retry_at: Monotonic,
     closing: bool,
 }
 
 impl Watch {
-    /// The log is about to be read from the answer on. Whatever is announced from now on may not be in what is read.
+    /// Starts a read of the log from the returned position. It may miss whatever is announced from now on.
     fn begin(&mut self) -> i64 {
         self.stale = false;
         self.delivered
     }
 
-    /// The log reaches `lsn`. False if that is old.
+    /// Records that the log has reached `lsn`. Returns false if that is not new.
     fn announce(&mut self, lsn: i64) -> bool {
         let news = lsn > self.delivered;
         self.stale |= news;
         news
     }
 
-    /// A listener has read the log only up to `seen`.
+    /// Goes back to `seen`, up to where a new listener has read the log.
     fn go_back(&mut self, seen: i64) {
         if seen < self.delivered {
             self.delivered = seen;
@@ -146,7 +148,9 @@ impl Watch {
         }
     }
 
-    /// What was read from `after` on is delivered, unless a listener went back meanwhile. There may be more of it.
+    /// Records that the events after `after` were delivered, up to `last`.
+    ///
+    /// The position stays if a listener went back meanwhile. `more` says that some may be left.
     fn end(&mut self, after: i64, last: Option<i64>, more: bool) {
         if let Some(last) = last
             && self.delivered == after
@@ -157,29 +161,31 @@ impl Watch {
     }
 }
 
-/// What the bus's thread does next.
+/// The next work of the bus's thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Work {
-    /// Read what has come in these workspaces.
+    /// Read the new events of these workspaces.
     Deliver(Vec<WorkspaceId>),
     /// Find out what other processes have committed in these.
     PollHeads(Vec<WorkspaceId>),
 }
 
-/// An event's position, kind and subject.
+/// Takes an event's position, kind and subject.
 fn new_event(row: &mut Row) -> Result<(String, NewEvent)> {
     let (lsn, kind) = (row.take()?, row.take()?);
     let subject = Subject { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? };
     Ok((kind, NewEvent { lsn, subject }))
 }
 
-/// Who waits for what.
+/// The listeners of this process.
 pub(crate) struct Bus {
     state: Arc<Monitor<State>>,
     listening: AtomicUsize,
     /// Whether notifications of other servers are interrupted.
     interrupted: AtomicBool,
-    /// Since when the thread is at work, in microseconds of the monotonic clock and one more; 0 while it waits for some.
+    /// When the thread began its current work; 0 while it is idle.
+    ///
+    /// In microseconds of the monotonic clock, plus one.
     at_work_since: AtomicU64,
 }
 
@@ -193,7 +199,7 @@ impl Bus {
         }
     }
 
-    /// A workspace's log has reached `lsn`. Cheap while nobody listens.
+    /// Announces that a workspace's log has reached `lsn`. Cheap while nobody listens.
     pub fn announce(&self, workspace: WorkspaceId, lsn: i64) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
@@ -204,13 +210,14 @@ impl Bus {
         }
     }
 
-    /// Wakes on every matching event after `seen`. Of several listeners the one with the lowest `id` is woken first;
-    /// no two have the same.
+    /// Calls `wake` on every matching event after `seen`.
+    ///
+    /// Of several listeners the one with the lowest `id` is woken first; ids are unique.
     pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, filter: EventFilter, wake: Wake) {
         self.listening.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
-        // A watch hears of every commit from its beginning on. What came before that, and after the listener had read
-        // the log, is found by reading it once.
+        // A watch learns of every commit from its beginning on. Events from before that, after the listener
+        // had read the log, are found by reading it once.
         let watch = state.watches.entry(workspace).or_insert_with(|| Watch {
             delivered: seen,
             stale: true,
@@ -225,7 +232,7 @@ impl Bus {
         }
     }
 
-    /// Stops waking.
+    /// Removes a listener.
     pub fn unlisten(&self, workspace: WorkspaceId, id: u64) {
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return };
@@ -235,7 +242,7 @@ impl Bus {
         }
         self.listening.fetch_sub(1, Ordering::SeqCst);
         drop(state);
-        // Outside of the lock: what it holds may stop listening when it goes.
+        // Dropped outside of the lock, because dropping what it captured may remove other listeners.
         drop(listener);
     }
 
@@ -245,13 +252,14 @@ impl Bus {
         self.state.notify();
     }
 
-    /// Whether [`Bus::close`] was called.
+    /// Returns whether [`Bus::close`] was called.
     pub fn is_closing(&self) -> bool {
         self.state.lock().closing
     }
 
-    /// Notifications of other servers come again, or are interrupted. What was committed meanwhile went unheard, and
-    /// is looked for as soon as they come again.
+    /// Records whether notifications of other servers are interrupted.
+    ///
+    /// Commits that went unnoticed meanwhile are polled as soon as they resume.
     pub fn set_interrupted(&self, interrupted: bool) {
         self.interrupted.store(interrupted, Ordering::SeqCst);
         if !interrupted {
@@ -260,12 +268,12 @@ impl Bus {
         }
     }
 
-    /// Whether notifications of other servers are interrupted.
+    /// Returns whether notifications of other servers are interrupted.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Whether the thread has been at one piece of work for too long: nobody is woken meanwhile.
+    /// Returns whether the thread has spent too long on one piece of work, during which nobody is woken.
     pub fn hangs(&self) -> bool {
         let since = self.at_work_since.load(Ordering::SeqCst);
         let now = self.state.clock().monotonic().micros();
@@ -296,8 +304,10 @@ impl Bus {
         }
     }
 
-    /// Waits until there is something to do; None when closed. Other processes come first when their time has come,
-    /// and that time does not depend on how often this one is woken.
+    /// Waits until there is work; none when closed.
+    ///
+    /// Polling other processes comes first when it is due, and when that is does not depend on how often this
+    /// process wakes the bus.
     fn next_work(&self, poll: Duration) -> Option<Work> {
         let mut state: MutexGuard<'_, State> = self.state.lock();
         loop {
@@ -328,10 +338,10 @@ impl Bus {
         }
     }
 
-    /// Finds what other processes have committed, by one statement for all watched workspaces.
+    /// Finds what other processes have committed, with one statement for all watched workspaces.
     fn poll_heads(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
         let mut heads = match conn.engine() {
-            // Nothing has changed unless somebody wrote to the file.
+            // Nothing has changed unless another process wrote to the file.
             Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => return Ok(()),
             Engine::Sqlite => {
                 let ids: Vec<String> = watched.iter().map(|id| id.uuid().simple().to_string()).collect();
@@ -383,7 +393,7 @@ const HEADS_SQLITE: &str = "
 
 const HEADS_POSTGRES: &str = "select workspace_id, lsn from heads where workspace_id = any($1)";
 
-/// Events that are read at once.
+/// Events read at once.
 const EVENTS_MAX: usize = 1000;
 
 fn next_events(conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<Vec<(String, NewEvent)>> {
@@ -391,7 +401,9 @@ fn next_events(conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<Vec<(S
     conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(new_event).collect()
 }
 
-/// Up to the head, as everybody reads: who were woken by what stands beyond it would look for it again and again.
+/// Reads up to the head, as every reader does.
+///
+/// A listener woken by an event beyond it would look for it in vain, again and again.
 const NEXT_EVENTS: &str = "
     select lsn, kind, channel_id, thread_id, member_id from events
     where workspace_id = $1 and lsn > $2 and lsn <= (select lsn from heads where workspace_id = $1)
@@ -412,7 +424,7 @@ mod tests {
     }
 
     /// A bus over a file with two empty logs, and a connection that writes to it as another process would.
-    struct Stage {
+    struct Fixture {
         clock: Clock,
         bus: Arc<Bus>,
         writer: Conn,
@@ -420,7 +432,7 @@ mod tests {
         _folder: tempfile::TempDir,
     }
 
-    impl Stage {
+    impl Fixture {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
@@ -436,14 +448,14 @@ mod tests {
             let bus = Arc::new(Bus::new(&clock));
             let (serving, conn) = (Arc::clone(&bus), opener.reader().unwrap());
             let thread = Some(std::thread::spawn(move || serving.serve(&conn)));
-            let stage = Self { clock, bus, writer, thread, _folder: folder };
+            let fixture = Self { clock, bus, writer, thread, _folder: folder };
             for workspace in [HERE, other()] {
-                stage.writer.execute("insert into heads values ($1, 0)", &[&workspace]).unwrap();
+                fixture.writer.execute("insert into heads values ($1, 0)", &[&workspace]).unwrap();
             }
-            stage
+            fixture
         }
 
-        /// Another process commits an event; nobody here is told.
+        /// Commits an event as another process would; nobody here is notified.
         fn append(&self, workspace: WorkspaceId, lsn: i64, kind: &str) {
             self.writer
                 .execute(
@@ -469,7 +481,7 @@ mod tests {
         }
     }
 
-    impl Drop for Stage {
+    impl Drop for Fixture {
         fn drop(&mut self) {
             self.bus.close();
             self.thread.take().unwrap().join().unwrap();
@@ -477,58 +489,58 @@ mod tests {
     }
 
     #[test]
-    fn other_processes_are_heard_however_busy_this_one_is() {
-        let stage = Stage::new();
-        let busy = stage.listen(other(), 1, 0, "Busy");
-        let quiet = stage.listen(HERE, 2, 0, "Quiet");
+    fn other_processes_are_polled_however_busy_this_one_is() {
+        let fixture = Fixture::new();
+        let busy = fixture.listen(other(), 1, 0, "Busy");
+        let quiet = fixture.listen(HERE, 2, 0, "Quiet");
         for lsn in 1..=200 {
-            // A commit of this process, which wakes the bus each time before its look is due.
-            stage.append(other(), lsn, "Busy");
-            stage.bus.announce(other(), lsn);
+            // A commit of this process, which wakes the bus each time before its poll is due.
+            fixture.append(other(), lsn, "Busy");
+            fixture.bus.announce(other(), lsn);
             assert_eq!(busy.recv().unwrap(), lsn);
             if lsn == 100 {
-                stage.append(HERE, 1, "Quiet");
+                fixture.append(HERE, 1, "Quiet");
             }
-            stage.clock.advance(SQLITE_POLL / 10);
+            fixture.clock.advance(SQLITE_POLL / 10);
         }
-        assert_eq!(quiet.try_recv(), Ok(1), "its look came although the bus was never idle for that long");
+        assert_eq!(quiet.try_recv(), Ok(1), "it was polled although the bus was never idle for that long");
     }
 
     #[test]
     fn nothing_between_reading_and_listening_is_missed() {
-        let stage = Stage::new();
-        stage.append(HERE, 1, "Early");
-        // It read the log when that was empty; nobody listened when the event came.
-        let first = stage.listen(HERE, 1, 0, "Early");
+        let fixture = Fixture::new();
+        fixture.append(HERE, 1, "Early");
+        // It read the log while that was empty; nobody listened when the event came.
+        let first = fixture.listen(HERE, 1, 0, "Early");
         assert_eq!(first.recv().unwrap(), 1);
-        stage.append(HERE, 2, "Early");
-        stage.bus.announce(HERE, 2);
+        fixture.append(HERE, 2, "Early");
+        fixture.bus.announce(HERE, 2);
         assert_eq!(first.recv().unwrap(), 2);
-        // The watch has moved on; a listener that read the log before that is told, and only that one.
-        let late = stage.listen(HERE, 2, 1, "Early");
+        // The watch has moved on; a listener that read the log before that is woken, and only that one.
+        let late = fixture.listen(HERE, 2, 1, "Early");
         assert_eq!(late.recv().unwrap(), 2);
-        stage.bus.unlisten(HERE, 2);
-        stage.append(HERE, 3, "Early");
-        stage.bus.announce(HERE, 3);
+        fixture.bus.unlisten(HERE, 2);
+        fixture.append(HERE, 3, "Early");
+        fixture.bus.announce(HERE, 3);
         assert_eq!(first.recv().unwrap(), 3);
-        assert!(late.recv().is_err(), "who stopped listening is not woken");
+        assert!(late.recv().is_err(), "a removed listener is not woken");
     }
 
     #[test]
-    fn a_lost_notification_is_made_good_on_demand_and_on_time() {
-        let stage = Stage::new();
-        let heard = stage.listen(HERE, 1, 0, "Any");
-        stage.append(HERE, 1, "Any");
-        stage.bus.set_interrupted(false);
-        assert_eq!(heard.recv().unwrap(), 1);
-        stage.append(HERE, 2, "Any");
-        stage.clock.advance(SQLITE_POLL);
-        assert_eq!(heard.recv().unwrap(), 2);
+    fn a_lost_notification_is_made_up_for_on_demand_and_by_polling() {
+        let fixture = Fixture::new();
+        let received = fixture.listen(HERE, 1, 0, "Any");
+        fixture.append(HERE, 1, "Any");
+        fixture.bus.set_interrupted(false);
+        assert_eq!(received.recv().unwrap(), 1);
+        fixture.append(HERE, 2, "Any");
+        fixture.clock.advance(SQLITE_POLL);
+        assert_eq!(received.recv().unwrap(), 2);
     }
 
     #[test]
-    fn a_thread_that_is_at_one_piece_of_work_for_too_long_hangs() {
-        let stage = Stage::new();
+    fn a_thread_that_works_on_one_thing_for_too_long_hangs() {
+        let fixture = Fixture::new();
         let (entered, entering) = channel();
         let (release, released) = channel::<()>();
         let released = std::sync::Mutex::new(released);
@@ -536,28 +548,28 @@ mod tests {
             let _ = entered.send(());
             let _ = released.lock().unwrap().recv();
         });
-        stage.bus.listen(HERE, 1, 0, EventFilter::on(["Any"]), wake);
-        stage.clock.advance(BUS_WORK_MAX * 2);
-        assert!(!stage.bus.hangs(), "it waits for work");
-        stage.append(HERE, 1, "Any");
-        stage.bus.announce(HERE, 1);
+        fixture.bus.listen(HERE, 1, 0, EventFilter::on(["Any"]), wake);
+        fixture.clock.advance(BUS_WORK_MAX * 2);
+        assert!(!fixture.bus.hangs(), "it is idle");
+        fixture.append(HERE, 1, "Any");
+        fixture.bus.announce(HERE, 1);
         entering.recv().unwrap();
-        assert!(!stage.bus.hangs());
-        stage.clock.advance(BUS_WORK_MAX + Duration::from_secs(1));
-        assert!(stage.bus.hangs());
+        assert!(!fixture.bus.hangs());
+        fixture.clock.advance(BUS_WORK_MAX + Duration::from_secs(1));
+        assert!(fixture.bus.hangs());
         drop(release);
-        let heard = stage.listen(HERE, 2, 1, "Any");
-        stage.append(HERE, 2, "Any");
-        stage.bus.announce(HERE, 2);
-        assert_eq!(heard.recv().unwrap(), 2);
-        assert!(!stage.bus.hangs());
+        let received = fixture.listen(HERE, 2, 1, "Any");
+        fixture.append(HERE, 2, "Any");
+        fixture.bus.announce(HERE, 2);
+        assert_eq!(received.recv().unwrap(), 2);
+        assert!(!fixture.bus.hangs());
     }
 
     #[test]
-    fn what_is_announced_while_the_log_is_read_is_read_again() {
+    fn an_announcement_during_a_read_causes_another_read() {
         let mut watch = Watch { delivered: 5, stale: true, listeners: BTreeMap::new() };
         let after = watch.begin();
-        // The reading has just begun, and sees nothing of it.
+        // The read has just begun, and does not see the new event.
         assert!(watch.announce(6));
         watch.end(after, None, false);
         assert!(watch.stale);
@@ -568,33 +580,33 @@ mod tests {
         let after = watch.begin();
         watch.go_back(4);
         watch.end(after, Some(7), false);
-        assert_eq!((watch.delivered, watch.stale), (4, true), "a late listener is not passed over");
+        assert_eq!((watch.delivered, watch.stale), (4, true), "a late listener is not skipped");
         let after = watch.begin();
         watch.end(after, Some(7), true);
         assert_eq!((watch.delivered, watch.stale), (7, true));
     }
 
     #[test]
-    fn what_stands_beyond_the_head_wakes_nobody() {
-        let stage = Stage::new();
-        stage.append(HERE, 9, "Any");
-        stage.writer.execute("update heads set lsn = 0 where workspace_id = $1", &[&HERE]).unwrap();
-        stage.append(HERE, 1, "Any");
-        let heard = stage.listen(HERE, 1, 0, "Any");
-        assert_eq!(heard.recv().unwrap(), 1);
-        stage.append(HERE, 2, "Any");
-        stage.bus.announce(HERE, 2);
-        assert_eq!(heard.recv().unwrap(), 2);
+    fn events_beyond_the_head_wake_nobody() {
+        let fixture = Fixture::new();
+        fixture.append(HERE, 9, "Any");
+        fixture.writer.execute("update heads set lsn = 0 where workspace_id = $1", &[&HERE]).unwrap();
+        fixture.append(HERE, 1, "Any");
+        let received = fixture.listen(HERE, 1, 0, "Any");
+        assert_eq!(received.recv().unwrap(), 1);
+        fixture.append(HERE, 2, "Any");
+        fixture.bus.announce(HERE, 2);
+        assert_eq!(received.recv().unwrap(), 2);
     }
 
     #[test]
     fn only_matching_events_wake() {
-        let stage = Stage::new();
-        let heard = stage.listen(HERE, 1, 0, "Wanted");
+        let fixture = Fixture::new();
+        let received = fixture.listen(HERE, 1, 0, "Wanted");
         for (lsn, kind) in [(1, "Other"), (2, "Wanted"), (3, "Other"), (4, "Wanted")] {
-            stage.append(HERE, lsn, kind);
+            fixture.append(HERE, lsn, kind);
         }
-        stage.bus.announce(HERE, 4);
-        assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], [2, 4]);
+        fixture.bus.announce(HERE, 4);
+        assert_eq!([received.recv().unwrap(), received.recv().unwrap()], [2, 4]);
     }
 }

@@ -1,6 +1,8 @@
-//! What a writer or a reader remembers between transactions: token rows, channel access, skill sets. The type of an
-//! entry says which epoch of its workspace it lives by; the epochs are read again inside each transaction, and an
-//! event whose kind says so raises one of them. An entry of rows that are only ever added to lives by none.
+//! What a writer or a reader caches between transactions: token rows, channel access, skill sets.
+//!
+//! An entry's type determines which epoch of its workspace invalidates it; the epochs are read again inside
+//! each transaction, and an event whose kind says so raises one of them. An entry made from append-only rows
+//! depends on none.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -12,19 +14,19 @@ use crate::id::WorkspaceId;
 use crate::log::event::Invalidates;
 use crate::store::{Row, executor};
 
-/// Entries of all workspaces at the most; a fuller cache starts over.
+/// Most entries of all workspaces; a fuller cache starts over.
 const ENTRIES_MAX: usize = 65_536;
 
-/// The key of an entry: what kind of thing, and which one.
+/// The key of an entry: its type, and which one it is.
 type Key = (TypeId, [u8; 32]);
 
-/// What can be cached between transactions.
+/// A type that can be cached between transactions.
 pub trait Cached: Clone + Send + 'static {
-    /// What puts an end to it; nothing does for what is true for good, however much is added to it later.
+    /// What invalidates it; none for what stays true whatever is added later.
     const ENDED_BY: Option<Invalidates>;
 }
 
-/// The numbers that a workspace's cached entries live by: each rises when they end.
+/// The epochs of a workspace's cached entries: each rises when its entries are invalidated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epochs {
     pub access: i64,
@@ -37,7 +39,7 @@ impl Epochs {
         Ok(Self { access: row.take()?, rules: row.take()? })
     }
 
-    /// Begins the next epoch of `cached`.
+    /// Starts the next epoch of `cached`.
     pub fn raise(&mut self, cached: Invalidates) {
         match cached {
             Invalidates::Access => self.access = self.access.saturating_add(1),
@@ -46,9 +48,9 @@ impl Epochs {
     }
 }
 
-/// Names the thing that an entry is about.
+/// Identifies the object that an entry is about.
 pub trait CacheKey {
-    /// A value that is unique among the entries of one type.
+    /// Returns a value that is unique among the entries of one type.
     fn cache_key(&self) -> [u8; 32];
 }
 
@@ -97,31 +99,33 @@ impl WorkspaceCache {
     }
 }
 
-/// The remembered entries of all workspaces that one connection serves.
+/// The cached entries of all workspaces that one connection serves.
 #[derive(Default)]
 pub(crate) struct Cache {
     workspaces: HashMap<WorkspaceId, WorkspaceCache>,
-    /// What the running job has put an end to. It may go on changing rows, so nothing is kept of them until it is over.
+    /// What the running job has invalidated.
+    ///
+    /// It may continue to change rows, so none of them is cached until it is over.
     suspended: Vec<(WorkspaceId, Invalidates)>,
     /// Entries put since the cache was last empty.
     put: usize,
 }
 
 impl Cache {
-    /// The remembered entry, if there is one.
+    /// Returns the cached entry, if there is one.
     pub fn get<T: Cached>(&self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
         let entries = self.workspaces.get(&workspace)?.entries(T::ENDED_BY);
         entries.get(&(TypeId::of::<T>(), key.cache_key()))?.downcast_ref::<T>().cloned()
     }
 
-    /// The remembered entry, which is remembered no longer.
+    /// Removes the cached entry and returns it.
     pub fn take<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
         let entries = self.workspaces.get_mut(&workspace)?.entries_mut(T::ENDED_BY);
         let entry = entries.remove(&(TypeId::of::<T>(), key.cache_key()))?;
         entry.downcast::<T>().ok().map(|entry| *entry)
     }
 
-    /// Remembers an entry.
+    /// Caches an entry.
     pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey, entry: T) {
         if T::ENDED_BY.is_some_and(|cached| self.suspended.contains(&(workspace, cached))) {
             return;
@@ -150,25 +154,25 @@ impl Cache {
         workspace_cache.epochs = epochs;
     }
 
-    /// The running job changes rows that entries of that sort were made from: `epochs` are those from now on.
+    /// Invalidates the entries made from rows that the running job changes: `epochs` are valid from now on.
     pub fn invalidate(&mut self, workspace: WorkspaceId, cached: Invalidates, epochs: Epochs) {
         self.check(workspace, epochs);
         self.suspended.push((workspace, cached));
     }
 
-    /// Another job begins.
+    /// Called when another job begins.
     pub fn begin_job(&mut self) {
         self.suspended.clear();
     }
 
-    /// Forgets everything: after a rollback, or when another process wrote to the file.
+    /// Removes everything: after a rollback, or when another process wrote to the file.
     pub fn clear(&mut self) {
         self.workspaces.clear();
         self.put = 0;
     }
 }
 
-/// What a reader remembers: entries, and until its transaction ends which logs it has looked at.
+/// The cache of a reader: entries, and until its transaction ends the positions of the logs it has read.
 #[derive(Default)]
 pub(crate) struct ReaderCache {
     pub entries: Cache,
@@ -184,12 +188,14 @@ impl executor::ReaderState for ReaderCache {
 }
 
 impl ReaderCache {
-    /// How far a workspace's log reaches in this transaction, if somebody has looked.
+    /// Returns how far a workspace's log reaches in this transaction, if that has been read.
     pub fn cached_lsn(&self, workspace: WorkspaceId) -> Option<i64> {
         self.lsns.get(&workspace).copied()
     }
 
-    /// ReaderCache how far a workspace's log reaches, and keeps its entries only if they were made under these epochs.
+    /// Caches how far a workspace's log reaches.
+    ///
+    /// Keeps the workspace's entries only if they were made under these epochs.
     pub fn check(&mut self, workspace: WorkspaceId, lsn: i64, epochs: Epochs) {
         self.entries.check(workspace, epochs);
         self.lsns.insert(workspace, lsn);
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_lives_as_long_as_the_epoch_of_its_sort() {
+    fn an_entry_lives_as_long_as_its_epoch() {
         for (epochs, left) in [
             (Epochs { access: 1, rules: 1 }, (true, true, true)),
             (Epochs { access: 2, rules: 1 }, (false, true, true)),
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_keeps_nothing_of_what_it_goes_on_changing() {
+    fn a_job_caches_nothing_that_it_may_still_change() {
         let mut cache = filled();
         cache.invalidate(WORKSPACE, Invalidates::Access, Epochs { access: 2, rules: 1 });
         cache.put(WORKSPACE, &KEY, Right(7));
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_there_no_longer() {
+    fn a_taken_entry_is_gone() {
         let mut cache = filled();
         assert_eq!(cache.take::<Fact>(WORKSPACE, &KEY), Some(Fact(9)));
         assert_eq!(cache.take::<Fact>(WORKSPACE, &KEY), None);

@@ -1,5 +1,7 @@
-//! Canonical JSON (RFC 8785), the form in which everything that is hashed is stored. Numbers with a fraction or
-//! an exponent are rare here and go through the reference crate, which is also the oracle of the tests.
+//! Canonical JSON (RFC 8785), the form in which everything that is hashed is stored.
+//!
+//! Numbers with a fraction or an exponent are rare here and go through the reference crate, which is also the
+//! oracle of the tests.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,14 +10,16 @@ use serde_json::{Map, Number, Value};
 use crate::Result;
 use crate::error::Error;
 
-/// The largest integer that every JSON reader keeps exactly: 2^53 - 1 (RFC 8785, section 3.2.2.3).
+/// The largest integer that every JSON reader preserves exactly: 2^53 - 1 (RFC 8785, section 3.2.2.3).
 const EXACT_MAX: u64 = (1 << 53) - 1;
 
-/// 2^53. From here on a double has no fraction, and a value read as one may have been an integer with other digits.
+/// 2^53. From here on a double has no fraction, and a value read as one may have been another integer.
 const WHOLE_FROM: f64 = 9_007_199_254_740_992.0;
 
-/// The canonical text of a value. Refuses integers that a reader with IEEE 754 doubles would change. Integers too
-/// large for 64 bits have been read as doubles, rounded, so numbers from 2^53 on are refused in either form.
+/// Returns the canonical text of a value.
+///
+/// Rejects integers that a reader with IEEE 754 doubles would change. Integers too large for 64 bits have
+/// been read as doubles, rounded, so numbers from 2^53 on are rejected in either form.
 pub fn to_string(value: &impl Serialize) -> Result<String> {
     let value = serde_json::to_value(value).map_err(Error::internal)?;
     let mut out = String::with_capacity(256);
@@ -23,7 +27,7 @@ pub fn to_string(value: &impl Serialize) -> Result<String> {
     Ok(out)
 }
 
-/// A value as it is read once its canonical text was stored: `-0` is `0`, `1.0` is `1`.
+/// Returns a value as it reads after its canonical text was stored: `-0` is `0`, `1.0` is `1`.
 pub fn form<T: Serialize + DeserializeOwned>(value: &T) -> Result<T> {
     serde_json::from_str(&to_string(value)?).map_err(Error::internal)
 }
@@ -50,7 +54,7 @@ fn write_value(out: &mut String, value: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Members are ordered by UTF-16 code units; for ASCII names, that is the order the map already has.
+/// Writes members ordered by UTF-16 code units; for ASCII names, that is the order the map already has.
 fn write_object(out: &mut String, members: &Map<String, Value>) -> Result<()> {
     let mut ordered: Vec<(&String, &Value)> = members.iter().collect();
     if !ordered.iter().all(|(name, _)| name.is_ascii()) {
@@ -95,7 +99,7 @@ fn write_number(out: &mut String, number: &Number) -> Result<()> {
     Ok(())
 }
 
-/// Whether every reader takes the number for the one that was sent.
+/// Returns whether every reader reads the number that was sent.
 fn is_exact(number: &Number) -> bool {
     match (number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64()), number.as_f64()) {
         (Some(magnitude), _) => magnitude <= EXACT_MAX,
@@ -135,22 +139,22 @@ mod tests {
         }
 
         #[test]
-        fn a_number_is_read_as_the_double_that_was_written(number in any::<f64>()) {
+        fn a_double_round_trips_exactly(number in any::<f64>()) {
             let read: f64 = serde_json::from_str(&format!("{number:e}")).unwrap();
             prop_assert_eq!(read.to_bits(), number.to_bits());
         }
     }
 
     #[test]
-    fn a_stored_value_reads_as_it_was_answered() {
+    fn a_stored_value_reads_as_it_was_returned() {
         let value: Value = serde_json::from_str(r#"{"a":-0,"b":[1.0,1e2,-0.5],"c":-0.0}"#).unwrap();
         assert_eq!(form(&value).unwrap().to_string(), r#"{"a":0,"b":[1,100,-0.5],"c":0}"#);
         assert_eq!(to_string(&form(&value).unwrap()).unwrap(), to_string(&value).unwrap());
     }
 
     #[test]
-    fn refuses_integers_that_readers_would_change() {
-        let refused = [
+    fn rejects_integers_that_readers_would_change() {
+        let rejected = [
             "9007199254740992",
             "-9007199254740993",
             "18446744073709551615",
@@ -160,7 +164,7 @@ mod tests {
             "9007199254740993.0",
             "1e300",
         ];
-        for text in refused {
+        for text in rejected {
             let value: Value = serde_json::from_str(&format!("{{\"n\":[{text}]}}")).unwrap();
             assert_eq!(to_string(&value).unwrap_err().code(), Code::Malformed, "{text}");
         }

@@ -1,6 +1,8 @@
-//! The hash chain. `content_hash = SHA-256(payload bytes)`, `prev_hash` is the content hash of the event before
-//! it in the same workspace, and the payload begins with a `$chain` member that repeats every column, so that
-//! the bytes bind the row and one remembered head pins the whole history.
+//! The hash chain.
+//!
+//! `content_hash = SHA-256(payload bytes)`, `prev_hash` is the content hash of the previous event in the same
+//! workspace, and the payload begins with a `$chain` member that repeats every column, so that the bytes bind
+//! the row and one pinned head pins the entire history.
 
 use super::canonical;
 use super::event::{Attribution, Event, Subject, type_name};
@@ -10,10 +12,10 @@ use crate::hash::{push_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::time::Time;
 
-/// What the first event of every chain links to is the SHA-256 of this text.
+/// The first event of every chain links to the SHA-256 of this text.
 pub const GENESIS: &str = "svc.event-log.genesis/1";
 
-/// The hash that the first event links to.
+/// Returns the hash that the first event links to.
 pub fn genesis() -> [u8; 32] {
     sha256(GENESIS.as_bytes())
 }
@@ -30,7 +32,9 @@ pub struct Link<'a> {
 }
 
 impl Link<'_> {
-    /// The beginning of the payload, up to and without the `,` before `"$type"`. Members are in canonical order.
+    /// Returns the beginning of the payload, up to and excluding the `,` before `"$type"`.
+    ///
+    /// Members are in canonical order.
     pub fn prefix(&self) -> String {
         let mut out = String::with_capacity(PREFIX_BYTES);
         self.push_prefix(&mut out);
@@ -58,7 +62,7 @@ impl Link<'_> {
         out.push('}');
     }
 
-    /// The whole payload: the link, the type, who did it, and the event's own fields.
+    /// Returns the entire payload: the link, the type, the attribution, and the event's own fields.
     pub fn payload<E: Event>(&self, attribution: &Attribution, event: &E) -> Result<String> {
         let mut fields = serde_json::to_value(event).map_err(Error::internal)?;
         let members =
@@ -73,7 +77,7 @@ impl Link<'_> {
     }
 }
 
-/// Room for any prefix.
+/// Capacity for any prefix.
 const PREFIX_BYTES: usize = 448;
 
 fn push_number(out: &mut String, number: i64) {

@@ -1,7 +1,8 @@
-//! Events: what a feature says happened. A feature declares one type per kind beside the code that emits it; the
-//! doc comment and the schema of that type are the contract. Payloads are flat objects; the log adds `$chain`,
-//! `$type` and `attribution`. One kind is declared here, that of the event with which a log begins: verifying goes by
-//! it.
+//! Events: what a feature reports as having happened.
+//!
+//! A feature declares one type per kind next to the code that emits it; that type's doc comment and schema
+//! are the contract. Payloads are flat objects; the log adds `$chain`, `$type` and `attribution`. One kind is
+//! declared here, that of the event with which a log begins, because verification depends on it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,8 +18,8 @@ pub trait Event: Serialize + JsonSchema {
     const KIND: &'static str;
 }
 
-/// A workspace was created. It is the first event of the workspace's own log, and it stands in the log of the
-/// instance too, which tells the order in which workspaces came.
+/// A workspace was created. It is the first event of the workspace's own log, and it is also in the log of
+/// the instance, which records the order in which workspaces were created.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceCreated {
     /// The new workspace.
@@ -34,37 +35,37 @@ impl Event for WorkspaceCreated {
 /// Where an event happened and whom it is about: the columns that filters and visibility use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The channel, for all that happens in one. Decides who may see the event.
+    /// The channel, for everything that happens in one. Determines who may see the event.
     pub channel_id: Option<ChannelId>,
-    /// The thread, for all that happens in one.
+    /// The thread, for everything that happens in one.
     pub thread_id: Option<ThreadId>,
     /// The member the event is about: the holder of a claim, the author of a message, the member added.
     pub member_id: Option<MemberId>,
 }
 
 impl Subject {
-    /// In the workspace itself.
+    /// The workspace itself.
     pub const WORKSPACE: Subject = Subject { channel_id: None, thread_id: None, member_id: None };
 
-    /// In a channel.
+    /// Returns the subject of an event in a channel.
     pub fn channel(channel_id: ChannelId) -> Self {
         Self { channel_id: Some(channel_id), ..Self::WORKSPACE }
     }
 
-    /// In a thread of a channel.
+    /// Returns the subject of an event in a thread of a channel.
     pub fn thread(channel_id: ChannelId, thread_id: ThreadId) -> Self {
         Self { channel_id: Some(channel_id), thread_id: Some(thread_id), member_id: None }
     }
 
-    /// The same subject, about `member_id`.
+    /// Returns the same subject, about `member_id`.
     #[must_use]
     pub fn about(self, member_id: MemberId) -> Self {
         Self { member_id: Some(member_id), ..self }
     }
 }
 
-/// Who did it: the member whose credential acted, the member it acted as, and the grant if they differ. Null for
-/// what the service does by itself.
+/// Who did it: the member whose credential acted, the member it acted as, and the grant if they differ.
+/// Null for what the service does by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attribution {
     /// The member that held the credential.
@@ -76,16 +77,16 @@ pub struct Attribution {
     pub grant_id: Option<GrantId>,
 }
 
-/// What connections keep between transactions, apart for each workspace, and an event may put an end to.
+/// What connections cache per workspace, and an event may invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invalidates {
-    /// Who may do and see what: tokens, members, channels and who is in them.
+    /// What decides who may do and see what: tokens, members, channels and their members.
     Access,
-    /// What decides how work is given out, such as the skills of members.
+    /// What decides how work is assigned, such as the skills of members.
     Rules,
 }
 
-/// What the contract says about one kind of event.
+/// The contract of one kind of event.
 #[derive(Clone, Debug)]
 pub struct EventKind {
     /// The kind, in PascalCase.
@@ -95,56 +96,59 @@ pub struct EventKind {
 }
 
 impl EventKind {
-    /// The row of event type `E`.
+    /// Returns the kind of event type `E`.
     pub fn of<E: Event>() -> Self {
         Self { kind: E::KIND, schema: schema::of::<E>, invalidates: None }
     }
 
-    /// With each such event, what connections have cached of that sort about the event's workspace is worth nothing.
-    /// Every change of a row from which something was cached emits such an event.
+    /// Declares that each such event invalidates cached entries of that sort.
+    ///
+    /// These are the entries of any connection about the event's workspace. Every change of a row that cache
+    /// entries are made from emits such an event.
     #[must_use]
     pub fn invalidates(self, cached: Invalidates) -> Self {
         Self { invalidates: Some(cached), ..self }
     }
 
-    /// What such an event puts an end to.
+    /// Returns what such an event invalidates.
     pub fn invalidated(&self) -> Option<Invalidates> {
         self.invalidates
     }
 
-    /// The versioned type in envelopes and payloads.
+    /// Returns the versioned type in envelopes and payloads.
     pub fn type_name(&self) -> String {
         type_name(self.kind)
     }
 
-    /// The JSON Schema of the payload's own fields.
+    /// Returns the JSON Schema of the payload's own fields.
     pub fn schema(&self) -> Value {
         schema::inlined_output(self.schema)
     }
 }
 
-/// What stands around the kind in its versioned type name.
+/// What surrounds the kind in its versioned type name.
 pub(crate) const TYPE_BEGINS: &str = "svc.event.";
 pub(crate) const TYPE_ENDS: &str = "/1";
 
-/// The versioned type name of a kind.
+/// Returns the versioned type name of a kind.
 pub fn type_name(kind: &str) -> String {
     format!("{TYPE_BEGINS}{kind}{TYPE_ENDS}")
 }
 
-/// An event as it stands in the batch, ready to be written: the bytes that were hashed and the columns that the
-/// bytes repeat.
+/// An event in the batch, ready to be written.
+///
+/// It has the bytes that were hashed and the columns that the bytes repeat.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// The workspace whose log it is in.
     pub workspace_id: WorkspaceId,
-    /// The position in the workspace's chain, from 1, without holes.
+    /// The position in the workspace's chain, from 1, without gaps.
     pub lsn: i64,
     /// The kind.
     pub kind: &'static str,
     /// When it happened.
     pub at: Time,
-    /// Where, and about whom.
+    /// Where it happened, and whom it is about.
     pub subject: Subject,
     pub(crate) prev_hash: [u8; 32],
     pub(crate) content_hash: [u8; 32],
@@ -152,12 +156,12 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The hash of the payload, as `sha256:<hex>`.
+    /// Returns the hash of the payload, as `sha256:<hex>`.
     pub fn content_hash(&self) -> String {
         crate::hash::hash_text(&self.content_hash)
     }
 
-    /// The reference of a claim to the event that made it.
+    /// Returns a claim's reference to the event that created it.
     pub fn uri(&self) -> String {
         format!("svc:event/{}", self.lsn)
     }

@@ -1,7 +1,9 @@
-//! The key tree of a shelf: 4,096 leaves, each the key that wraps one message's key. A node gives its two children by
-//! SHA-256 with domain separation, as the secret tree of RFC 9420 section 9 does, so that a shelf begins with its root
-//! alone. Cutting a leaf replaces the node above it by the siblings on the way down to it: the other leaves stay what
-//! they are, and nothing that is left gives the one that was cut. This file touches no database.
+//! The key tree of a shelf: 4,096 leaves, each the key that wraps one message's key.
+//!
+//! A node derives its two children by SHA-256 with domain separation, as the secret tree of RFC 9420 section
+//! 9 does, so that a shelf begins with its root alone. Cutting a leaf replaces the node above it by the
+//! siblings on the path down to it: the other leaves stay as they are, and nothing that is left derives the
+//! one that was cut. This file touches no database.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +18,7 @@ use crate::Result;
 use crate::entropy::Entropy;
 use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
 
-/// Halvings from the root to a leaf.
+/// Levels from the root to a leaf.
 const LEVELS: u32 = 12;
 /// Leaves of a tree, and so positions of a workspace's log on one shelf.
 pub const LEAVES: i64 = 1 << LEVELS;
@@ -24,15 +26,15 @@ const KEY_BYTES: usize = 32;
 /// The root's number. The children of node n are 2n and 2n + 1; the leaves are the last 4,096 numbers.
 const ROOT: u16 = 1;
 const FIRST_LEAF: u16 = 1 << LEVELS;
-/// A node as it is stored: its number and its key.
+/// Bytes of a stored node: its number and its key.
 const NODE_BYTES: usize = 2 + KEY_BYTES;
 
-/// The shelf of a position.
+/// Returns the shelf of a position.
 pub fn shelf_of(lsn: i64) -> i64 {
     lsn.div_euclid(LEAVES)
 }
 
-/// A node's number by the position of its leaf.
+/// Returns the node number of a position's leaf.
 fn leaf_of(lsn: i64) -> u16 {
     u16::try_from(lsn.rem_euclid(LEAVES)).unwrap_or_default() | FIRST_LEAF
 }
@@ -58,12 +60,12 @@ pub struct KeyTree(BTreeMap<u16, NodeKey>);
 pub struct Leaf(Aes256Gcm);
 
 impl KeyTree {
-    /// A whole tree with a fresh root.
+    /// Creates a complete tree with a fresh root.
     pub fn grow(entropy: &Entropy) -> Result<Self> {
         Ok(Self(BTreeMap::from([(ROOT, NodeKey(Zeroizing::new(entropy.bytes()?)))])))
     }
 
-    /// The leaf of the message at `lsn`; none once it was cut.
+    /// Returns the leaf of the message at `lsn`; none once it was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Leaf> {
         let leaf = leaf_of(lsn);
         let (mut number, mut key) = self.above(leaf)?;
@@ -74,7 +76,7 @@ impl KeyTree {
         Some(Leaf(Aes256Gcm::new((&*key.0).into())))
     }
 
-    /// Cuts the leaf of the message at `lsn` out. False if it was cut before.
+    /// Cuts out the leaf of the message at `lsn`. Returns false if it was cut before.
     #[must_use]
     pub fn cut(&mut self, lsn: i64) -> bool {
         let leaf = leaf_of(lsn);
@@ -89,7 +91,7 @@ impl KeyTree {
         true
     }
 
-    /// The node at or above a leaf, if one is left.
+    /// Returns the node at or above a leaf, if one is left.
     fn above(&self, leaf: u16) -> Option<(u16, NodeKey)> {
         (0..=LEVELS).find_map(|height| {
             let number = leaf >> height;
@@ -97,7 +99,7 @@ impl KeyTree {
         })
     }
 
-    /// The nodes as they are sealed.
+    /// Encodes the nodes, to be sealed.
     pub(super) fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(self.0.len() * NODE_BYTES));
         for (number, key) in &self.0 {
@@ -107,7 +109,7 @@ impl KeyTree {
         bytes
     }
 
-    /// Reads what [`KeyTree::to_bytes`] wrote.
+    /// Decodes what [`KeyTree::to_bytes`] wrote.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Unopened> {
         let (nodes, []) = bytes.as_chunks::<NODE_BYTES>() else { return Err(Unopened) };
         let read = nodes.iter().map(|node| {
@@ -118,14 +120,16 @@ impl KeyTree {
     }
 }
 
-/// What a wrapped key is bound to: it opens for no other message, and not in another place or mouth.
+/// What a wrapped key is bound to.
+///
+/// It opens for no other message, in no other thread or workspace and under no other author.
 #[derive(Clone, Copy)]
 pub struct Binding {
     /// The workspace.
     pub workspace_id: WorkspaceId,
     /// The thread.
     pub thread_id: ThreadId,
-    /// The author; none when the service is.
+    /// The author; none if it is the service itself.
     pub author_id: Option<MemberId>,
     /// The message.
     pub message_id: MessageId,
@@ -142,18 +146,18 @@ impl Binding {
 }
 
 impl Leaf {
-    /// The key as the message's row keeps it: nonce, wrapped key.
+    /// Wraps a message's key, in the form stored in the message's row: nonce, wrapped key.
     pub fn wrap(&self, bound: &Binding, key: &MessageKey, entropy: &Entropy) -> Result<Vec<u8>> {
         seal::encrypt(&self.0, &bound.aad(), key.bytes(), entropy)
     }
 
-    /// Unwraps what [`Leaf::wrap`] made.
+    /// Unwraps what [`Leaf::wrap`] returned.
     pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
         seal::decrypt(&self.0, &bound.aad(), wrapped).and_then(MessageKey::of)
     }
 }
 
-/// The child of `number` that is `leaf` or above it. `number` is above the leaf.
+/// Returns the child of `number` that is `leaf` or above it. `number` is above the leaf.
 fn step_towards(leaf: u16, number: u16) -> u16 {
     let below = number.leading_zeros().saturating_sub(leaf.leading_zeros());
     leaf >> below.saturating_sub(1)
@@ -171,7 +175,7 @@ mod tests {
         KeyTree::grow(&Entropy::seeded(1)).unwrap()
     }
 
-    /// The keys of all leaves, by a way of their own: level by level from a node down.
+    /// Derives the keys of all leaves independently: level by level down from a node.
     fn leaves_below(number: u16, key: &NodeKey) -> BTreeMap<u16, [u8; KEY_BYTES]> {
         let mut level = BTreeMap::from([(number, key.clone())]);
         while level.keys().any(|number| *number < FIRST_LEAF) {
@@ -187,7 +191,7 @@ mod tests {
         tree.0.iter().flat_map(|(number, key)| leaves_below(*number, key)).collect()
     }
 
-    /// Whether both are the same key.
+    /// Returns whether both are the same key.
     fn same(leaf: &Leaf, key: &[u8; KEY_BYTES]) -> bool {
         let other = Leaf(Aes256Gcm::new(key.into()));
         let sealed = seal::encrypt(&leaf.0, b"", b"x", &Entropy::seeded(2)).unwrap();
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_has_a_leaf_for_each_position_of_its_shelf_and_no_two_are_alike() {
+    fn a_tree_has_a_distinct_leaf_for_each_position_of_its_shelf() {
         let whole = tree();
         let leaves = all_leaves(&whole);
         assert_eq!(leaves.len(), 4096);
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_of_which_every_leaf_was_cut_is_empty() {
+    fn a_tree_with_every_leaf_cut_is_empty() {
         let mut tree = tree();
         for lsn in 0..LEAVES {
             assert!(tree.cut(lsn));
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_length_are_no_tree() {
+    fn bytes_of_another_length_are_rejected() {
         let bytes = tree().to_bytes();
         assert!(KeyTree::from_bytes(&bytes).is_ok());
         assert!(KeyTree::from_bytes(&bytes[1..]).is_err());
@@ -228,7 +232,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(8))]
 
         #[test]
-        fn what_is_left_gives_exactly_the_leaves_that_were_not_cut(
+        fn the_remaining_nodes_derive_exactly_the_leaves_that_were_not_cut(
             withdrawn in proptest::collection::vec(prop_oneof![0..LEAVES, 100..140_i64], 0..120)
         ) {
             let before = all_leaves(&tree());
@@ -238,7 +242,7 @@ mod tests {
                 prop_assert_eq!(tree.cut(lsn), gone.insert(leaf_of(lsn)));
             }
             let tree = KeyTree::from_bytes(&tree.to_bytes()).unwrap();
-            // All that the stored nodes can give by the one way down there is.
+            // All leaves that the stored nodes can derive, which is possible downwards only.
             let mut left = before;
             left.retain(|leaf, _| !gone.contains(leaf));
             prop_assert_eq!(&all_leaves(&tree), &left);

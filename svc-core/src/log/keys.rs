@@ -1,28 +1,34 @@
-//! The check values of the key-encryption keys: one beside the schema for each key that was ever in use. A process
-//! that lacks one of those keys could not read what others wrote, and would write what they cannot read, so it must
-//! not start. A new key is added when its first process starts; none is removed here.
+//! The check values of the key-encryption keys: one in the database for each key that was ever in use.
+//!
+//! A process that lacks one of those keys could not read what others wrote, and would write what they cannot
+//! read, so it must not start. A new key is added when its first process starts; none is removed here.
 
 use super::seal::Sealer;
 use crate::error::{Error, Result};
 use crate::store::{Conn, FromRow};
 use crate::time::Time;
 
-/// Every check value.
+/// Selects every check value.
 pub(crate) const CHECKS: &str = "select key_id, sealed from key_checks order by key_id";
 const ANY_WORKSPACE: &str = "select 1 from workspaces limit 1";
-/// The id of each key that wrapped keys of messages before there were check values: the first bytes of what it wrapped.
-/// It passes through the whole table, which is done once, before the first check value is added.
+/// Selects the id of each key that wrapped message keys before there were check values.
+///
+/// The id is the first bytes of what the key wrapped. The statement scans the entire table, which happens
+/// once, before the first check value is added.
 const WRAPPED_BY: &str = "select distinct substr(wrapped, 1, 8) from message_keys where length(wrapped) > 8";
 
-/// Adds the check value of a key, unless it is there.
+/// Adds the check value of a key, unless it exists.
 pub(crate) const RECORD: &str = "
     insert into key_checks (key_id, sealed, added_at) values ($1, $2, $3) on conflict (key_id) do nothing";
 
-/// Ids of the keys whose check values are still to be added. Refuses if a key that is in use is not configured.
-/// `recorded` says whether the schema has check values at all.
+/// Returns the ids of the keys whose check values are yet to be added.
+///
+/// Fails if a key that is in use is not configured. `recorded` says whether the schema has check values at
+/// all.
 pub(crate) fn unrecorded(conn: &Conn, sealer: &Sealer, recorded: bool) -> Result<Vec<Vec<u8>>> {
-    // Read before the check values: the first workspace comes with its key's in one transaction, so that whoever sees
-    // it sees that too. In the other order a set-up that loses the race would take its own key for one in use.
+    // Read before the check values: the first workspace and its key's check value come in one transaction, so
+    // a reader that sees the one sees the other. In the other order a setup that loses the race would take
+    // its own key for one in use.
     let in_use = has_workspace(conn)?;
     let checks: Vec<(Vec<u8>, Vec<u8>)> = if recorded { rows(conn, CHECKS)? } else { Vec::new() };
     let lacking = lacking(&checks, sealer);
@@ -36,7 +42,7 @@ pub(crate) fn unrecorded(conn: &Conn, sealer: &Sealer, recorded: bool) -> Result
     if !checks.is_empty() {
         return Ok(vec![current.to_vec()]);
     }
-    // From before there were check values: what was wrapped has to tell.
+    // From before there were check values: the wrapped keys have to tell.
     let mut ids: Vec<Vec<u8>> = rows::<(Vec<u8>,)>(conn, WRAPPED_BY)?.into_iter().map(|(id,)| id).collect();
     ids.sort();
     let lacking: Vec<String> = ids.iter().filter(|id| !sealer.has(id)).map(hex::encode).collect();
@@ -49,7 +55,7 @@ pub(crate) fn unrecorded(conn: &Conn, sealer: &Sealer, recorded: bool) -> Result
     Ok(ids)
 }
 
-/// The ids of the keys in use that are not configured.
+/// Returns the ids of the keys in use that are not configured.
 pub(crate) fn lacking(checks: &[(Vec<u8>, Vec<u8>)], sealer: &Sealer) -> Vec<String> {
     let lacking = checks.iter().filter(|(id, sealed)| !sealer.opens_check(id, sealed));
     lacking.map(|(id, _)| hex::encode(id)).collect()
@@ -63,7 +69,7 @@ pub(crate) fn record(conn: &Conn, sealer: &Sealer, ids: &[Vec<u8>], now: Time) -
     Ok(())
 }
 
-/// Whether somebody has been here: keys are in use from the first workspace on.
+/// Returns whether the database is in use: keys are in use from the first workspace on.
 pub(crate) fn has_workspace(conn: &Conn) -> Result<bool> {
     Ok(!conn.query(ANY_WORKSPACE, &[])?.is_empty())
 }
@@ -74,8 +80,8 @@ fn rows<T: FromRow>(conn: &Conn, sql: &'static str) -> Result<Vec<T>> {
 
 fn wrong_key(ids: &[String]) -> Error {
     Error::configuration(format!(
-        "SVC_CONTENT_KEK is not the key that this database was used with: its messages need the key with the id {}; \
-         set SVC_CONTENT_KEK to that key, or, to change keys, add it to SVC_CONTENT_KEK_PREVIOUS",
+        "SVC_CONTENT_KEK is not the key that this database was used with: its messages need the key with the id \
+         {}; set SVC_CONTENT_KEK to that key, or, to change keys, add it to SVC_CONTENT_KEK_PREVIOUS",
         ids.join(" and the key with the id ")
     ))
 }
@@ -90,7 +96,7 @@ mod tests {
     use crate::store::{migrate, sqlite_for_tests};
 
     #[test]
-    fn every_key_of_a_database_from_before_is_asked_for() {
+    fn every_key_of_a_database_without_check_values_is_required() {
         let (_folder, conn) = sqlite_for_tests();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
         let sealer = |key, retired: &[[u8; 32]]| Sealer::new(key, retired, Entropy::System);
@@ -101,9 +107,9 @@ mod tests {
             conn.execute("insert into message_keys values ($1, $2)", &[&id, &wrapped]).unwrap();
         }
         for (configured, missing) in [(&first, &second), (&second, &first)] {
-            let refusal = unrecorded(&conn, configured, true).unwrap_err().to_string();
-            assert!(refusal.contains(&hex::encode(missing.current_id())), "{refusal}");
-            assert!(!refusal.contains(&hex::encode(configured.current_id())), "{refusal}");
+            let error = unrecorded(&conn, configured, true).unwrap_err().to_string();
+            assert!(error.contains(&hex::encode(missing.current_id())), "{error}");
+            assert!(!error.contains(&hex::encode(configured.current_id())), "{error}");
         }
         let mut ids = [first.current_id().to_vec(), second.current_id().to_vec()];
         ids.sort();

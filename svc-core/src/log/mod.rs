@@ -1,5 +1,7 @@
-//! The event log: one hash chain per workspace, the batch that extends it, the bus that says how far it reached,
-//! and the sealing of words that may have to disappear from it. Nothing here knows what the events mean.
+//! The event log: one hash chain per workspace.
+//!
+//! It includes the batch that extends the chain, the bus that announces how far it reaches, and the sealing
+//! of content that may have to disappear from it. Nothing here depends on what the events mean.
 
 pub(crate) mod batch;
 pub(crate) mod bus;

@@ -1,4 +1,4 @@
-//! An event for tests of the log, which knows of none, and logs of it.
+//! An event for tests of the log, which knows no real ones, and logs of such events.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::hash::sha256;
 use crate::id::WorkspaceId;
 use crate::time::Time;
 
-/// An event that means nothing.
+/// An event without meaning.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Probe {
     pub number: i64,
@@ -19,7 +19,7 @@ impl Event for Probe {
     const KIND: &'static str = "Probe";
 }
 
-/// The first events of a log as the appending side makes them, with the numbers 10, 20 and so on.
+/// Creates the first events of a log as the appending side does, with the numbers 10, 20 and so on.
 pub(super) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: i64) -> Vec<Recorded> {
     let mut prev_hash = genesis();
     (1..=count)
@@ -31,7 +31,7 @@ pub(super) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: 
         .collect()
 }
 
-/// The event at `lsn`, behind the one with the hash `prev_hash`.
+/// Creates the event at `lsn`, which follows the one with the hash `prev_hash`.
 pub(super) fn probe(
     workspace_id: WorkspaceId,
     lsn: i64,

@@ -1,7 +1,9 @@
-//! Sealing: each message has its own AES-256-GCM key (NIST SP 800-38D), wrapped by a leaf of the key tree of its shelf;
-//! the nodes of that tree are sealed by the key-encryption key. Rows and events hold sealed bytes, never words; when
-//! the leaf is cut out of its tree the words are gone everywhere at once. A fresh 96-bit nonce per sealed text; the
-//! associated data bind a text to its message, field and edit, so that sealed bytes cannot be moved.
+//! Sealing: each message has its own AES-256-GCM key (NIST SP 800-38D).
+//!
+//! The key is wrapped by a leaf of the key tree of the message's shelf; the nodes of that tree are sealed by
+//! the key-encryption key. Rows and events hold sealed bytes, never plaintext; when the leaf is cut out of
+//! its tree the content is gone everywhere at once. Each sealed text has a fresh 96-bit nonce; the associated
+//! data bind it to its message, field and edit, so that sealed bytes cannot be moved.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -18,12 +20,16 @@ use crate::time::Clock;
 
 const NONCE_BYTES: usize = 12;
 const KEK_ID_BYTES: usize = 8;
-/// What the check value of a key-encryption key holds. The tag is what tells the right key.
+/// The plaintext of a key-encryption key's check value. The authentication tag is what identifies the key.
 const CHECKED: &[u8] = b"svc.kek-check/1";
 
-/// What was sealed does not open: it was altered or moved, its key is gone, or the key-encryption key is another.
+/// Sealed data does not open.
+///
+/// It was altered or moved, its key is gone, or the key-encryption key is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a sealed text or key does not open: it was altered, or the key-encryption key is another")]
+#[error(
+    "a sealed text or key cannot be opened: it was altered, or the key-encryption key is a different one"
+)]
 pub struct Unopened;
 
 /// The key-encryption keys: the one that seals, and retired ones that still open.
@@ -67,7 +73,7 @@ impl MessageKey {
 }
 
 impl Sealer {
-    /// A sealer that seals with `current` and opens with any.
+    /// Creates a sealer that seals with `current` and opens with any.
     pub fn new(current: [u8; 32], retired: &[[u8; 32]], entropy: Entropy) -> Self {
         Self {
             current: Kek::new(current),
@@ -77,18 +83,20 @@ impl Sealer {
         }
     }
 
-    /// The same, whose open trees are closed by `clock`.
+    /// Sets the clock by which open trees expire.
     #[must_use]
     pub fn timed_by(self, clock: Clock) -> Self {
         Self { trees: TreeCache::timed_by(clock), ..self }
     }
 
-    /// The id of the key-encryption key that wraps. It can be shown: it says nothing about the key.
+    /// Returns the id of the key-encryption key that seals.
+    ///
+    /// It may be shown: it reveals nothing about the key.
     pub fn current_id(&self) -> &[u8] {
         &self.current.id
     }
 
-    /// The check value of the configured key `id`: only that key opens it.
+    /// Returns the check value of the configured key `id`: only that key opens it.
     pub fn check_value(&self, id: &[u8]) -> Result<Vec<u8>> {
         encrypt(
             &self.kek(id).ok_or(Unopened).map_err(Error::internal)?.cipher,
@@ -98,13 +106,13 @@ impl Sealer {
         )
     }
 
-    /// Whether the key `id` is configured and opens its check value.
+    /// Returns whether the key `id` is configured and opens its check value.
     pub fn opens_check(&self, id: &[u8], sealed: &[u8]) -> bool {
         let opened = self.kek(id).map(|kek| decrypt(&kek.cipher, &check_aad(id), sealed));
         opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECKED))
     }
 
-    /// Whether the key `id` is configured.
+    /// Returns whether the key `id` is configured.
     pub fn has(&self, id: &[u8]) -> bool {
         self.kek(id).is_some()
     }
@@ -113,17 +121,17 @@ impl Sealer {
         std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id)
     }
 
-    /// Draws a fresh message key.
+    /// Generates a fresh message key.
     pub fn new_key(&self) -> Result<MessageKey> {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
     }
 
-    /// The trees that connections hold open.
+    /// Returns the trees that connections hold open.
     pub(crate) fn trees(&self) -> &TreeCache {
         &self.trees
     }
 
-    /// A tree as the database keeps it: which KEK, nonce, sealed nodes.
+    /// Seals a tree, in the form stored in the database: id of the key-encryption key, nonce, sealed nodes.
     pub fn seal_tree(
         &self,
         workspace: WorkspaceId,
@@ -137,7 +145,7 @@ impl Sealer {
         Ok(sealed)
     }
 
-    /// Opens what [`Sealer::seal_tree`] made.
+    /// Opens what [`Sealer::seal_tree`] returned.
     pub fn open_tree(
         &self,
         workspace: WorkspaceId,
@@ -149,7 +157,9 @@ impl Sealer {
         KeyTree::from_bytes(&nodes)
     }
 
-    /// Unwraps a message key that the key-encryption key itself wrapped, as was done before there were shelves.
+    /// Unwraps a message key that the key-encryption key itself wrapped.
+    ///
+    /// That was done before there were shelves.
     pub fn unwrap(&self, message: MessageId, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
         self.open_by_kek(&wrap_aad(message), wrapped).and_then(MessageKey::of)
     }
@@ -159,7 +169,7 @@ impl Sealer {
         decrypt(&self.kek(id).ok_or(Unopened)?.cipher, aad, sealed)
     }
 
-    /// Seals `words` as `field` of `message` at edit number `edit`.
+    /// Seals `plaintext` as `field` of `message` at edit number `edit`.
     pub fn seal(
         &self,
         key: &MessageKey,
@@ -171,7 +181,7 @@ impl Sealer {
         encrypt(&cipher(&key.0), &text_aad(message, field, edit), plaintext, &self.entropy)
     }
 
-    /// Opens what [`Sealer::seal`] made.
+    /// Opens what [`Sealer::seal`] returned.
     pub fn open(
         &self,
         key: &MessageKey,
@@ -222,7 +232,9 @@ fn cipher(key: &[u8; 32]) -> Aes256Gcm {
 
 #[cfg(test)]
 impl Sealer {
-    /// The key as databases kept it before there were shelves: which KEK, nonce, wrapped key.
+    /// Wraps a key as databases stored it before there were shelves.
+    ///
+    /// The result is the id of the key-encryption key, a nonce and the wrapped key.
     pub(crate) fn wrap(&self, message: MessageId, key: &MessageKey) -> Result<Vec<u8>> {
         let mut wrapped = self.current.id.to_vec();
         wrapped.extend(encrypt(&self.current.cipher, &wrap_aad(message), key.bytes(), &self.entropy)?);
@@ -242,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_words_open_only_in_their_place() {
+    fn sealed_text_opens_only_in_its_place() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let (a, b) = (id(1), id(2));
         let key = sealer.new_key().unwrap();
@@ -267,7 +279,7 @@ mod tests {
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
         assert!(sealer.opens_check(&id, &sealed) && rotated.opens_check(&id, &sealed));
         assert!(!Sealer::new([8; 32], &[], Entropy::System).opens_check(&id, &sealed));
-        // Neither another key's value under this id nor a cut one passes.
+        // Neither another key's value under this id nor a truncated one passes.
         let other = rotated.check_value(rotated.current_id()).unwrap();
         assert!(!rotated.opens_check(&id, &other) && !sealer.opens_check(&id, &sealed[..20]));
     }
@@ -296,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_opens_only_as_its_shelf_and_version_and_by_a_key_that_is_known() {
+    fn a_tree_opens_only_for_its_shelf_and_version_with_a_known_key() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let (a, b) = (id(1), id(2));
         let tree = KeyTree::grow(&Entropy::System).unwrap();

@@ -1,5 +1,7 @@
-//! Stored events as readers get them: the columns that clients use, and the payload whose canonical JSON is the
-//! text that was hashed. Who may see an event is decided by the statement that reads it, not in here.
+//! Stored events as readers get them.
+//!
+//! These are the columns that clients use, and the payload whose canonical JSON is the text that was hashed.
+//! Who may see an event is decided by the statement that reads it, not here.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,7 +16,7 @@ use crate::store::{FromRow, Row};
 /// One event of a workspace's log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct StoredEvent {
-    /// The position in the workspace's log, from 1, without holes.
+    /// The position in the workspace's log, from 1, without gaps.
     pub id: i64,
     /// The same as `id`.
     pub lsn: i64,
@@ -27,8 +29,8 @@ pub(crate) struct StoredEvent {
     /// The versioned type: `svc.event.<kind>/1`.
     #[serde(rename = "$type")]
     pub type_name: String,
-    /// What was hashed: `$chain` with the event's place in the log, `$type`, `attribution` with who did it, and
-    /// the fields of the kind.
+    /// What was hashed: `$chain` with the event's position in the log, `$type`, `attribution` with who did
+    /// it, and the fields of the kind.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub payload: Value,
     /// Bytes of the payload's text.

@@ -1,7 +1,9 @@
-//! Key trees that stay open for a moment, so that not every post and read opens one. A connection keeps a slot for each
-//! shelf beside its other cached entries, which end with a rollback; here every slot is known, so that each is emptied
-//! in time. No tree is used for longer than 10 seconds after it was read. That much staleness harms nobody: leaves never
-//! change, and whether a message was withdrawn is said by its row.
+//! Key trees that stay open for a short time, so that not every post and read opens one.
+//!
+//! A connection keeps a slot for each shelf with its other cached entries, which a rollback removes. Every
+//! slot is registered here, so that each is emptied in time. No tree is used for longer than 10 seconds after
+//! it was read. That much staleness is harmless: leaves never change, and a message's row says whether it was
+//! withdrawn.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -11,15 +13,15 @@ use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
 /// How long an open tree is used.
-const KEPT: Duration = Duration::from_secs(10);
+const TTL: Duration = Duration::from_secs(10);
 
-/// A place for the open tree of one shelf.
+/// A slot for the open tree of one shelf.
 pub(crate) struct Slot {
     clock: Clock,
-    kept: Mutex<Option<Kept>>,
+    open: Mutex<Option<OpenTree>>,
 }
 
-struct Kept {
+struct OpenTree {
     tree: KeyTree,
     until: Monotonic,
 }
@@ -27,17 +29,17 @@ struct Kept {
 impl Slot {
     /// Keeps a tree that was just read or written.
     pub fn put(&self, tree: KeyTree) {
-        *lock(&self.kept) = Some(Kept { tree, until: self.clock.deadline(KEPT) });
+        *lock(&self.open) = Some(OpenTree { tree, until: self.clock.deadline(TTL) });
     }
 
-    /// A leaf of the tree. The outer none: there is no tree; the inner one: the leaf was cut.
+    /// Returns a leaf of the tree. The outer none: there is no tree; the inner one: the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Option<Leaf>> {
         let now = self.clock.monotonic();
-        lock(&self.kept).as_ref().filter(|kept| now < kept.until).map(|kept| kept.tree.leaf(lsn))
+        lock(&self.open).as_ref().filter(|open| now < open.until).map(|open| open.tree.leaf(lsn))
     }
 }
 
-/// Every slot of a process.
+/// The slots of a process.
 #[derive(Default)]
 pub(crate) struct TreeCache {
     clock: Clock,
@@ -45,25 +47,25 @@ pub(crate) struct TreeCache {
 }
 
 impl TreeCache {
-    /// A cache that goes by `clock`.
+    /// Creates a cache whose trees expire by `clock`.
     pub fn timed_by(clock: Clock) -> Self {
         Self { clock, slots: Mutex::default() }
     }
 
-    /// A slot for whoever keeps it.
+    /// Creates a slot, which lives for as long as the caller keeps it.
     pub fn new_slot(&self) -> Arc<Slot> {
-        let slot = Arc::new(Slot { clock: self.clock.clone(), kept: Mutex::default() });
+        let slot = Arc::new(Slot { clock: self.clock.clone(), open: Mutex::default() });
         lock(&self.slots).push(Arc::downgrade(&slot));
         slot
     }
 
-    /// Wipes the trees whose time is over.
+    /// Wipes the trees that have expired.
     pub fn evict(&self) {
         let now = self.clock.monotonic();
         lock(&self.slots).retain(|slot| {
             let slot = slot.upgrade();
             if let Some(slot) = &slot {
-                lock(&slot.kept).take_if(|kept| kept.until <= now);
+                lock(&slot.open).take_if(|open| open.until <= now);
             }
             slot.is_some()
         });
@@ -87,13 +89,13 @@ mod tests {
         slot.put(tree);
         assert!(slot.leaf(1).is_some_and(|leaf| leaf.is_some()));
         assert!(slot.leaf(2).is_some_and(|leaf| leaf.is_none()));
-        clock.advance(KEPT - Duration::from_millis(1));
+        clock.advance(TTL - Duration::from_millis(1));
         cache.evict();
-        assert!(slot.leaf(1).is_some() && lock(&slot.kept).is_some());
+        assert!(slot.leaf(1).is_some() && lock(&slot.open).is_some());
         clock.advance(Duration::from_millis(1));
         assert!(slot.leaf(1).is_none());
         cache.evict();
-        assert!(lock(&slot.kept).is_none());
+        assert!(lock(&slot.open).is_none());
         drop(slot);
         cache.evict();
         assert!(lock(&cache.slots).is_empty());

@@ -1,5 +1,7 @@
-//! The contract of the store: what holds on every engine, whatever becomes of its connections. Each rule is a function
-//! over a connection; all of them run on SQLite, on Postgres where a server is given, and on an engine that betrays.
+//! The contract of the store: what holds on every engine, whatever happens to its connections.
+//!
+//! Each rule is a function over a connection; all of them run on SQLite, on Postgres if a server is
+//! configured, and on a faulty engine.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +28,7 @@ use crate::time::Clock;
 struct Subject {
     name: &'static str,
     open: Open,
-    /// Ends the connection's session behind its back; on SQLite, which has none, the transaction.
+    /// Ends the connection's session without its knowledge; on SQLite, which has none, the transaction.
     lose: fn(&Conn),
     /// Removed with the subject.
     _folder: TempDir,
@@ -59,7 +61,7 @@ impl Subject {
         Self::on_file("sqlite", |path| SqliteConn::open(path, Role::Writer).map(Conn::Sqlite), lose)
     }
 
-    /// One that betrays once in `one_in` statements.
+    /// An engine with a fault in one of `one_in` statements.
     fn hostile(seed: u64, one_in: u64) -> Self {
         let lose = |conn: &Conn| match conn {
             Conn::Hostile(conn) => conn.lose(),
@@ -81,13 +83,13 @@ impl Subject {
         (self.open)().unwrap()
     }
 
-    /// What is stored, as somebody else sees it.
+    /// Reads what is stored, over another connection.
     fn stored(&self) -> Vec<i64> {
-        numbers(&self.steady(), "select n from t order by n")
+        numbers(&self.reliable_conn(), "select n from t order by n")
     }
 
-    /// A connection that betrays nobody.
-    fn steady(&self) -> Conn {
+    /// Opens a connection without faults.
+    fn reliable_conn(&self) -> Conn {
         match self.name {
             "hostile" => {
                 SqliteConn::open(&self._folder.path().join("t.db"), Role::Reader).map(Conn::Sqlite).unwrap()
@@ -101,7 +103,7 @@ fn numbers(conn: &Conn, sql: &'static str) -> Vec<i64> {
     conn.query(sql, &[]).unwrap().iter_mut().map(|row| row.take().unwrap()).collect()
 }
 
-/// A schema of its own on the server that tests are given, with everything in it.
+/// A schema of its own on the test server, with all its contents.
 struct Schema {
     name: String,
     server: String,
@@ -131,7 +133,7 @@ impl Drop for Schema {
     }
 }
 
-/// Ends the server's process behind a connection, and waits until it is gone.
+/// Ends the server's process of a connection, and waits until it is gone.
 fn end_backend(conn: &Conn) {
     let pid = numbers(conn, "select cast(pg_backend_pid() as bigint)")[0];
     let server = SecretString::from(server_for_tests().unwrap());
@@ -175,7 +177,7 @@ const RULES: &[Rule] = &[
         assert_eq!(conn.failure(), None);
         assert_eq!(subject.stored(), [1]);
     }),
-    ("a commit without a transaction is no commit", |subject| {
+    ("a commit without a transaction is an error", |subject| {
         let conn = subject.conn();
         assert!(conn.commit(&BTreeMap::new()).is_err());
         conn.begin_write().unwrap();
@@ -194,7 +196,7 @@ const RULES: &[Rule] = &[
         conn.rollback().unwrap();
         assert!(subject.stored().is_empty());
     }),
-    ("a read that is bounded by bytes ends with the row that comes to them", |subject| {
+    ("a read bounded by bytes ends with the row that reaches the bound", |subject| {
         let conn = subject.conn();
         (0..20).for_each(|n| assert_eq!(insert(&conn, n).unwrap(), 1));
         const TEXTS: &str = "select n, cast($1 as text), cast($2 as text) from t where n >= $3 order by n";
@@ -226,7 +228,7 @@ const RULES: &[Rule] = &[
         conn.rollback().unwrap();
         assert_eq!(subject.stored(), [1, 2]);
     }),
-    ("a job is undone alone, or tells that it cannot be", |subject| {
+    ("a job is rolled back alone, or reports that it cannot be", |subject| {
         let conn = subject.conn();
         conn.begin_write().unwrap();
         conn.begin_job();
@@ -234,7 +236,7 @@ const RULES: &[Rule] = &[
         conn.keep_job().unwrap();
         conn.begin_job();
         conn.query("select n from t", &[]).unwrap();
-        assert!(!conn.job_wrote(), "what has only read is undone on every engine");
+        assert!(!conn.job_wrote(), "a job that only read is undone on every engine");
         conn.undo_job().unwrap();
         conn.begin_job();
         insert(&conn, 2).unwrap();
@@ -251,7 +253,7 @@ const RULES: &[Rule] = &[
             assert!(subject.stored().is_empty());
         }
     }),
-    ("a statement that fails is told, and nothing of it stays", |subject| {
+    ("a statement that fails is reported, and nothing of it stays", |subject| {
         let conn = subject.conn();
         conn.begin_write().unwrap();
         insert(&conn, 1).unwrap();
@@ -260,7 +262,7 @@ const RULES: &[Rule] = &[
         conn.rollback().unwrap();
         assert!(subject.stored().is_empty());
     }),
-    ("a transaction that is lost at any statement is never gone on with", |subject| {
+    ("a transaction that is lost at any statement never continues", |subject| {
         for at in 0..5 {
             let conn = subject.conn();
             conn.begin_write().unwrap();
@@ -288,18 +290,18 @@ const RULES: &[Rule] = &[
             commit(&conn).unwrap();
         }
     }),
-    ("a session that ends before the commit is not believed", |subject| {
+    ("a session that ends before the commit commits nothing", |subject| {
         let conn = subject.conn();
         conn.begin_write().unwrap();
         insert(&conn, 1).unwrap();
         conn.flush().unwrap();
         (subject.lose)(&conn);
-        let refused = conn.commit(&BTreeMap::new()).unwrap_err();
-        assert!(matches!(refused.code(), Code::Unavailable | Code::OutcomeUnknown), "{refused}");
+        let rejected = conn.commit(&BTreeMap::new()).unwrap_err();
+        assert!(matches!(rejected.code(), Code::Unavailable | Code::OutcomeUnknown), "{rejected}");
         conn.rollback().unwrap();
         assert!(subject.stored().is_empty());
     }),
-    ("a read transaction keeps its rule too", |subject| {
+    ("a read transaction follows the same rule", |subject| {
         let conn = subject.conn();
         conn.begin_read().unwrap();
         assert_eq!(numbers(&conn, "select count(*) from t"), [0]);
@@ -323,7 +325,7 @@ fn every_engine_keeps_the_contract() {
     }
 }
 
-/// Inserts its number; some refuse after that.
+/// Inserts its number; some fail after that.
 struct Insert {
     n: i64,
     sender: mpsc::Sender<(i64, Option<Code>)>,
@@ -352,11 +354,11 @@ impl WriteTask<Tally> for Insert {
         insert(conn, self.n)?;
         numbers_of(conn, self.n)?;
         tally.borrow_mut().add(self.n);
-        if self.n % 10 == 3 { Err(Error::wrong_state("refused after writing")) } else { Ok(()) }
+        if self.n % 10 == 3 { Err(Error::wrong_state("rejected after writing")) } else { Ok(()) }
     }
 }
 
-/// A read within a task, so that sessions end at reads too.
+/// Reads within a task, so that sessions end during reads too.
 fn numbers_of(conn: &Conn, n: i64) -> Result<()> {
     let found = conn.query("select n from t where n = $1", &[&n])?;
     if found.len() == 1 { Ok(()) } else { Err(Error::internal("the row that was written is not there")) }
@@ -364,8 +366,9 @@ fn numbers_of(conn: &Conn, n: i64) -> Result<()> {
 
 const TASKS: i64 = 200;
 
-/// Runs tasks through an executor, and compares what was told with what is stored. Answers how many were told that
-/// nobody knows, and how many that nothing was changed.
+/// Runs tasks through an executor, and compares the reported outcomes with what is stored.
+///
+/// Returns how many were reported as unknown, and how many as unchanged.
 fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     let executor = Executor::start(
         vec![Tally::default()],
@@ -378,25 +381,27 @@ fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     let (sender, receiver) = mpsc::channel();
     (1..=TASKS).for_each(|n| executor.write(Box::new(Insert { n, sender: sender.clone() })));
     drop(sender);
-    let told: BTreeMap<i64, Option<Code>> = receiver.iter().collect();
+    let outcomes: BTreeMap<i64, Option<Code>> = receiver.iter().collect();
     executor.close();
-    assert_eq!(told.len(), usize::try_from(TASKS).unwrap(), "seed {seed}: each is answered once");
+    assert_eq!(outcomes.len(), usize::try_from(TASKS).unwrap(), "seed {seed}: each finishes once");
     let stored: BTreeSet<i64> = subject.stored().into_iter().collect();
-    for (n, outcome) in &told {
+    for (n, outcome) in &outcomes {
         match outcome {
             None => assert!(stored.contains(n), "seed {seed}: {n} was acknowledged and is lost"),
             Some(Code::OutcomeUnknown) => {}
-            Some(code) => assert!(!stored.contains(n), "seed {seed}: {n} was refused ({code:?}) and is done"),
+            Some(code) => {
+                assert!(!stored.contains(n), "seed {seed}: {n} was rejected ({code:?}) and is stored")
+            }
         }
     }
-    let total = numbers(&subject.steady(), "select total from tally")[0];
-    assert_eq!(total, stored.iter().sum::<i64>(), "seed {seed}: rows and ledger do not agree");
-    let count = |code| told.values().filter(|told| **told == Some(code)).count();
+    let total = numbers(&subject.reliable_conn(), "select total from tally")[0];
+    assert_eq!(total, stored.iter().sum::<i64>(), "seed {seed}: rows and tally do not agree");
+    let count = |code| outcomes.values().filter(|outcomes| **outcomes == Some(code)).count();
     (count(Code::OutcomeUnknown), count(Code::Unavailable))
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_nothing_refused_is_done() {
+fn nothing_acknowledged_is_lost_and_nothing_rejected_is_stored() {
     let rounds = std::env::var("SVC_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
     let (mut unknown, mut unavailable) = (0, 0);
     for seed in 1..=rounds {
@@ -406,7 +411,7 @@ fn nothing_acknowledged_is_lost_and_nothing_refused_is_done() {
             unavailable += unavailable_now;
         }
     }
-    assert!(unknown > 0 && unavailable > 0, "the engine has betrayed nobody: {unknown}, {unavailable}");
+    assert!(unknown > 0 && unavailable > 0, "the engine has shown no fault: {unknown}, {unavailable}");
     for subject in [Some(Subject::sqlite()), Subject::postgres()].into_iter().flatten() {
         assert_eq!(check_executor(&subject, 0), (0, 0), "{}", subject.name);
     }

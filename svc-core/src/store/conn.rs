@@ -1,5 +1,7 @@
-//! One connection, on either engine. It has only `&self` methods: a transaction is a state of it, not a borrow,
-//! so a function can hold a loader and a change at once.
+//! One connection, on either engine.
+//!
+//! It has only `&self` methods: a transaction is a state of the connection, not a borrow, so a function can
+//! hold a loader and a change at once.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +15,14 @@ use super::value::{Param, ToParam};
 use crate::Result;
 use crate::error::Error;
 
-/// What came of cutting SQLite's write-ahead log.
+/// The outcome of truncating SQLite's write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogCut {
+pub(crate) enum WalCut {
     /// It is empty.
     Done,
-    /// A reader of an earlier state holds it back, for as long as that takes.
+    /// A reader of an earlier snapshot prevents it, for as long as it reads.
     HeldBack,
-    /// Another connection is at it, or writes: it is worth trying again soon.
+    /// Another connection checkpoints or writes: worth retrying soon.
     Busy,
 }
 
@@ -34,7 +36,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -48,30 +50,30 @@ impl Engine {
 pub struct StatementCounts {
     /// Compiled because it was new to the connection.
     pub prepared: u64,
-    /// Compiled again although it was cached, as after a schema change or for new statistics.
+    /// Compiled again although it was cached, as after a schema change or with new statistics.
     pub re_prepared: u64,
 }
 
 impl StatementCounts {
-    /// Both together.
+    /// Adds both.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self { prepared: self.prepared + other.prepared, re_prepared: self.re_prepared + other.re_prepared }
     }
 }
 
-/// Why a transaction cannot be gone on with.
+/// Why a transaction cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The connection is gone, and with it the transaction: no statement was at fault.
     Broken,
-    /// The server did not answer in time, and the connection was given up.
+    /// The server did not respond in time, and the connection was closed.
     Silent,
-    /// The server chose this transaction to end a deadlock or a serialization conflict.
+    /// The server aborted this transaction to resolve a deadlock or a serialization conflict.
     Conflict,
     /// A lock was not granted in time.
     LockTimeout,
-    /// The statement failed by itself, and has taken the transaction along.
+    /// The statement itself failed, and has aborted the transaction.
     Statement,
 }
 
@@ -87,14 +89,14 @@ pub enum Conn {
     Sqlite(SqliteConn),
     #[doc(hidden)]
     Postgres(PgConn),
-    /// An engine that betrays, for tests.
+    /// A faulty engine, for tests.
     #[cfg(test)]
     #[doc(hidden)]
     Hostile(super::hostile::HostileConn),
 }
 
 impl Conn {
-    /// Which engine it is.
+    /// Returns which engine it is.
     pub fn engine(&self) -> Engine {
         match self {
             Self::Sqlite(_) => Engine::Sqlite,
@@ -104,7 +106,7 @@ impl Conn {
         }
     }
 
-    /// Every row of a statement.
+    /// Returns every row of a statement.
     pub fn query(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Row>> {
         let params = bound(params);
         match self {
@@ -115,8 +117,10 @@ impl Conn {
         }
     }
 
-    /// The first rows of a statement: at least one if there is one, and no more after that with which they
-    /// [weigh](Row::weight) `bytes` together. The others are neither fetched nor copied.
+    /// Returns the first rows of a statement, bounded by bytes.
+    ///
+    /// They end with the row at which they [weigh](Row::weight) `bytes` together. There is at least one if
+    /// the statement has any. The others are neither fetched nor copied.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -132,7 +136,7 @@ impl Conn {
         }
     }
 
-    /// Shows every row of a statement where it lies, until the visitor breaks off.
+    /// Visits every row of a statement in place, until the visitor breaks.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         let params = bound(params);
         match self {
@@ -143,7 +147,7 @@ impl Conn {
         }
     }
 
-    /// Runs a change and says how many rows it touched.
+    /// Runs a change and returns how many rows it touched.
     pub fn execute(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
         let params = bound(params);
         match self {
@@ -188,7 +192,9 @@ fn bound<'a>(params: &'a [&'a dyn ToParam]) -> Vec<Param<'a>> {
     params.iter().map(|param| param.param()).collect()
 }
 
-/// A change that touched another number of rows than its writer knew is a defect, and must not be committed.
+/// Checks the number of rows that a change touched.
+///
+/// Any other than its author expected is a defect, and must not be committed.
 pub(crate) fn check_rows(wanted: Option<u64>, touched: u64, sql: &'static str) -> Result<()> {
     match wanted {
         Some(wanted) if wanted != touched => {
@@ -198,7 +204,7 @@ pub(crate) fn check_rows(wanted: Option<u64>, touched: u64, sql: &'static str) -
     }
 }
 
-/// A transaction is a state of the connection.
+/// Transactions, which are a state of the connection.
 impl Conn {
     /// Begins a transaction that may write.
     pub(crate) fn begin_write(&self) -> Result<()> {
@@ -210,7 +216,7 @@ impl Conn {
         }
     }
 
-    /// Begins a transaction that may write, when nobody else writes to the file, however long that takes.
+    /// Begins a transaction that may write, waiting for other writers to the file for as long as they take.
     pub(crate) fn begin_alone(&self) -> Result<()> {
         match self {
             #[cfg(test)]
@@ -220,7 +226,7 @@ impl Conn {
         }
     }
 
-    /// Begins a transaction that sees one moment.
+    /// Begins a transaction that reads from one snapshot.
     pub(crate) fn begin_read(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.begin("begin"),
@@ -230,8 +236,9 @@ impl Conn {
         }
     }
 
-    /// Why the transaction that was begun cannot be gone on with, if it cannot: SQLite has ended it, the session is
-    /// gone, or a statement has failed that takes the rest along. Costs no round trip.
+    /// Returns why the transaction that was begun cannot continue, if it cannot.
+    ///
+    /// SQLite has ended it, the session is gone, or a failed statement has aborted it. Costs no round trip.
     pub(crate) fn failure(&self) -> Option<Failure> {
         match self {
             Self::Sqlite(conn) => conn.failure(),
@@ -241,7 +248,7 @@ impl Conn {
         }
     }
 
-    /// Fails if the transaction that was begun cannot be gone on with.
+    /// Fails if the transaction that was begun cannot continue.
     pub(crate) fn check_transaction(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.check_transaction(),
@@ -261,7 +268,7 @@ impl Conn {
         }
     }
 
-    /// What the disk has left undone. Postgres looks after its own.
+    /// Returns what failed writes have left to be done. Postgres handles its own.
     pub(crate) fn disk(&self) -> Disk {
         match self {
             Self::Sqlite(conn) => conn.disk(),
@@ -271,7 +278,7 @@ impl Conn {
         }
     }
 
-    /// Does what a failed write has left to do, outside of a transaction. Does nothing while all is well.
+    /// Repairs what a failed write has left, outside of a transaction. Does nothing while all is well.
     pub(crate) fn recover(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.recover(),
@@ -291,7 +298,7 @@ impl Conn {
         }
     }
 
-    /// Whether the task has changed anything.
+    /// Returns whether the task has changed anything.
     pub(crate) fn job_wrote(&self) -> bool {
         match self {
             Self::Sqlite(conn) => conn.job_wrote(),
@@ -301,7 +308,7 @@ impl Conn {
         }
     }
 
-    /// Keeps what the task wrote.
+    /// Keeps the task's writes.
     pub(crate) fn keep_job(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.keep_job(),
@@ -311,7 +318,7 @@ impl Conn {
         }
     }
 
-    /// Takes back what the task wrote, where the engine can do that within a transaction.
+    /// Rolls back the task's writes, if the engine can do that within a transaction.
     pub(crate) fn undo_job(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.undo_job(),
@@ -321,7 +328,7 @@ impl Conn {
         }
     }
 
-    /// Waits for everything that was deferred.
+    /// Waits for all deferred statements.
     pub(crate) fn flush(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.check_transaction(),
@@ -331,7 +338,7 @@ impl Conn {
         }
     }
 
-    /// Commits. Other Postgres servers are told how far the logs reach.
+    /// Commits. Other Postgres servers are notified how far the logs reach.
     pub(crate) fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.commit(),
@@ -341,7 +348,7 @@ impl Conn {
         }
     }
 
-    /// Takes back the whole transaction.
+    /// Rolls back the whole transaction.
     pub(crate) fn rollback(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.rollback(),
@@ -351,7 +358,7 @@ impl Conn {
         }
     }
 
-    /// Whether another process may have written to the file since the last call.
+    /// Returns whether another process may have written to the file since the last call.
     pub(crate) fn others_wrote(&self) -> Result<bool> {
         match self {
             Self::Sqlite(conn) => conn.others_wrote(),
@@ -361,7 +368,7 @@ impl Conn {
         }
     }
 
-    /// How often statements were compiled; counted on SQLite only.
+    /// Returns how often statements were compiled; counted on SQLite only.
     pub(crate) fn statement_counts(&self) -> StatementCounts {
         match self {
             Self::Sqlite(conn) => conn.counts(),
@@ -371,7 +378,7 @@ impl Conn {
         }
     }
 
-    /// The settings that durability rests on, as the engine reports them.
+    /// Returns the settings that durability depends on, as the engine reports them.
     pub(crate) fn durability(&self) -> Result<String> {
         match self {
             #[cfg(test)]
@@ -389,7 +396,7 @@ impl Conn {
         }
     }
 
-    /// Runs statements outside of any task: migrations, set-up.
+    /// Runs statements outside of any task: migrations, setup.
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.batch(sql),
@@ -399,17 +406,19 @@ impl Conn {
         }
     }
 
-    /// Moves SQLite's whole log into the file, whose freed space is overwritten, and cuts it to nothing. There is nothing to cut on Postgres.
-    pub(crate) fn cut_log(&self) -> Result<LogCut> {
+    /// Checkpoints SQLite's entire write-ahead log and truncates it.
+    ///
+    /// Freed space in the file is thereby overwritten. There is nothing to truncate on Postgres.
+    pub(crate) fn truncate_wal(&self) -> Result<WalCut> {
         match self {
             #[cfg(test)]
-            Self::Hostile(_) => Ok(LogCut::Done),
-            Self::Sqlite(conn) => conn.truncate_log(),
-            Self::Postgres(_) => Ok(LogCut::Done),
+            Self::Hostile(_) => Ok(WalCut::Done),
+            Self::Sqlite(conn) => conn.truncate_wal(),
+            Self::Postgres(_) => Ok(WalCut::Done),
         }
     }
 
-    /// Moves what it can of SQLite's log into the file, without waiting.
+    /// Checkpoints what it can of SQLite's write-ahead log, without waiting.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         match self {
             #[cfg(test)]

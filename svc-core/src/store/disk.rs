@@ -1,21 +1,22 @@
-//! What the disk of a connection that writes has left undone: written by the connection, and asked by whoever must not
-//! wait for it.
+//! What a failed write has left to be done.
+//!
+//! It is set by a writing connection, and read by threads that must not wait for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The state of the disk, until a commit succeeds again. Clones are handles to the same one.
+/// The state of the disk, until a commit succeeds again. Clones are handles to the same state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(Arc<AtomicU8>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     None,
-    /// A commit failed by I/O: its frames may be whole, and a crash would bring them back.
+    /// A commit failed with an I/O error: its frames may be complete, and a crash would bring them back.
     Unsettled,
-    /// The disk is full: what the log holds is to be moved into the file before more is written.
+    /// The disk is full: the write-ahead log must be checkpointed before more is written.
     Full,
-    /// The files may not be written.
+    /// The files are read-only.
     ReadOnly,
 }
 
@@ -42,7 +43,7 @@ impl Disk {
         Trouble::ALL.into_iter().find(|trouble| trouble.number() == number).unwrap_or(Trouble::None)
     }
 
-    /// Whether the disk has failed a write, and no write has succeeded since.
+    /// Returns whether the disk has failed a write and no write has succeeded since.
     pub fn is_troubled(&self) -> bool {
         self.trouble() != Trouble::None
     }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_is_seen_by_every_handle() {
+    fn every_handle_sees_the_same_state() {
         let disk = Disk::default();
         let other = disk.clone();
         for trouble in Trouble::ALL {

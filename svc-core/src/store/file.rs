@@ -1,7 +1,9 @@
-//! The file of a SQLite database before SQLite has it. SQLite makes what is missing and deletes the log of an empty
-//! file, so whether a file may be opened is found out without touching it, nor its log: read as it lies or, where only
-//! the log can tell, through the index that others have made of it, or in a private copy. What nobody may write to is
-//! read in the same ways.
+//! The file of a SQLite database before SQLite opens it.
+//!
+//! SQLite creates what is missing and deletes the write-ahead log of an empty file, so whether a file may be
+//! opened is determined without touching it or its log. It is read in place or, where only the log can tell,
+//! through the log's index that others have created, or in a private copy. Read-only files are read in the
+//! same ways.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,17 +22,17 @@ use super::refusal;
 use crate::error::{Code, Error, Result};
 use crate::sync::lock;
 
-/// What every SQLite file begins with.
+/// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Refuses a file that is not the database of a service that was set up.
+/// Rejects a file that is not the database of a service that has been set up.
 pub(super) fn check_set_up(path: &Path) -> Result<()> {
     let shown = path.display();
     match size_of(path)? {
         None => {
             return Err(Error::new(
                 Code::NotFound,
-                format!("there is no database at {shown}, and only a set-up makes one: {}", restore(path)),
+                format!("there is no database at {shown}, and only a set-up creates one: {}", restore(path)),
             ));
         }
         Some(0) => {
@@ -44,29 +46,29 @@ pub(super) fn check_set_up(path: &Path) -> Result<()> {
     if looks_set_up(path)? {
         return Ok(());
     }
-    Err(Error::new(Code::NotFound, format!("the database {shown} is without a schema: {}", restore(path))))
+    Err(Error::new(Code::NotFound, format!("the database {shown} has no schema: {}", restore(path))))
 }
 
 fn looks_set_up(path: &Path) -> Result<bool> {
-    // Any other handle than SQLite's own would take the locks of this process along when it is closed.
+    // Closing any handle other than SQLite's own would release the locks of this process.
     if OpenHere::has(path) {
         return has_schema(&At::Place(path.to_owned()));
     }
     if !begins_as_database(path)? {
         return Err(refusal::not_a_database(path));
     }
-    let still = At::Still(path.to_owned());
-    // Asked before and after: the first write begins the log, and whoever closes the database last moves it into the
-    // file and removes it.
-    let had_log = log_bytes(path) > 0;
-    match has_schema(&still) {
-        // A set-up that was not moved into the file yet stands in the log alone.
+    let immutable = At::Immutable(path.to_owned());
+    // Checked before and after: the first write creates the log, and the last process to close the database
+    // moves it into the file and removes it.
+    let had_log = wal_bytes(path) > 0;
+    match has_schema(&immutable) {
+        // A setup that has not been checkpointed yet exists in the log alone.
         Ok(false) if had_log => has_schema_with_log(path),
-        // While the log is moved into the file, or after that was broken off, the file's first page counts pages that
-        // only the log has. The schema itself is whole unless it was changed.
+        // During a checkpoint, or after an interrupted one, the file's first page counts pages that only the
+        // log has. The schema itself is complete unless it was changed.
         Err(error) if refusal::is_damaged(&error) => {
-            let has_log = had_log || log_bytes(path) > 0;
-            if has_log && matches!(find_schema(&still, Size::MayFallShort), Ok(true)) {
+            let has_log = had_log || wal_bytes(path) > 0;
+            if has_log && matches!(find_schema(&immutable, Size::MayBeShort), Ok(true)) {
                 return Ok(true);
             }
             has_schema_with_log(path)
@@ -75,11 +77,11 @@ fn looks_set_up(path: &Path) -> Result<bool> {
     }
 }
 
-/// Refuses to begin a database beside the log of one that is gone.
+/// Refuses to create a database next to the write-ahead log of one that is gone.
 pub(super) fn check_can_begin(path: &Path) -> Result<()> {
-    if size_of(path)?.unwrap_or(0) == 0 && log_bytes(path) > 0 {
+    if size_of(path)?.unwrap_or(0) == 0 && wal_bytes(path) > 0 {
         return Err(Error::wrong_state(format!(
-            "{} is missing or empty, but its log is there and would be lost: {}",
+            "{} is missing or empty, but its write-ahead log immutable exists and would be lost: {}",
             path.display(),
             restore(path)
         )));
@@ -87,22 +89,22 @@ pub(super) fn check_can_begin(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The size of the log beside the file; 0 if there is none.
-pub(super) fn log_bytes(path: &Path) -> u64 {
-    std::fs::metadata(log_of(path)).map_or(0, |file| file.len())
+/// Returns the size of the write-ahead log; 0 if there is none.
+pub(super) fn wal_bytes(path: &Path) -> u64 {
+    std::fs::metadata(wal_of(path)).map_or(0, |file| file.len())
 }
 
-/// Says that this process has a file open through SQLite, until it is dropped.
+/// Marks a file as opened by this process through SQLite, until it is dropped.
 pub(super) struct OpenHere(FileId);
 
-/// Device and number of a file.
+/// Device and inode of a file.
 type FileId = (u64, u64);
 
 static OPEN_HERE: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
 
 impl OpenHere {
-    /// Says so; nothing if there is no such file.
-    pub fn note(path: &Path) -> Option<Self> {
+    /// Marks the file; none if there is no such file.
+    pub fn mark(path: &Path) -> Option<Self> {
         let id = id_of(path)?;
         let mut open = lock(&OPEN_HERE);
         let count = open.entry(id).or_default();
@@ -131,9 +133,11 @@ fn id_of(path: &Path) -> Option<FileId> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Has what was written to the file put on the disk; its log is not part of it. Closing any handle of a file ends every
-/// lock that the process has on it, SQLite's too, and others would take themselves for the last who have it open and
-/// remove its log: so the handle stays open until the process ends.
+/// Syncs the file to disk, without its write-ahead log.
+///
+/// Closing any handle of a file releases every lock that the process has on it, SQLite's too. Other processes
+/// would then believe that nobody else has it open and remove its log, so the handle stays open until the
+/// process ends.
 pub(super) fn sync(path: &Path) -> Result<()> {
     static OPEN: Mutex<BTreeMap<FileId, File>> = Mutex::new(BTreeMap::new());
     let id = id_of(path).ok_or_else(|| Error::internal("the file of the database is gone"))?;
@@ -145,52 +149,53 @@ pub(super) fn sync(path: &Path) -> Result<()> {
     file.sync_data().map_err(Error::internal)
 }
 
-/// A SQLite file that is only read, wherever it lies.
+/// A SQLite file that is only read, and how.
 #[derive(Clone)]
 pub(crate) enum At {
-    /// Where SQLite can share it with others.
+    /// In place, shared with others through SQLite.
     Place(PathBuf),
-    /// Where nobody writes, and SQLite must not either. It has no log.
-    Still(PathBuf),
+    /// In place, where nothing writes it and SQLite must not either. It has no write-ahead log.
+    Immutable(PathBuf),
     /// A private copy.
     Copy(Arc<Copy>),
 }
 
 impl At {
-    /// The way in which this process can read the file, which must be a database.
+    /// Determines how this process can read the file, which must be a database.
     pub(super) fn readable(path: &Path) -> Result<Self> {
         let place = Self::Place(path.to_owned());
         match has_schema(&place) {
             Err(error) if refusal::is_read_only(&error) => {}
             found => return found.map(|_| place),
         }
-        if log_bytes(path) == 0 {
-            return Ok(Self::Still(path.to_owned()));
+        if wal_bytes(path) == 0 {
+            return Ok(Self::Immutable(path.to_owned()));
         }
-        tracing::info!(file = %path.display(), "the log cannot be read where it lies: a private copy is read");
+        let file = path.display();
+        tracing::info!(%file, "the write-ahead log cannot be read in place: reading a private copy");
         Copy::of(path).map(Self::Copy)
     }
 
-    /// The file, if others may have it open too.
+    /// Returns the file, if others may have it open too.
     pub(super) fn shared(&self) -> Option<&Path> {
         match self {
             Self::Place(path) => Some(path),
-            Self::Still(_) | Self::Copy(_) => None,
+            Self::Immutable(_) | Self::Copy(_) => None,
         }
     }
 
-    /// The address for SQLite, and how to open it.
+    /// Returns the address for SQLite, and the flags to open it with.
     pub(super) fn address(&self) -> (PathBuf, OpenFlags) {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match self {
             Self::Place(path) => (path.clone(), flags),
-            Self::Still(path) => (still(path), flags | OpenFlags::SQLITE_OPEN_URI),
+            Self::Immutable(path) => (immutable(path), flags | OpenFlags::SQLITE_OPEN_URI),
             Self::Copy(copy) => (copy.file.clone(), flags),
         }
     }
 }
 
-/// A copy of a database and its log, for this process alone. It goes with the last who reads it.
+/// A copy of a database and its log, private to this process and removed after its last use.
 pub(crate) struct Copy {
     _folder: TempDir,
     file: PathBuf,
@@ -200,15 +205,16 @@ impl Copy {
     fn of(path: &Path) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| {
             Error::configuration(format!(
-                "{} can only be read in a copy, for which the folder for temporary files (TMPDIR) has no room",
+                "{} can only be read from a copy, for which there is no room in the folder for temporary files \
+                 (TMPDIR)",
                 path.display()
             ))
             .caused_by(error)
         };
         let folder = tempfile::Builder::new().prefix("svc-").tempdir().map_err(failed)?;
         let file = folder.path().join("svc.db");
-        // The log first: what is moved from it into the file meanwhile is in both.
-        std::fs::copy(log_of(path), log_of(&file)).map_err(failed)?;
+        // The log first: what is moved from it into the file meanwhile is then in both.
+        std::fs::copy(wal_of(path), wal_of(&file)).map_err(failed)?;
         std::fs::copy(path, &file).map_err(failed)?;
         Ok(Arc::new(Self { _folder: folder, file }))
     }
@@ -232,30 +238,31 @@ fn begins_as_database(path: &Path) -> Result<bool> {
     }
 }
 
-/// Whether the file has a schema together with its log, if that is still there. Where there is an index of the log,
-/// somebody has the file open or was killed over it, and SQLite reads it where it lies; only without one is there need
-/// of a copy.
+/// Returns whether the file has a schema together with its write-ahead log, if that immutable exists.
+///
+/// If the log has an index, a process has the file open or was killed while it had, and SQLite reads it in
+/// place. Only without one is a copy needed.
 fn has_schema_with_log(path: &Path) -> Result<bool> {
-    if log_bytes(path) == 0 {
-        return has_schema(&At::Still(path.to_owned()));
+    if wal_bytes(path) == 0 {
+        return has_schema(&At::Immutable(path.to_owned()));
     }
-    if index_of(path).exists() {
+    if wal_index_of(path).exists() {
         return has_schema(&At::readable(path)?);
     }
     has_schema(&At::Copy(Copy::of(path)?))
 }
 
 fn has_schema(at: &At) -> Result<bool> {
-    find_schema(at, Size::AsCounted)
+    find_schema(at, Size::Full)
 }
 
-/// What the size of a file has to be.
+/// What size a file must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
-    /// No less than what its first page counts.
-    AsCounted,
-    /// Less, where the rest is in the log.
-    MayFallShort,
+    /// At least what its first page counts.
+    Full,
+    /// Possibly less, where the rest is in the log.
+    MayBeShort,
 }
 
 fn find_schema(at: &At, size: Size) -> Result<bool> {
@@ -263,8 +270,8 @@ fn find_schema(at: &At, size: Size) -> Result<bool> {
         "select count(*) from sqlite_schema where type = 'table' and name = 'schema_migrations'";
     let (address, flags) = at.address();
     let found: rusqlite::Result<i64> = Connection::open_with_flags(address, flags).and_then(|conn| {
-        // The one setting under which SQLite takes a file for as long as it is.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, size == Size::MayFallShort)?;
+        // The one setting with which SQLite accepts a file that is shorter than it should be.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, size == Size::MayBeShort)?;
         conn.query_row(SCHEMA, [], |row| row.get(0))
     });
     match found {
@@ -274,11 +281,11 @@ fn find_schema(at: &At, size: Size) -> Result<bool> {
     }
 }
 
-fn log_of(path: &Path) -> PathBuf {
+fn wal_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-fn index_of(path: &Path) -> PathBuf {
+fn wal_index_of(path: &Path) -> PathBuf {
     beside(path, "-shm")
 }
 
@@ -288,8 +295,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The address of a file that does not change while it is read.
-fn still(path: &Path) -> PathBuf {
+/// Returns the address of a file that does not change while it is read.
+fn immutable(path: &Path) -> PathBuf {
     let mut address = OsString::from("file:");
     for byte in std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()) {
         match byte {
@@ -303,9 +310,9 @@ fn still(path: &Path) -> PathBuf {
     address.into()
 }
 
-/// What to do about a database that is gone.
+/// Returns what to do about a database that is gone.
 fn restore(path: &Path) -> String {
-    let log = if log_bytes(path) > 0 {
+    let log = if wal_bytes(path) > 0 {
         ", and keep the svc.db-wal beside it, which holds the newest changes"
     } else {
         ""
@@ -317,8 +324,8 @@ fn restore(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// A database with a schema in its log alone, and that log.
-    fn unmoved(folder: &Path) -> PathBuf {
+    /// Creates a database whose schema is in its write-ahead log alone.
+    fn not_checkpointed(folder: &Path) -> PathBuf {
         let path = folder.join("a ?#%.db");
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch(
@@ -327,7 +334,7 @@ mod tests {
         .unwrap();
         let copy = folder.join("svc.db");
         std::fs::copy(&path, &copy).unwrap();
-        std::fs::copy(log_of(&path), log_of(&copy)).unwrap();
+        std::fs::copy(wal_of(&path), wal_of(&copy)).unwrap();
         copy
     }
 
@@ -342,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_judged_with_its_log_and_left_alone() {
+    fn a_file_is_checked_with_its_log_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let path = unmoved(folder.path());
+        let path = not_checkpointed(folder.path());
         let before = files(folder.path());
         check_set_up(&path).unwrap();
         assert_eq!(files(folder.path()), before);
@@ -361,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_whole_only_with_its_log_is_a_database() {
+    fn a_file_that_is_complete_only_with_its_log_is_a_database() {
         let folder = tempfile::tempdir().unwrap();
         let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
         let conn = Connection::open(&made).unwrap();
@@ -370,33 +377,33 @@ mod tests {
              create table more (bytes); insert into more values (zeroblob(100000));",
         )
         .unwrap();
-        std::fs::copy(log_of(&made), log_of(&path)).unwrap();
+        std::fs::copy(wal_of(&made), wal_of(&path)).unwrap();
         conn.query_row("pragma wal_checkpoint(full)", [], |_| Ok(())).unwrap();
-        // The first page has been moved, and says that there are more; the others have not.
+        // The first page has been moved, and counts more; the others have not.
         std::fs::write(&path, &std::fs::read(&made).unwrap()[..4096]).unwrap();
-        assert!(refusal::is_damaged(&has_schema(&At::Still(path.clone())).unwrap_err()));
+        assert!(refusal::is_damaged(&has_schema(&At::Immutable(path.clone())).unwrap_err()));
         check_set_up(&path).unwrap();
-        std::fs::remove_file(log_of(&path)).unwrap();
+        std::fs::remove_file(wal_of(&path)).unwrap();
         check_set_up(&path).unwrap_err();
     }
 
     #[test]
-    fn a_database_of_others_has_no_schema() {
+    fn another_programs_database_has_no_schema() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         Connection::open(&path).unwrap().execute_batch("create table other (n)").unwrap();
-        assert!(check_set_up(&path).unwrap_err().detail().contains("without a schema"));
+        assert!(check_set_up(&path).unwrap_err().detail().contains("has no schema"));
     }
 
     #[test]
-    fn strange_names_can_be_read_as_they_lie() {
+    fn files_with_strange_names_can_be_read_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a ?#%\u{e9}.db");
         Connection::open(&path).unwrap().execute_batch("create table schema_migrations (version)").unwrap();
-        assert!(has_schema(&At::Still(path)).unwrap());
+        assert!(has_schema(&At::Immutable(path)).unwrap());
     }
 
-    /// A database, and one more connection whose checkpoints take long.
+    /// Creates a database, and returns a connection whose checkpoints take long.
     fn with_schema(path: &Path) -> Connection {
         let conn = Connection::open(path).unwrap();
         conn.execute_batch(
@@ -409,30 +416,30 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_that_was_broken_off_is_no_damage_and_needs_no_copy() {
+    fn an_interrupted_checkpoint_is_no_damage_and_needs_no_copy() {
         let folder = tempfile::tempdir().unwrap();
         let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
         let conn = with_schema(&made);
         conn.execute_batch("insert into t values (zeroblob(200000))").unwrap();
         let mut cut = std::fs::read(&made).unwrap();
-        std::fs::copy(log_of(&made), log_of(&path)).unwrap();
+        std::fs::copy(wal_of(&made), wal_of(&path)).unwrap();
         conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
         cut[..4096].copy_from_slice(&std::fs::read(&made).unwrap()[..4096]);
         std::fs::write(&path, &cut).unwrap();
         let before = files(folder.path());
-        let still = At::Still(path.clone());
-        assert!(refusal::is_damaged(&has_schema(&still).unwrap_err()));
-        assert!(find_schema(&still, Size::MayFallShort).unwrap());
+        let immutable = At::Immutable(path.clone());
+        assert!(refusal::is_damaged(&has_schema(&immutable).unwrap_err()));
+        assert!(find_schema(&immutable, Size::MayBeShort).unwrap());
         check_set_up(&path).unwrap();
         assert_eq!(files(folder.path()), before);
         let length: i64 = Connection::open(&path)
             .and_then(|conn| conn.query_row("select length(b) from t", [], |row| row.get(0)))
             .unwrap();
-        assert_eq!(length, 200_000, "SQLite makes it whole from its log");
+        assert_eq!(length, 200_000, "SQLite completes it from its log");
     }
 
     #[test]
-    fn a_start_beside_checkpoints_is_not_refused() {
+    fn a_start_during_checkpoints_is_not_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         let conn = with_schema(&path);
@@ -445,17 +452,17 @@ mod tests {
                 }
             });
             while !writing.is_finished() || started == 0 {
-                short += usize::from(has_schema(&At::Still(path.clone())).is_err());
+                short += usize::from(has_schema(&At::Immutable(path.clone())).is_err());
                 check_set_up(&path).unwrap();
                 started += 1;
             }
         });
-        eprintln!("{started} starts; the file fell short of its first page {short} times");
+        eprintln!("{started} starts; the file was shorter than its first page counts {short} times");
     }
 
-    /// The index of its log is there where a database is open; SQLite shares it.
+    /// An open database has an index of its write-ahead log, which SQLite shares.
     #[test]
-    fn a_schema_in_the_log_of_an_open_database_is_seen_without_a_copy() {
+    fn a_schema_in_the_log_of_an_open_database_is_found_without_a_copy() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         let conn = Connection::open(&path).unwrap();
@@ -463,12 +470,12 @@ mod tests {
             "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table schema_migrations (version bigint)",
         )
         .unwrap();
-        assert!(!has_schema(&At::Still(path.clone())).unwrap());
+        assert!(!has_schema(&At::Immutable(path.clone())).unwrap());
         assert!(matches!(At::readable(&path).unwrap(), At::Place(_)));
         check_set_up(&path).unwrap();
         conn.execute_batch("drop table schema_migrations; create table other (n)").unwrap();
-        let log = std::fs::read(log_of(&path)).unwrap();
-        assert!(check_set_up(&path).unwrap_err().detail().contains("without a schema"));
-        assert_eq!(std::fs::read(log_of(&path)).unwrap(), log);
+        let log = std::fs::read(wal_of(&path)).unwrap();
+        assert!(check_set_up(&path).unwrap_err().detail().contains("has no schema"));
+        assert_eq!(std::fs::read(wal_of(&path)).unwrap(), log);
     }
 }

@@ -1,6 +1,8 @@
-//! An engine that betrays, for tests: SQLite beneath, with a session that ends before or behind a statement, is silent,
-//! or says that it has committed what it has rolled back. What it does is drawn from a seed. Like a server it refuses
-//! everything after a failed statement, and like a server's its sessions can be had anew.
+//! A faulty engine for tests: SQLite underneath, with faults drawn from a seed.
+//!
+//! Its session ends before or after a statement, does not respond, or reports a commit that it has rolled
+//! back. Like a server it rejects everything after a failed statement, and like a server's its sessions can
+//! be reopened.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -15,7 +17,7 @@ use crate::error::{Code, Error, Result};
 pub struct HostileConn {
     beneath: SqliteConn,
     transaction: Transaction,
-    /// The name of the transaction that the session has.
+    /// The name of the session's current transaction.
     named: RefCell<String>,
     connected: Cell<bool>,
     wrote: Cell<bool>,
@@ -28,17 +30,17 @@ enum Fault {
     None,
     /// The session ends, and the statement never arrives.
     Before,
-    /// The statement is answered, and the session ends right behind the answer.
-    Behind,
-    /// A commit is answered with success, but the transaction was another's.
+    /// The statement succeeds, and the session ends right after the reply.
+    After,
+    /// A commit is reported as successful, but the transaction was another one.
     Lie,
-    /// Nothing is answered in time. A commit may have arrived.
+    /// No reply arrives in time. A commit may have arrived.
     Silent {
         arrived: bool,
     },
 }
 
-/// Draws faults: one for every `one_in` statements and for every third commit; none if that is 0.
+/// Draws faults: one per `one_in` statements on average and for every third commit; none if that is 0.
 struct Faults {
     state: Cell<u64>,
     one_in: u64,
@@ -54,7 +56,7 @@ impl Faults {
     }
 
     fn draw(&self, one_in: u64) -> Fault {
-        // Marsaglia's xorshift: any sequence will do that a seed repeats.
+        // Marsaglia's xorshift: any sequence will do that is repeatable from a seed.
         let mut state = self.state.get();
         state ^= state << 13;
         state ^= state >> 7;
@@ -65,7 +67,7 @@ impl Faults {
         }
         match (state >> 32) % 5 {
             0 => Fault::Before,
-            1 => Fault::Behind,
+            1 => Fault::After,
             2 => Fault::Lie,
             rest => Fault::Silent { arrived: rest == 3 },
         }
@@ -84,7 +86,7 @@ impl HostileConn {
         })
     }
 
-    /// Ends the session: what it has not committed is gone.
+    /// Ends the session: what it has not committed is lost.
     pub fn lose(&self) {
         self.beneath.rollback().unwrap();
         self.connected.set(false);
@@ -104,13 +106,13 @@ impl HostileConn {
         if let Fault::Silent { .. } = fault {
             self.lose();
             self.transaction.fail(Failure::Silent);
-            return Err(Error::new(Code::Unavailable, "the server did not answer in time"));
+            return Err(Error::new(Code::Unavailable, "the server did not respond in time"));
         }
         let result = run(&self.beneath);
         if result.is_err() {
             self.transaction.fail(Failure::Statement);
         }
-        if fault == Fault::Behind {
+        if fault == Fault::After {
             self.lose();
         }
         result
@@ -156,7 +158,7 @@ impl HostileConn {
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
         let fault = self.faults.at_commit();
-        if matches!(fault, Fault::None | Fault::Behind | Fault::Silent { arrived: true }) {
+        if matches!(fault, Fault::None | Fault::After | Fault::Silent { arrived: true }) {
             self.beneath.commit()?;
         } else {
             self.beneath.rollback()?;
@@ -164,7 +166,7 @@ impl HostileConn {
         match fault {
             Fault::None => self.transaction.committed(Some(&self.named.borrow())),
             Fault::Lie => self.transaction.committed(None),
-            Fault::Before | Fault::Behind => {
+            Fault::Before | Fault::After => {
                 self.connected.set(false);
                 self.transaction.fail(Failure::Broken);
                 Err(outcome_unknown("the session ended during the commit"))
@@ -172,7 +174,7 @@ impl HostileConn {
             Fault::Silent { .. } => {
                 self.connected.set(false);
                 self.transaction.fail(Failure::Silent);
-                Err(outcome_unknown("the server did not answer the commit in time"))
+                Err(outcome_unknown("the server did not respond to the commit in time"))
             }
         }
     }

@@ -1,6 +1,7 @@
-//! Migrations: the schema's history, the same numbers and names for both engines. One that has been applied is
-//! never edited; its checksum is compared at every start. Numbers go up and may have gaps. Whether a database may be
-//! given a schema at all is decided by whoever opens it.
+//! Migrations: the schema's history, with the same numbers and names for both engines.
+//!
+//! A migration is never edited once it has been applied; its checksum is compared at every start. Numbers
+//! increase and may have gaps. Whether a database may be given a schema at all is up to the caller.
 
 use super::conn::{Conn, Engine};
 use super::row::Row;
@@ -39,10 +40,10 @@ migrations! {
     10 "0010_claims_in_order",
 }
 
-/// Serialises migrations on Postgres, for each database by itself.
-const TURN: &str = "select pg_advisory_xact_lock(7233071290617)";
+/// Serialises migrations on Postgres, separately for each database.
+const LOCK: &str = "select pg_advisory_xact_lock(7233071290617)";
 
-/// What a database has of the schema, as far as this version knows it.
+/// The schema of a database, as far as this version knows it.
 pub(crate) struct Schema {
     exists: bool,
     missing: Vec<&'static Migration>,
@@ -50,7 +51,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Reads it, or refuses a database that a newer version or another hand has changed.
+    /// Reads the schema, or rejects a database that a newer version or someone else has changed.
     pub fn read(conn: &Conn) -> Result<Self> {
         let exists = exists(conn)?;
         let applied = if exists { applied(conn)? } else { Vec::new() };
@@ -73,22 +74,22 @@ impl Schema {
         })
     }
 
-    /// Whether there is any of it.
+    /// Returns whether any of it exists.
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    /// Whether all of it is there.
+    /// Returns whether all of it exists.
     pub fn is_complete(&self) -> bool {
         self.exists && self.missing.is_empty()
     }
 
-    /// Whether the migration `version` has been applied.
+    /// Returns whether the migration `version` has been applied.
     pub fn has(&self, version: i64) -> bool {
         version <= self.newest && self.missing.iter().all(|migration| migration.version != version)
     }
 
-    /// Applies what is missing, inside the transaction of [`in_turn`].
+    /// Applies the missing migrations, inside the transaction of [`in_turn`].
     pub fn complete(&self, conn: &Conn, now: Time) -> Result<()> {
         if !self.exists {
             conn.batch(
@@ -97,7 +98,7 @@ impl Schema {
             )?;
         }
         for migration in &self.missing {
-            tracing::info!(migration = migration.name, "the schema is brought up to date");
+            tracing::info!(migration = migration.name, "applying a migration");
             conn.batch(migration.text(conn.engine()))?;
             conn.execute(
                 "insert into schema_migrations (version, name, checksum, applied_at) values ($1, $2, $3, $4)",
@@ -121,18 +122,19 @@ impl Migration {
     }
 }
 
-/// Runs `change` in a transaction while nobody else migrates, however long that takes to come about. What it reads
-/// in there is what the one before it has left. The lock ends with the transaction, so it cannot outlive it.
+/// Runs `change` in a transaction while no other process migrates, however long it takes to get the lock.
+///
+/// It reads what the previous holder has left. The lock ends with the transaction, so it cannot outlive it.
 pub(crate) fn in_turn(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> Result<()> {
     conn.begin_alone()?;
     let changed = match conn.engine() {
         Engine::Sqlite => Ok(()),
-        Engine::Postgres => conn.query(TURN, &[]).map(drop),
+        Engine::Postgres => conn.query(LOCK, &[]).map(drop),
     };
     match changed.and_then(|()| change(conn)).and_then(|()| conn.flush()) {
         Ok(()) => conn.commit(&Default::default()),
         Err(error) => {
-            // The first failure is the one to tell.
+            // The first failure is the one to report.
             let _ = conn.rollback();
             Err(error)
         }
@@ -145,10 +147,10 @@ pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
     in_turn(conn, |conn| Schema::read(conn)?.complete(conn, now))
 }
 
-/// The newest migration.
+/// Selects the newest migration.
 pub(crate) const NEWEST: &str = "select version, name from schema_migrations order by version desc limit 1";
 
-/// Whether a migration that [`NEWEST`] found is of a later version of svc.
+/// Returns whether a migration found by [`NEWEST`] belongs to a later version of svc.
 pub(crate) fn is_newer(version: i64) -> bool {
     MIGRATIONS.iter().all(|known| known.version != version)
 }
@@ -170,7 +172,7 @@ struct Applied {
     checksum: String,
 }
 
-/// In the order of their versions.
+/// Reads the applied migrations, ordered by version.
 fn applied(conn: &Conn) -> Result<Vec<Applied>> {
     let mut rows =
         conn.query("select version, name, checksum from schema_migrations order by version", &[])?;
@@ -178,22 +180,22 @@ fn applied(conn: &Conn) -> Result<Vec<Applied>> {
     rows.iter_mut().map(read).collect()
 }
 
-/// There is a database, and nobody has set it up.
+/// Returns the error for a database that exists and has not been set up.
 pub(crate) fn not_set_up() -> Error {
     Error::new(Code::NotFound, "the database is not set up; run `svc init`, or correct DATABASE_URL")
 }
 
 fn too_new(name: &str) -> Error {
     Error::wrong_state(format!(
-        "the database is that of a newer version of svc: this one does not know its migration {name}; use the newer \
-         version"
+        "the database belongs to a newer version of svc: this one does not know its migration {name}; \
+         use the newer version"
     ))
 }
 
 fn edited(migration: &Migration) -> Error {
     Error::wrong_state(format!(
-        "the migration {} is not the one that was applied to this database: it was made by another build; use that \
-         build, or restore the database of this one",
+        "the migration {} is not the one that was applied to this database: it was made by another \
+         build; use that build, or restore the database of this one",
         migration.name
     ))
 }
@@ -207,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edited_migration_is_refused() {
+    fn an_edited_migration_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         migrate(&conn, Time::from_micros(1)).unwrap();
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_applied_also_between_others() {
+    fn missing_migrations_are_applied_even_between_others() {
         let folder = tempfile::tempdir().unwrap();
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         let schema = Schema::read(&conn).unwrap();
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_survive_being_moved() {
+    fn rows_survive_the_move_to_new_tables() {
         let folder = tempfile::tempdir().unwrap();
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         conn.batch(MIGRATIONS[0].sqlite).unwrap();
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_survive_being_put_on_shelves() {
+    fn messages_survive_the_move_to_shelves() {
         let folder = tempfile::tempdir().unwrap();
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         let (before, after): (Vec<&Migration>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 4);
@@ -304,13 +306,13 @@ mod tests {
         let left = "select lsn from thread_notices where text <> '' order by lsn";
         assert_eq!(conn.query(left, &[]).unwrap().len(), 2);
         assert!(rows("select lsn from thread_notices where message_id = x'06'").contains("14"));
-        // The rows still hold each other.
+        // Foreign keys still hold.
         assert!(conn.batch("insert into message_edits values (x'99', 0, 1, null, 1)").is_err());
         assert!(conn.batch("insert into messages (id) values (x'98')").is_err());
     }
 
     #[test]
-    fn shelves_survive_being_set_apart() {
+    fn shelves_survive_the_move_to_their_own_pages() {
         let folder = tempfile::tempdir().unwrap();
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 9);
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_and_hashes_are_made_from_what_is_there() {
+    fn workers_and_hashes_are_derived_from_existing_rows() {
         let folder = tempfile::tempdir().unwrap();
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         let (before, after): (Vec<_>, Vec<_>) =
@@ -360,14 +362,14 @@ mod tests {
         assert_eq!(rows[0].take::<Vec<u8>>().unwrap(), sha256(b"go,rust"));
     }
 
-    /// The first words of a statement's lines by table or index, as all migrations leave them.
+    /// Returns the first word of each column's line by table or index, as left by all migrations.
     fn shape(text: fn(&Migration) -> &'static str) -> BTreeMap<String, Vec<String>> {
         let mut shape: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut open = String::new();
         for line in MIGRATIONS.iter().flat_map(|migration| text(migration).lines()) {
             let words: Vec<&str> = line.trim().trim_end_matches(';').split_whitespace().collect();
             match words.as_slice() {
-                // The parts of a table that one engine divides.
+                // The partitions of a table that only one engine divides.
                 ["create", "table", _, "partition", "of", ..] => {}
                 ["create", "table" | "index", name, ..] | ["create", "unique", "index", name, ..] => {
                     open = (*name).to_owned();
@@ -396,7 +398,7 @@ mod tests {
     fn both_engines_end_with_the_same_tables_and_columns() {
         let mut sqlite = shape(|migration| migration.sqlite);
         assert!(sqlite["heads"].contains(&"epoch".to_owned()), "{sqlite:?}");
-        // What keeps secret bytes out of pages that SQLite moves; Postgres has no such pages.
+        // This column keeps secret bytes out of pages that SQLite moves; Postgres has no such pages.
         sqlite.get_mut("shelves").unwrap().retain(|column| column != "ahead");
         assert_eq!(sqlite, shape(|migration| migration.postgres));
     }

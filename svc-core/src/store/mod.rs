@@ -1,5 +1,7 @@
-//! The store: the only place that names an engine. Statements have one text with `$1..$n`; a [`Conn`] runs them
-//! on SQLite or Postgres. Executors own the connections and decide what is committed together.
+//! The store: the only place that names an engine.
+//!
+//! Statements have one text with `$1..$n`; a [`Conn`] runs them on SQLite or Postgres. Executors own the
+//! connections and decide what is committed together.
 
 #[cfg(test)]
 mod conform;
@@ -19,7 +21,7 @@ mod sqlite;
 mod transaction;
 mod value;
 
-pub(crate) use conn::{BulkInsert, LogCut};
+pub(crate) use conn::{BulkInsert, WalCut};
 pub use conn::{Conn, Engine, StatementCounts};
 pub(crate) use opener::Opener;
 pub use opener::{Database, OpenMode};
@@ -27,7 +29,7 @@ pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use value::{FromValue, Param, ToParam, Value};
 
-/// An empty SQLite database in a folder of its own, and a connection that writes.
+/// Creates an empty SQLite database in a folder of its own, and returns a connection that writes.
 #[cfg(test)]
 pub(crate) fn sqlite_for_tests() -> (tempfile::TempDir, Conn) {
     let folder = tempfile::tempdir().unwrap();

@@ -8,14 +8,14 @@ use secrecy::SecretString;
 
 use super::conn::Conn;
 use super::file::{self, At};
-use super::postgres::{PgConn, listen, parse_url, read_only, unhurried};
+use super::postgres::{PgConn, listen, parse_url, read_only, without_timeouts};
 use super::sqlite::{Role, SqliteConn};
 use crate::data_dir::DataDir;
 use crate::error::{Error, Result};
 use crate::log::bus::Bus;
 use crate::time::Clock;
 
-/// Where the rows are.
+/// The location of the database.
 #[derive(Clone, Debug)]
 pub enum Database {
     /// A SQLite file.
@@ -25,27 +25,28 @@ pub enum Database {
 }
 
 impl Database {
-    /// The database at `url`, or without one that of the folder `data_dir`.
+    /// Returns the database at `url`, or without one that of the folder `data_dir`.
     pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
         url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
     }
 }
 
-/// Whether opening may begin a database. Only a set-up may: whatever else finds none has lost it, or was led to
-/// another.
+/// Whether opening may create a database.
+///
+/// Only a setup may: any other program that finds none has lost it, or was pointed at the wrong place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// The database has to be there, with its schema.
+    /// The database must exist, with its schema.
     Existing,
-    /// What is missing is made.
+    /// Missing parts are created.
     Create,
 }
 
-/// Knows where the database is.
+/// Opens connections to a known database.
 #[derive(Clone)]
 pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
-    /// A SQLite file for those who only read, and may not be able to do more.
+    /// A SQLite file opened for reading only, by a process that may have no write permission.
     Read(At),
     Postgres(Box<tokio_postgres::Config>),
 }
@@ -54,14 +55,14 @@ impl Opener {
     pub fn new(database: &Database) -> Result<Self> {
         match database {
             Database::Sqlite(path) => {
-                refuse_network_file_system(path)?;
+                reject_network_file_system(path)?;
                 Ok(Self::Sqlite(path.clone(), Clock::System))
             }
             Database::Postgres(url) => Ok(Self::Postgres(Box::new(parse_url(url)?))),
         }
     }
 
-    /// The same, whose readers' statements end by `clock`.
+    /// Sets the clock that limits the statements of SQLite readers.
     #[must_use]
     pub fn timed_by(self, clock: Clock) -> Self {
         match self {
@@ -70,7 +71,7 @@ impl Opener {
         }
     }
 
-    /// For those who change nothing, on media that they may not write to as well. The database has to be there.
+    /// Creates an opener for read-only use, on read-only media too. The database must exist.
     pub fn for_audit(database: &Database) -> Result<Self> {
         match database {
             Database::Sqlite(path) => {
@@ -85,8 +86,10 @@ impl Opener {
         !matches!(self, Self::Postgres(_))
     }
 
-    /// The first connection, to see what is there. On SQLite a file that must exist is looked at before SQLite has
-    /// it, and one that may be made is made.
+    /// Opens the first connection, to find out what is there.
+    ///
+    /// On SQLite a file that must exist is checked before SQLite opens it, and one that may be created is
+    /// created.
     pub fn first(&self, mode: OpenMode) -> Result<Conn> {
         match (self, mode) {
             (Self::Sqlite(path, _), OpenMode::Existing) => {
@@ -101,25 +104,25 @@ impl Opener {
         }
     }
 
-    /// A connection that changes the schema, which may take as long as it takes.
+    /// Opens a connection that changes the schema, without any time limit.
     pub fn migrator(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(config) => PgConn::open(&unhurried(config)).map(Conn::Postgres),
+            Self::Postgres(config) => PgConn::open(&without_timeouts(config)).map(Conn::Postgres),
             _ => self.writer(),
         }
     }
 
-    /// A connection that writes.
+    /// Opens a connection that writes.
     pub fn writer(&self) -> Result<Conn> {
         self.open(Role::Writer)
     }
 
-    /// A connection that reads.
+    /// Opens a connection that reads.
     pub fn reader(&self) -> Result<Conn> {
         self.open(Role::Reader)
     }
 
-    /// A connection that can change nothing.
+    /// Opens a connection that can change nothing.
     pub fn auditor(&self) -> Result<Conn> {
         self.open(Role::Auditor)
     }
@@ -135,19 +138,19 @@ impl Opener {
         }
     }
 
-    /// The size of SQLite's log; 0 on Postgres, which looks after its own.
-    pub fn log_bytes(&self) -> u64 {
+    /// Returns the size of SQLite's write-ahead log; 0 on Postgres, which manages its own.
+    pub fn wal_bytes(&self) -> u64 {
         let Self::Sqlite(path, _) = self else { return 0 };
-        file::log_bytes(path)
+        file::wal_bytes(path)
     }
 
-    /// Has what was written to SQLite's file put on the disk; the log is not part of it.
+    /// Syncs SQLite's database file to disk, without its write-ahead log.
     pub fn sync_file(&self) -> Result<()> {
         let Self::Sqlite(path, _) = self else { return Ok(()) };
         file::sync(path)
     }
 
-    /// Hears from other servers how far logs reach; nothing to hear on SQLite.
+    /// Starts to listen for other servers' commits; nothing to do on SQLite.
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
             Self::Sqlite(..) | Self::Read(_) => Ok(None),
@@ -160,22 +163,23 @@ impl Opener {
 const NETWORK: [&str; 10] =
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs"];
 
-/// SQLite's locks and shared memory do not work across machines.
-fn refuse_network_file_system(path: &Path) -> Result<()> {
+/// Rejects a network file system: SQLite's locks and shared memory do not work across machines.
+fn reject_network_file_system(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
-    // Where there is no such list the check has nothing to go by.
+    // Without a mount list there is nothing to check.
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     match network_mount(&mounts, &folder) {
         Some(kind) => Err(Error::malformed(format!(
-            "{} is on a network file system ({kind}), where SQLite cannot keep its promises: use a local folder, or Postgres",
+            "{} is on a network file system ({kind}), where SQLite's locks are unreliable: use a local \
+             folder, or Postgres",
             folder.display()
         ))),
         None => Ok(()),
     }
 }
 
-/// The kind of the innermost mount that holds `folder`, if it is a network one.
+/// Returns the kind of the innermost mount that holds `folder`, if it is a network one.
 fn network_mount<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -197,10 +201,10 @@ mod tests {
         assert_eq!(network_mount(mounts, Path::new("/home")), None);
     }
 
-    /// What keeps another process from taking itself for the last one, and the log away.
+    /// Otherwise another process could believe that it is the last one, and remove the write-ahead log.
     #[test]
     #[cfg(target_os = "linux")]
-    fn looking_at_the_file_and_syncing_it_leaves_the_locks_of_its_connections() {
+    fn checking_and_syncing_the_file_keeps_the_locks_of_its_connections() {
         use std::os::unix::fs::MetadataExt as _;
 
         let folder = tempfile::tempdir().unwrap();
@@ -213,7 +217,7 @@ mod tests {
             let all = std::fs::read_to_string("/proc/locks").unwrap();
             all.lines().filter(|line| line.contains(&inode)).count()
         };
-        // The list changes while it is read, by others' locks too: a line may be missed, or come twice.
+        // The list changes while it is read, also by others' locks: a line may be missing, or appear twice.
         let has = |count| (0..100).any(|_| locks() == count);
         let mut seen: Vec<usize> = (0..9).map(|_| locks()).collect();
         seen.sort_unstable();

@@ -1,5 +1,6 @@
-//! Why a database cannot be opened, told to whoever starts a program on it: each cause has a text that says what to
-//! do. Requests never see these.
+//! Why a database cannot be opened, for the person who starts a program on it.
+//!
+//! Each cause has a text that says what to do. Requests never return these.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -10,22 +11,22 @@ use tokio_postgres::error::{DbError, SqlState};
 use super::opener::Database;
 use crate::error::{Code, Error};
 
-/// The failure of a start, in words of its own.
+/// Converts the failure of a start into an error that says what to do.
 pub(crate) fn refusal(error: Error, database: &Database) -> Error {
-    let told = match database {
+    let reported = match database {
         Database::Sqlite(path) => of_sqlite(&error, path),
         Database::Postgres(_) => of_postgres(&error),
     };
-    match told {
-        Some(told) => told.caused_by(error),
+    match reported {
+        Some(reported) => reported.caused_by(error),
         None if error.code() == Code::Internal => {
-            Error::new(Code::Internal, "the database could not be made ready").caused_by(error)
+            Error::new(Code::Internal, "the database could not be prepared").caused_by(error)
         }
         None => error,
     }
 }
 
-/// The file is not what a set-up made.
+/// Returns the error for a file that is not what a setup created.
 pub(super) fn not_a_database(path: &Path) -> Error {
     Error::configuration(format!(
         "{} is not a SQLite database, or is damaged: restore it from a backup; nothing was touched",
@@ -33,20 +34,20 @@ pub(super) fn not_a_database(path: &Path) -> Error {
     ))
 }
 
-/// The file is there, and this process may not read it.
+/// Returns the error for a file that exists, and that this process may not read.
 pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Error {
     Error::configuration(format!("{} cannot be read: check its owner and its mode", path.display()))
         .caused_by(error)
 }
 
-/// Whether SQLite could not read without writing, which it must not or cannot here.
+/// Returns whether SQLite could not read without writing, which it must not or cannot do here.
 pub(super) fn is_read_only(error: &Error) -> bool {
     sqlite_code(error).is_some_and(|code| {
         matches!(code, ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
     })
 }
 
-/// Whether SQLite found a file that is not whole.
+/// Returns whether SQLite found an incomplete file.
 pub(super) fn is_damaged(error: &Error) -> bool {
     sqlite_code(error) == Some(ErrorCode::DatabaseCorrupt)
 }
@@ -60,7 +61,8 @@ fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
             format!("the disk of {folder} is full: make room; nothing was changed"),
         )),
         _ if is_read_only(error) => Some(Error::configuration(format!(
-            "the folder {folder} and the files in it must be writable for this user: check owner, mode and mount"
+            "the folder {folder} and the files in it must be writable for this user: check owner, mode and \
+             mount"
         ))),
         _ => None,
     }
@@ -68,7 +70,7 @@ fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
 
 fn of_postgres(error: &Error) -> Option<Error> {
     let state = causes(error).find_map(|cause| cause.downcast_ref::<DbError>().map(DbError::code));
-    let told = match state {
+    let reported = match state {
         Some(state) if *state == SqlState::INVALID_CATALOG_NAME => {
             "the database that DATABASE_URL names does not exist: create it, or correct the name"
         }
@@ -76,31 +78,33 @@ fn of_postgres(error: &Error) -> Option<Error> {
             if [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION]
                 .contains(state) =>
         {
-            "the PostgreSQL server does not let the user of DATABASE_URL in: create the role, or correct the user \
+            "the PostgreSQL server rejects the user in DATABASE_URL: create the role, or correct the user \
              or the password"
         }
         Some(state) if *state == SqlState::TOO_MANY_CONNECTIONS => {
             return Some(Error::new(
                 Code::Unavailable,
-                "the PostgreSQL server takes no more connections: raise max_connections, or end other programs",
+                "the PostgreSQL server accepts no more connections: raise max_connections, or stop other \
+                 programs",
             ));
         }
         None if error.code() == Code::Unavailable => {
             return Some(Error::new(
                 Code::Unavailable,
-                "the PostgreSQL server of DATABASE_URL cannot be reached: check the address, and that it runs",
+                "the PostgreSQL server in DATABASE_URL cannot be reached: check the address, and that the server \
+                 is running",
             ));
         }
         _ if lacks_privilege(error) => {
-            "the role of DATABASE_URL may not do what a start needs: it has to own the tables of svc, and in a set-up \
+            "the role in DATABASE_URL lacks a privilege: it must own the tables of svc, and for a set-up be allowed \
              to create them"
         }
         _ => return None,
     };
-    Some(Error::configuration(told))
+    Some(Error::configuration(reported))
 }
 
-/// What a statement's failure is told as begins with its code.
+/// Returns whether the role lacks a privilege: the cause of a failed statement begins with its SQLSTATE.
 fn lacks_privilege(error: &Error) -> bool {
     causes(error).any(|cause| cause.to_string().starts_with(SqlState::INSUFFICIENT_PRIVILEGE.code()))
 }
@@ -109,7 +113,7 @@ fn sqlite_code(error: &Error) -> Option<ErrorCode> {
     causes(error).find_map(|cause| cause.downcast_ref::<rusqlite::Error>()?.sqlite_error_code())
 }
 
-/// The error and what caused it.
+/// Iterates over the error and its causes.
 fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |error: &&(dyn StdError + 'static)| {
         (*error).source()

@@ -1,5 +1,7 @@
-//! A row that was read. Columns are taken from left to right, in the order of the statement's select list; who
-//! reads millions of rows looks at their columns where they lie.
+//! A row that was read.
+//!
+//! Columns are taken from left to right, in the order of the statement's select list; code that reads
+//! millions of rows borrows their columns instead of copying them.
 
 use std::ops::ControlFlow;
 
@@ -28,7 +30,7 @@ impl Row {
         T::from_value(value)
     }
 
-    /// What the row counts for where what is read is bounded by bytes: its texts and bytes, and [`ROW_BYTES`].
+    /// Returns what the row counts for in a read bounded by bytes: its texts and bytes, and [`ROW_BYTES`].
     pub(crate) fn weight(&self) -> usize {
         let bytes_of = |value: &Value| match value {
             Value::Null | Value::Int(_) | Value::Bool(_) => 0,
@@ -41,13 +43,12 @@ impl Row {
     }
 }
 
-/// A row that is looked at where it lies: nothing is copied. Places are counted from 0. A column that holds
-/// something else than is asked for is nothing.
+/// A borrowed row, from which nothing is copied.
+///
+/// Columns are counted from 0. One that holds another kind of value than requested returns none.
 pub(crate) trait Columns {
-    /// The column's value.
     fn column(&self, place: usize) -> Result<Param<'_>>;
 
-    /// An integer.
     fn int(&self, place: usize) -> Option<i64> {
         match self.column(place) {
             Ok(Param::Int(number)) => Some(number),
@@ -55,7 +56,6 @@ pub(crate) trait Columns {
         }
     }
 
-    /// A text.
     fn text(&self, place: usize) -> Option<&str> {
         match self.column(place) {
             Ok(Param::Text(text)) => Some(text),
@@ -63,7 +63,6 @@ pub(crate) trait Columns {
         }
     }
 
-    /// A hash.
     fn hash(&self, place: usize) -> Option<[u8; 32]> {
         match self.column(place) {
             Ok(Param::Bytes(bytes)) => bytes.try_into().ok(),
@@ -71,7 +70,7 @@ pub(crate) trait Columns {
         }
     }
 
-    /// An id, or null.
+    /// Returns an id, or null.
     fn id(&self, place: usize) -> Option<Option<Uuid>> {
         match self.column(place) {
             Ok(Param::Null) => Some(None),
@@ -82,12 +81,12 @@ pub(crate) trait Columns {
     }
 }
 
-/// Takes the rows of a statement one by one, and says whether to go on.
+/// Visits the rows of a statement one by one, and returns whether to continue.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Columns) -> ControlFlow<()>;
 
-/// What a whole row can be read into.
+/// A type that an entire row can be read into.
 pub trait FromRow: Sized {
-    /// Takes the columns it is made of.
+    /// Takes the columns that make up the value.
     fn from_row(row: &mut Row) -> Result<Self>;
 }
 

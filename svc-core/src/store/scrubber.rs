@@ -1,7 +1,8 @@
-//! Removes the bytes of destroyed keys from a Postgres server's tables of keys, beside everybody who uses them. A table
-//! that is rewritten keeps what an older transaction may still see, so each mark waits for those that were under way
-//! when it was first seen; nobody waits for the scrubber meanwhile, and it never waits itself: what is not possible now
-//! is tried again. SQLite's file needs none of this (see [`Conn::cut_log`]).
+//! Removes the bytes of destroyed keys from a Postgres server's tables of keys, while they are in use.
+//!
+//! A table that is rewritten keeps what an older transaction may still see, so each mark waits for those that
+//! were in progress when it was first seen. Nothing waits for the scrubber meanwhile, and it never blocks:
+//! what is not possible now is retried. SQLite's file needs none of this (see [`Conn::truncate_wal`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +12,13 @@ use super::postgres::PgConn;
 use crate::error::Result;
 use crate::time::Monotonic;
 
-/// Time between checkpoints that the scrubber asks for, at the least: each makes the next changes costly.
+/// Shortest time between two checkpoints that the scrubber requests: each makes the next changes costly.
 const CHECKPOINTS: Duration = Duration::from_secs(60);
 
 /// The state of one process's scrubbing. `M` is a mark of a table.
 pub(crate) struct Scrubber<M> {
     waiting: BTreeMap<&'static str, Waiting<M>>,
-    /// Rewritten tables whose old bytes are still in the server's log.
+    /// The write-ahead log may still hold old bytes of rewritten tables.
     owes_checkpoint: bool,
     checkpoint_after: Option<Monotonic>,
 }
@@ -26,7 +27,7 @@ struct Waiting<M> {
     marks: Vec<M>,
     /// How often its rewrite has failed. A table that keeps failing comes after the others.
     failures: u32,
-    /// Transactions from before this moment may still see what the marks speak of.
+    /// Older transactions may still see what the marks refer to.
     horizon: String,
 }
 
@@ -37,8 +38,10 @@ impl<M> Default for Scrubber<M> {
 }
 
 impl<M> Scrubber<M> {
-    /// Scrubs the tables whose marks are `pending`, as far as that is possible at once, and answers the marks that
-    /// are done with. A table that cannot be rewritten keeps no other from it.
+    /// Scrubs the tables whose marks are `pending`, and returns the finished marks.
+    ///
+    /// It does as much as possible without waiting. A table that cannot be rewritten does not hold up the
+    /// others.
     pub fn scrub(
         &mut self,
         conn: &Conn,
@@ -58,7 +61,9 @@ impl<M> Scrubber<M> {
         let mut done = Vec::new();
         for (_, table) in tables {
             let Some(waiting) = self.waiting.get_mut(table) else { continue };
-            match conn.outlasted(&waiting.horizon).and_then(|outlasted| Ok(outlasted && conn.rewrite(table)?))
+            match conn
+                .has_passed(&waiting.horizon)
+                .and_then(|has_passed| Ok(has_passed && conn.rewrite(table)?))
             {
                 Ok(true) => {
                     done.extend(self.waiting.remove(table).into_iter().flat_map(|waiting| waiting.marks));
@@ -67,9 +72,10 @@ impl<M> Scrubber<M> {
                 Ok(false) => {}
                 Err(error) => {
                     waiting.failures = waiting.failures.saturating_add(1);
-                    tracing::warn!(table, %error, cause = ?error.cause(), "a table of keys was not rewritten");
-                    // Without its session it would wait for another for each table.
-                    if !conn.stands() {
+                    let cause = error.cause();
+                    tracing::warn!(table, %error, ?cause, "a table of keys was not rewritten");
+                    // Without its session each further table would have to wait for a new one.
+                    if !conn.is_connected() {
                         break;
                     }
                 }
@@ -79,7 +85,7 @@ impl<M> Scrubber<M> {
         Ok(done)
     }
 
-    /// Whether there is something to do without a pending mark.
+    /// Returns whether there is something to do without a pending mark.
     pub fn owes_checkpoint(&self) -> bool {
         self.owes_checkpoint
     }
@@ -90,7 +96,7 @@ impl<M> Scrubber<M> {
         }
         self.owes_checkpoint = false;
         self.checkpoint_after = Some(now.plus(CHECKPOINTS));
-        // Only some roles may; without it the server's own checkpoints retire the log.
+        // Only some roles may; otherwise the server's own checkpoints retire the log.
         if let Err(error) = conn.batch("checkpoint") {
             tracing::debug!(cause = ?error.cause(), "the role may not checkpoint");
         }

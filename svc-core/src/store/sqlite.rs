@@ -1,5 +1,7 @@
-//! A SQLite connection: one file, write-ahead log, full durability. A statement's `$n` are rewritten to `?n`
-//! once, because in SQLite `$2` is a named parameter that is numbered by its first appearance.
+//! A SQLite connection: one file, write-ahead log, full durability.
+//!
+//! A statement's `$n` are rewritten to `?n` once, because SQLite treats `$2` as a named parameter and numbers
+//! it by its first appearance.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::conn::{Failure, LogCut, StatementCounts};
+use super::conn::{Failure, StatementCounts, WalCut};
 use super::disk::{Disk, Trouble};
 use super::file::{At, OpenHere};
 use super::row::{Columns, Row, Visitor};
@@ -23,16 +25,17 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, StatementStatus, ffi};
 
-/// The size of a page, decided when the file is made. The table of shelves goes by it, so that no node is in a page with
-/// other rows.
+/// The size of a page, fixed when the file is created.
+///
+/// The table of shelves depends on it: no node may share a page with other rows.
 const PAGE_BYTES: i64 = 4096;
 /// More than the service has statements, so that none is compiled twice.
 const STATEMENTS_CACHED: usize = 1024;
-/// How long a waiting writer sleeps before it asks for the lock again.
+/// How long a waiting writer sleeps before it tries the lock again.
 const BUSY_STEP: Duration = Duration::from_millis(1);
-/// Steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
+/// Steps of SQLite's virtual machine between two checks of the clock: some tenths of a millisecond.
 const LIMIT_STEPS: i32 = 20_000;
-/// How long cutting the log waits for readers before it is left for later.
+/// How long truncating the write-ahead log waits for readers before it is postponed.
 const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);
 /// The same on a full disk, where writers have nothing better to do.
 const FULL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -46,7 +49,7 @@ pub(crate) enum Role {
     Writer,
     /// Reads only.
     Reader,
-    /// Reads a file that nobody may change through this connection, for verification.
+    /// Reads a file that must not change through this connection, for verification.
     Auditor,
 }
 
@@ -56,7 +59,7 @@ pub struct SqliteConn {
     _open_here: Option<OpenHere>,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
     transaction: Transaction,
-    /// In a job that has written nothing yet: the first write sets the savepoint.
+    /// Whether a job runs, and has written: its first write sets the savepoint.
     job: Cell<JobState>,
     disk: Disk,
     data_version: Cell<i64>,
@@ -71,7 +74,7 @@ enum JobState {
     Written,
 }
 
-/// Refuses a file that may only be read: SQLite opens it nevertheless, and then fails each write.
+/// Rejects a read-only file: SQLite would open it all the same, and then fail each write.
 fn check_writable(conn: &Connection) -> Result<()> {
     if !conn.is_readonly("main").map_err(failed)? {
         return Ok(());
@@ -80,7 +83,7 @@ fn check_writable(conn: &Connection) -> Result<()> {
     Err(failed(rusqlite::Error::SqliteFailure(code, None)))
 }
 
-/// Gives the connection the function `sha256(text)`, which PostgreSQL has by itself.
+/// Adds the function `sha256(text)`, which PostgreSQL has built in.
 fn add_sha256(conn: &Connection) -> rusqlite::Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
@@ -100,7 +103,7 @@ impl SqliteConn {
         Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role, Some(path))
     }
 
-    /// For verification, of a file wherever it lies.
+    /// Opens a file for verification, in place or as a copy.
     pub(crate) fn audit(at: &At) -> Result<Self> {
         let (address, flags) = at.address();
         Self::connect(&address, flags, Role::Auditor, at.shared())
@@ -108,7 +111,7 @@ impl SqliteConn {
 
     /// Connects; `shared` is the file if others may have it open too.
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
-        let open_here = shared.and_then(OpenHere::note);
+        let open_here = shared.and_then(OpenHere::mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
         if role != Role::Auditor {
             check_writable(&conn)?;
@@ -140,8 +143,8 @@ impl SqliteConn {
         Ok(Self {
             limit,
             conn,
-            // A file that was made just now was not there before.
-            _open_here: open_here.or_else(|| shared.and_then(OpenHere::note)),
+            // A file that was created just now did not exist before.
+            _open_here: open_here.or_else(|| shared.and_then(OpenHere::mark)),
             rewritten: RefCell::default(),
             transaction: Transaction::new(Failure::Statement)?,
             job: Cell::new(JobState::None),
@@ -151,7 +154,7 @@ impl SqliteConn {
         })
     }
 
-    /// The same connection, whose statements are limited by `clock`.
+    /// Sets the clock that limits the statements.
     pub(crate) fn timed_by(mut self, clock: &Clock) -> Result<Self> {
         if self.limit.is_some() {
             self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone())?);
@@ -163,7 +166,7 @@ impl SqliteConn {
         self.query_within(usize::MAX, sql, params)
     }
 
-    /// Steps through a statement's rows until those that it has come to weigh `bytes`.
+    /// Steps through a statement's rows until those read weigh `bytes`.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -214,7 +217,7 @@ impl SqliteConn {
         let mut statement = self
             .conn
             .prepare_cached(&text)
-            .map_err(|error| self.noted(error, |error| failed_in(error, sql)))?;
+            .map_err(|error| self.record(error, |error| failed_in(error, sql)))?;
         if self.job.get() == JobState::Clean && !statement.readonly() {
             self.batch("savepoint job")?;
             self.job.set(JobState::Written);
@@ -225,7 +228,7 @@ impl SqliteConn {
         if let Some(limit) = &self.limit {
             limit.restart(STATEMENT_TIMEOUT);
         }
-        let result = step(&mut statement).map_err(|error| self.noted(error, |error| failed_in(error, sql)));
+        let result = step(&mut statement).map_err(|error| self.record(error, |error| failed_in(error, sql)));
         let again = statement.reset_status(StatementStatus::RePrepare);
         if again > 0 {
             let mut counts = self.counts.get();
@@ -235,7 +238,7 @@ impl SqliteConn {
         result
     }
 
-    /// The statement with `?n` for `$n`, rewritten once per text and found again by its address and length.
+    /// Rewrites `$n` to `?n`, once per text; the result is cached by the text's address and length.
     fn question_marks(&self, sql: &'static str) -> Arc<str> {
         let key = (sql.as_ptr().addr(), sql.len());
         if let Some(found) = self.rewritten.borrow().get(&key) {
@@ -256,17 +259,17 @@ impl SqliteConn {
     /// Runs statements that are not part of a job.
     pub fn batch(&self, sql: &str) -> Result<()> {
         self.check_transaction()?;
-        self.conn.execute_batch(sql).map_err(|error| self.noted(error, failed))
+        self.conn.execute_batch(sql).map_err(|error| self.record(error, failed))
     }
 
-    /// The error, once it is noted what it says of the disk.
-    fn noted(&self, error: rusqlite::Error, told: impl FnOnce(rusqlite::Error) -> Error) -> Error {
+    /// Records what the error says about the disk, and converts it.
+    fn record(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => self.disk.set(Trouble::Full),
             Some(ErrorCode::ReadOnly) => self.disk.set(Trouble::ReadOnly),
             _ => {}
         }
-        told(error)
+        convert(error)
     }
 
     /// Begins a transaction.
@@ -276,19 +279,22 @@ impl SqliteConn {
         Ok(())
     }
 
-    /// Fails if a transaction was begun and SQLite has ended it by itself, as it does after some failures of the
-    /// disk. Whatever would run then would be a transaction of its own.
+    /// Fails if a transaction was begun and SQLite has ended it by itself.
+    ///
+    /// SQLite does that after some disk failures. Whatever ran then would be a transaction of its own.
     pub fn check_transaction(&self) -> Result<()> {
         self.transaction.check(|| !self.conn.is_autocommit())
     }
 
-    /// Why the transaction that was begun cannot be gone on with, if it cannot.
+    /// Returns why the transaction that was begun cannot continue, if it cannot.
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.transaction.failure(|| !self.conn.is_autocommit())
     }
 
-    /// Commits. After an I/O error the change may be found in the log by whoever recovers it, until the log has
-    /// been written to again: see [`SqliteConn::recover`].
+    /// Commits.
+    ///
+    /// After an I/O error a recovery may find the change in the write-ahead log, until that has been written
+    /// to again: see [`SqliteConn::recover`].
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
         match self.conn.execute_batch("commit") {
@@ -301,7 +307,7 @@ impl SqliteConn {
                 self.disk.set(Trouble::Unsettled);
                 Err(outcome_unknown(error))
             }
-            Err(error) => Err(self.noted(error, failed)),
+            Err(error) => Err(self.record(error, failed)),
         }
     }
 
@@ -313,67 +319,69 @@ impl SqliteConn {
         Ok(())
     }
 
-    /// What the disk has left undone. It can be asked on other threads too.
+    /// Returns the state of the disk, which other threads can read too.
     pub(crate) fn disk(&self) -> Disk {
         self.disk.clone()
     }
 
-    /// Writes to the log at once where a commit has failed, so that no recovery finds that. On a full disk moves the
-    /// log into the file first: what is free again must not be eaten by more log. Does nothing while all is well.
+    /// Writes to the write-ahead log where a commit has failed, so that no recovery finds that commit.
+    ///
+    /// On a full disk it first moves the log into the file, so that more log does not use up the space that
+    /// is free again. Does nothing while all is well.
     pub fn recover(&self) -> Result<()> {
         if self.disk.trouble() == Trouble::Full {
-            self.truncate_log_within(FULL_TIMEOUT)?;
+            self.truncate_wal_within(FULL_TIMEOUT)?;
         }
         if self.disk.is_troubled() {
             let version = self.pragma("user_version")?;
-            // Any write will do; nobody reads this number.
+            // Any write will do; the number itself is never read.
             let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
-            self.conn.execute_batch(&sql).map_err(|error| self.noted(error, failed))?;
+            self.conn.execute_batch(&sql).map_err(|error| self.record(error, failed))?;
             self.disk.set(Trouble::None);
         }
         Ok(())
     }
 
-    /// The value of a pragma.
+    /// Returns the value of a pragma.
     pub fn pragma(&self, name: &str) -> Result<i64> {
         self.conn.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)
     }
 
-    /// Whether another connection has committed since the last call.
+    /// Returns whether another connection has committed since the last call.
     pub fn others_wrote(&self) -> Result<bool> {
         let mut statement = self.conn.prepare_cached("pragma data_version").map_err(failed)?;
         let version: i64 = statement.query_row([], |row| row.get(0)).map_err(failed)?;
         Ok(self.data_version.replace(version) != version)
     }
 
-    /// Tries to move the whole write-ahead log into the file and to truncate it.
+    /// Tries to checkpoint the entire write-ahead log and truncate it.
     ///
     /// Writers are locked out while this waits for readers, so it does not wait long.
-    pub(crate) fn truncate_log(&self) -> Result<LogCut> {
-        self.truncate_log_within(TRUNCATE_TIMEOUT)
+    pub(crate) fn truncate_wal(&self) -> Result<WalCut> {
+        self.truncate_wal_within(TRUNCATE_TIMEOUT)
     }
 
-    fn truncate_log_within(&self, timeout: Duration) -> Result<LogCut> {
+    fn truncate_wal_within(&self, timeout: Duration) -> Result<WalCut> {
         BUSY_TIMEOUT.set(timeout);
         let found = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
         BUSY_TIMEOUT.set(SQLITE_BUSY);
         Ok(match found.map_err(failed)? {
-            (0, ..) => LogCut::Done,
+            (0, ..) => WalCut::Done,
             // Frames are left, because a reader may still need the pages that they replace.
-            (_, frames, moved) if frames > moved => LogCut::HeldBack,
+            (_, frames, moved) if frames > moved => WalCut::HeldBack,
             // Another connection has the lock of checkpoints, or that of writers.
-            _ => LogCut::Busy,
+            _ => WalCut::Busy,
         })
     }
 
-    /// Moves what it can of the log into the file, without waiting for anybody.
+    /// Checkpoints what it can of the write-ahead log, without waiting.
     pub fn checkpoint(&self) -> Result<()> {
         self.conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).map_err(failed)
     }
 
-    /// Begins a transaction that writes, when the lock is free.
+    /// Begins a transaction that writes, as soon as the lock is free.
     pub fn begin_alone(&self) -> Result<()> {
         BUSY_TIMEOUT.set(Duration::MAX);
         let begun = self.begin("begin immediate");
@@ -389,7 +397,7 @@ impl SqliteConn {
         self.job.get() == JobState::Written
     }
 
-    /// Keeps what the job wrote.
+    /// Keeps the job's writes.
     pub fn keep_job(&self) -> Result<()> {
         match self.job.replace(JobState::None) {
             JobState::Written => self.batch("release job"),
@@ -397,7 +405,7 @@ impl SqliteConn {
         }
     }
 
-    /// Takes back what the job wrote.
+    /// Rolls back the job's writes.
     pub fn undo_job(&self) -> Result<()> {
         match self.job.replace(JobState::None) {
             JobState::Written => self.batch("rollback to job; release job"),
@@ -412,8 +420,9 @@ impl SqliteConn {
     }
 }
 
-/// Interrupts a statement of a reader that takes too long, as Postgres does by itself: there are few readers, and
-/// whoever holds one for long keeps everybody else from reading.
+/// Interrupts a reader's statement that takes too long, as Postgres does by itself.
+///
+/// There are few readers, and a statement that occupies one for long keeps everyone else from reading.
 struct StatementLimit {
     clock: Clock,
     /// In microseconds of the monotonic clock.
@@ -449,7 +458,7 @@ fn wait_for_lock(tries: i32) -> bool {
     true
 }
 
-/// `$n` as `?n`, outside of quotes.
+/// Replaces `$n` by `?n`, outside of quotes.
 fn rewrite(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut quoted = false;
@@ -479,7 +488,7 @@ impl Columns for rusqlite::Row<'_> {
             ValueRef::Null => Param::Null,
             ValueRef::Integer(number) => Param::Int(number),
             ValueRef::Real(_) => return Err(Error::internal("a column holds a fraction, which none should")),
-            // SQLite takes a program's word for what is text.
+            // SQLite does not check that text is valid UTF-8.
             ValueRef::Text(text) => std::str::from_utf8(text).map_or(Param::Bytes(text), Param::Text),
             ValueRef::Blob(bytes) => Param::Bytes(bytes),
         })
@@ -489,7 +498,8 @@ impl Columns for rusqlite::Row<'_> {
 fn failed(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::new(Code::Unavailable, "another process holds the database; try again").caused_by(error)
+            Error::new(Code::Unavailable, "another process has locked the database; try again")
+                .caused_by(error)
         }
         Some(ErrorCode::OperationInterrupted) => {
             Error::new(Code::Unavailable, "the read took too long: ask for less, or try again")
@@ -499,7 +509,7 @@ fn failed(error: rusqlite::Error) -> Error {
             Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(error)
         }
         Some(ErrorCode::ReadOnly) => {
-            Error::new(Code::Unavailable, "the database may not be written to; nothing was changed")
+            Error::new(Code::Unavailable, "the database is not writable; nothing was changed")
                 .caused_by(error)
         }
         Some(ErrorCode::SystemIoFailure) => {
@@ -533,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_not_wanted_is_not_read() {
+    fn rows_beyond_the_limit_are_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         let read = Arc::new(AtomicU64::new(0));
@@ -557,7 +567,7 @@ mod tests {
         SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
         let clock = Clock::mock(Time::from_micros(0));
         let conn = SqliteConn::open(&path, Role::Reader).unwrap().timed_by(&clock).unwrap();
-        // Time passes while it runs, and only so.
+        // Time passes only while the statement runs.
         let flags = FunctionFlags::SQLITE_UTF8;
         let new_event = clock.clone();
         let pass = move |_: &rusqlite::functions::Context<'_>| {
@@ -578,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_is_fully_durable_and_leaves_nothing_behind() {
+    fn a_writer_is_fully_durable_and_deletes_securely() {
         let folder = tempfile::tempdir().unwrap();
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         let wanted = [
@@ -595,29 +605,29 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_may_only_be_read_is_refused_where_it_is_to_be_written() {
+    fn a_read_only_file_is_rejected_where_it_must_be_writable() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
         let open = |role| SqliteConn::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY, role, Some(&path));
         for role in [Role::Creator, Role::Writer, Role::Reader] {
-            let refused = open(role).map(drop).unwrap_err();
-            assert_eq!(refused.code(), Code::Unavailable, "{role:?}");
+            let rejected = open(role).map(drop).unwrap_err();
+            assert_eq!(rejected.code(), Code::Unavailable, "{role:?}");
             let database = Database::Sqlite(path.clone());
-            let told = refusal::refusal(refused, &database);
-            assert_eq!(told.code(), Code::Configuration);
-            assert!(told.detail().contains("must be writable for this user"), "{told}");
+            let convert = refusal::refusal(rejected, &database);
+            assert_eq!(convert.code(), Code::Configuration);
+            assert!(convert.detail().contains("must be writable for this user"), "{convert}");
         }
         assert!(open(Role::Auditor).is_ok());
     }
 
     #[test]
-    fn who_may_not_write_any_more_says_so_until_it_may() {
+    fn a_connection_reports_a_lost_write_permission_until_it_is_restored() {
         let folder = tempfile::tempdir().unwrap();
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table t (n bigint); pragma query_only = on").unwrap();
-        let refused = conn.execute("insert into t values (1)", &[]).unwrap_err();
-        assert_eq!((refused.code(), conn.disk().trouble()), (Code::Unavailable, Trouble::ReadOnly));
+        let rejected = conn.execute("insert into t values (1)", &[]).unwrap_err();
+        assert_eq!((rejected.code(), conn.disk().trouble()), (Code::Unavailable, Trouble::ReadOnly));
         assert_eq!(conn.recover().unwrap_err().code(), Code::Unavailable);
         conn.batch("pragma query_only = off").unwrap();
         conn.recover().unwrap();
@@ -625,7 +635,7 @@ mod tests {
     }
 
     /// A database with a log, the connection that wrote it, and another that writes.
-    fn with_a_log() -> (tempfile::TempDir, SqliteConn, SqliteConn) {
+    fn with_a_wal() -> (tempfile::TempDir, SqliteConn, SqliteConn) {
         let folder = tempfile::tempdir().unwrap();
         let open = |role| SqliteConn::open(&folder.path().join("t.db"), role).unwrap();
         let (conn, other) = (open(Role::Creator), open(Role::Writer));
@@ -633,38 +643,38 @@ mod tests {
         (folder, conn, other)
     }
 
-    fn log_bytes(folder: &tempfile::TempDir) -> u64 {
-        super::super::file::log_bytes(&folder.path().join("t.db"))
+    fn wal_bytes(folder: &tempfile::TempDir) -> u64 {
+        super::super::file::wal_bytes(&folder.path().join("t.db"))
     }
 
     #[test]
-    fn a_log_that_cannot_be_cut_says_whether_it_is_worth_trying_again_soon() {
-        let (folder, conn, other) = with_a_log();
+    fn a_wal_that_cannot_be_truncated_says_whether_to_retry_soon() {
+        let (folder, conn, other) = with_a_wal();
         other.batch("begin; select * from t").unwrap();
         conn.batch("insert into t values (2)").unwrap();
-        assert_eq!(conn.truncate_log().unwrap(), LogCut::HeldBack, "a reader of an earlier state");
+        assert_eq!(conn.truncate_wal().unwrap(), WalCut::HeldBack, "a reader of an earlier state");
         other.batch("commit; begin immediate").unwrap();
-        assert_eq!(conn.truncate_log().unwrap(), LogCut::Busy, "another connection writes");
-        assert!(log_bytes(&folder) > 0);
+        assert_eq!(conn.truncate_wal().unwrap(), WalCut::Busy, "another connection writes");
+        assert!(wal_bytes(&folder) > 0);
         other.batch("commit").unwrap();
-        assert_eq!(conn.truncate_log().unwrap(), LogCut::Done);
-        assert_eq!(log_bytes(&folder), 0);
+        assert_eq!(conn.truncate_wal().unwrap(), WalCut::Done);
+        assert_eq!(wal_bytes(&folder), 0);
     }
 
     #[test]
-    fn on_a_full_disk_the_log_is_cut_before_anything_is_written() {
-        let (folder, conn, _) = with_a_log();
-        let before = log_bytes(&folder);
+    fn on_a_full_disk_the_wal_is_truncated_before_anything_is_written() {
+        let (folder, conn, _) = with_a_wal();
+        let before = wal_bytes(&folder);
         conn.recover().unwrap();
-        assert_eq!(log_bytes(&folder), before, "nothing is wrong");
+        assert_eq!(wal_bytes(&folder), before, "nothing is wrong");
         conn.disk().set(Trouble::Full);
         conn.recover().unwrap();
         // What recovering writes itself is one page.
-        assert!(log_bytes(&folder) < before && !conn.disk().is_troubled());
+        assert!(wal_bytes(&folder) < before && !conn.disk().is_troubled());
     }
 
     #[test]
-    fn a_job_is_undone_alone() {
+    fn a_job_is_rolled_back_alone() {
         let folder = tempfile::tempdir().unwrap();
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table t (n bigint)").unwrap();

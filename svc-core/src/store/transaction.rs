@@ -1,18 +1,20 @@
-//! What a connection knows of its transaction: whether one was begun, whether it can be gone on with, and by what name
-//! the engine must show it when it is committed. Between begin and commit or rollback there is one session or none:
-//! whoever would replace it asks here first.
+//! The state of a connection's transaction.
+//!
+//! Whether one was begun, whether it can continue, and the name that the engine must return when it commits.
+//! Between begin and commit or rollback there is one session or none: code that would replace the session
+//! checks here first.
 
 use std::cell::Cell;
 
 use super::conn::Failure;
 use crate::error::{Code, Error, Result};
 
-/// The state of one connection.
+/// The transaction state of one connection.
 pub(super) struct Transaction {
     state: Cell<State>,
-    /// What it means when the engine has no transaction any more though one was begun.
+    /// The failure to report when the engine has no transaction any more though one was begun.
     lost: Failure,
-    /// What the transactions of this connection are called, together with their number.
+    /// The name prefix of this connection's transactions, to which their number is added.
     name: String,
     begun: Cell<u64>,
 }
@@ -21,47 +23,49 @@ pub(super) struct Transaction {
 enum State {
     /// None was begun, or it has ended.
     None,
-    /// One was begun.
     Open,
-    /// The one that was begun cannot be gone on with; it has to be rolled back.
+    /// One was begun and cannot continue; it must be rolled back.
     Failed(Failure),
 }
 
 impl Transaction {
-    /// Of a connection without one. `lost` is what it means when the engine ends a transaction by itself.
+    /// Creates the state of a connection without a transaction.
+    ///
+    /// `lost` is the failure to report when the engine ends one by itself.
     pub fn new(lost: Failure) -> Result<Self> {
         let mut name = [0; 16];
         getrandom::fill(&mut name).map_err(|error| Error::internal(error.to_string()))?;
         Ok(Self { state: Cell::new(State::None), lost, name: hex::encode(name), begun: Cell::new(0) })
     }
 
-    /// One is begun. Answers its name, which no other transaction has.
+    /// Records that one was begun. Returns its name, which no other transaction has.
     pub fn begin(&self) -> String {
         self.begun.set(self.begun.get().wrapping_add(1));
         self.state.set(State::Open);
-        self.present_name()
+        self.current_name()
     }
 
-    fn present_name(&self) -> String {
+    fn current_name(&self) -> String {
         format!("{}-{}", self.name, self.begun.get())
     }
 
-    /// Whether one was begun and has neither been committed nor rolled back.
+    /// Returns whether one was begun and has neither been committed nor rolled back.
     pub fn is_begun(&self) -> bool {
         self.state.get() != State::None
     }
 
-    /// Notes that something has failed that takes the transaction along, if there is one.
+    /// Records a failure that ends the transaction, if there is one.
     pub fn fail(&self, failure: Failure) {
         if self.state.get() == State::Open {
             self.state.set(State::Failed(failure));
         }
     }
 
-    /// Why the transaction that was begun cannot be gone on with, if it cannot. `stands` tells whether the engine
-    /// still has it.
-    pub fn failure(&self, stands: impl FnOnce() -> bool) -> Option<Failure> {
-        if self.state.get() == State::Open && !stands() {
+    /// Returns why the transaction that was begun cannot continue, if it cannot.
+    ///
+    /// `is_alive` returns whether the engine still has it.
+    pub fn failure(&self, is_alive: impl FnOnce() -> bool) -> Option<Failure> {
+        if self.state.get() == State::Open && !is_alive() {
             self.fail(self.lost);
         }
         match self.state.get() {
@@ -70,22 +74,23 @@ impl Transaction {
         }
     }
 
-    /// Fails if the transaction that was begun cannot be gone on with.
-    pub fn check(&self, stands: impl FnOnce() -> bool) -> Result<()> {
-        match self.failure(stands) {
+    /// Fails if the transaction that was begun cannot continue.
+    pub fn check(&self, is_alive: impl FnOnce() -> bool) -> Result<()> {
+        match self.failure(is_alive) {
             None => Ok(()),
             Some(failure) => Err(Error::new(
                 Code::Unavailable,
                 "the database has ended the transaction; nothing was changed: try again",
             )
-            .caused_by(format!("the transaction cannot be gone on with: {failure:?}"))),
+            .caused_by(format!("the transaction cannot continue: {failure:?}"))),
         }
     }
 
-    /// The engine says that it has committed the transaction of the name `shown`, in the same answer. Only if that is
-    /// the one that was begun has anything been committed.
+    /// Checks the name `shown` that the engine returned with its reply to a commit.
+    ///
+    /// Only if that is the transaction which was begun has anything been committed.
     pub fn committed(&self, shown: Option<&str>) -> Result<()> {
-        if self.state.get() == State::Open && shown == Some(&self.present_name()) {
+        if self.state.get() == State::Open && shown == Some(&self.current_name()) {
             self.state.set(State::None);
             return Ok(());
         }
@@ -93,13 +98,13 @@ impl Transaction {
         Err(outcome_unknown("the transaction that was begun is not the one that has ended"))
     }
 
-    /// It is over. Answers whether there was one.
+    /// Records that it is over. Returns whether there was one.
     pub fn end(&self) -> bool {
         self.state.replace(State::None) != State::None
     }
 }
 
-/// A commit was asked for, and nobody knows what became of it.
+/// Returns the error for a commit that was sent and whose outcome is unknown.
 pub(super) fn outcome_unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(
         Code::OutcomeUnknown,

@@ -1,5 +1,7 @@
-//! Values on their way into a statement and out of a row. The engines' types meet here and nowhere else:
-//! integers and times are 64-bit, ids are UUIDs, JSON that is hashed is canonical text.
+//! Values bound to a statement and read from a row.
+//!
+//! The engines' types meet here and nowhere else: integers and times are 64-bit, ids are UUIDs, JSON that is
+//! hashed is canonical text.
 
 use std::fmt;
 
@@ -9,8 +11,10 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::Error;
 
-/// A borrowed value for a statement's parameter. Debug shows no texts and no bytes: the Postgres client writes every
-/// parameter to the trace, and what a user said, or a wrapped key, does not belong there.
+/// A borrowed value for a statement's parameter.
+///
+/// Debug shows no texts and no bytes: the Postgres client logs every parameter, and messages or wrapped keys
+/// do not belong in the log.
 #[derive(Clone, Copy)]
 pub enum Param<'a> {
     Null,
@@ -40,7 +44,7 @@ impl fmt::Debug for Param<'_> {
     }
 }
 
-/// An owned value from a row. Debug shows as much as that of [`Param`].
+/// An owned value from a row. Debug shows as little as that of [`Param`].
 #[derive(Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -55,10 +59,12 @@ pub enum Value {
 }
 
 impl Value {
-    /// A column's value, to keep. SQLite does not tell an id from other bytes, so 16 bytes count as one.
+    /// Copies a column's value.
+    ///
+    /// SQLite does not distinguish ids from other bytes, so 16 bytes are read as an id.
     pub(crate) fn of_column(column: Param<'_>) -> Self {
         match column {
-            // Lists are parameters only.
+            // Lists are only ever parameters.
             Param::Null | Param::Ints(_) | Param::Uuids(_) => Self::Null,
             Param::Int(number) => Self::Int(number),
             Param::Bool(truth) => Self::Bool(truth),
@@ -90,9 +96,9 @@ impl fmt::Debug for Value {
     }
 }
 
-/// What can be bound to a parameter.
+/// A type that can be bound to a parameter.
 pub trait ToParam {
-    /// The value to bind.
+    /// Returns the value to bind.
     fn param(&self) -> Param<'_>;
 }
 
@@ -145,9 +151,9 @@ impl<T: ToParam> ToParam for Option<T> {
     }
 }
 
-/// What can be read from a column.
+/// A type that can be read from a column.
 pub trait FromValue: Sized {
-    /// Takes the column's value, or says that it is of another kind.
+    /// Converts the column's value, or fails if it is of another kind.
     fn from_value(value: Value) -> Result<Self>;
 }
 
@@ -235,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_tells_no_words_and_no_secrets() {
+    fn debug_shows_no_text_and_no_bytes() {
         let shown = format!("{:?} {:?}", Param::Text("hush"), Param::Bytes(&[7, 7, 7]));
         assert_eq!(shown, "text of 4 bytes 3 bytes");
         assert_eq!(format!("{:?}", Value::Text("hush".to_owned())), "text of 4 bytes");

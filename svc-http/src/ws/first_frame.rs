@@ -110,12 +110,12 @@ mod tests {
             (r#"{"token":"svc_1"}"#, "filter"),
             (r#"{"token":"svc_1","filter":{}}"#, "workspace_id"),
             (&format!(r#"{{"token":"svc_1",{filter},"aftr_id":1}}"#), "aftr_id"),
-            (&format!(r#"{{"token":"svc_1",{filter},"token":"svc_2"}}"#), "`token` stands twice"),
+            (&format!(r#"{{"token":"svc_1",{filter},"token":"svc_2"}}"#), "`token` appears twice"),
             (
                 &format!(
                     r#"{{"token":"svc_1","filter":{{"workspace_id":"w","workspace_id":"{WORKSPACE}"}}}}"#
                 ),
-                "`workspace_id` stands twice",
+                "`workspace_id` appears twice",
             ),
             (r#"{"token":"svc_1","filter":{"workspace_id":"w","thread":"t"}}"#, "`thread`"),
             (&format!(r#"{{"token":"svc_1",{filter},"after_id":1,"resume_token":"x"}}"#), "not both"),

@@ -122,7 +122,7 @@ async fn a_first_frame_that_will_not_do_is_refused_with_a_reason() {
         (
             Message::text(format!(r#"{{"token":"{token}","filter":{filter},"filter":{filter}}}"#)),
             CloseCode::Policy,
-            "stands twice",
+            "appears twice",
         ),
         (Message::binary(vec![0]), CloseCode::Policy, "malformed-request"),
         (Message::text(json!({"token": token, "filter": {}}).to_string()), CloseCode::Policy, "workspace_id"),

@@ -1,6 +1,8 @@
-//! Verifying all logs of a database, opened so that nothing can be changed. A long log is cut into parts, which
-//! several threads check at once: a part begins from the stored hash of the event before it, and the part before
-//! has to end with that very hash, so that together they say what one walk would say.
+//! Verifies all logs of a database, opened so that nothing can be changed.
+//!
+//! A long log is split into parts, which several threads check at once: a part begins from the stored hash of
+//! the event before it, and the part before it must end with that very hash, so that together they are
+//! equivalent to one walk.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
@@ -19,12 +21,13 @@ use crate::store::{Conn, Database, Opener};
 
 /// Events of one part. Shorter logs are walked by one thread.
 const PART_EVENTS: i64 = 16_384;
-/// Threads, and connections, at the most.
+/// Most threads, each with a connection.
 const THREADS_MAX: usize = 8;
 
-/// Verifies the logs in a database: that of `workspace_id`, or all. The log, of which there must then be only one,
-/// has to contain `expected` if that is given. A log that should be there and is not is broken, and so is one whose
-/// audit trail lacks rows.
+/// Verifies the logs in a database: that of `workspace_id`, or all.
+///
+/// The log, of which there must then be only one, has to contain `expected` if that is given. A log that
+/// should exist and does not is broken, and so is one whose audit trail lacks rows.
 pub fn verify_database(
     database: &Database,
     workspace_id: Option<WorkspaceId>,
@@ -61,7 +64,7 @@ fn verify_logs(
     }
 }
 
-/// The one workspace there is or was, for an expected head that names none.
+/// Returns the one workspace that exists or existed, for an expected head that names none.
 fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
     let mut workspaces = presence.workspaces().filter(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
     match (workspaces.next(), workspaces.next()) {
@@ -72,13 +75,14 @@ fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
     }
 }
 
-/// Verifies every log that there is or should be, in the order of the workspaces' ids. The instance's own is left
-/// out while there is no workspace and it has no events.
+/// Verifies every log that exists or should, in the order of the workspaces' ids.
+///
+/// The instance's own is left out while there is no workspace and it has no events.
 fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for workspace_id in presence.workspaces() {
         let mut report = verify_whole(opener, conn, presence, workspace_id, None)?;
-        // Without the instance's log every workspace would be unlisted, which says nothing more.
+        // Without the instance's log every workspace would be unlisted, which adds no information.
         if presence.is_unlisted(workspace_id) && presence.names_any() {
             report.mark(Break { lsn: 1, defect: Defect::Unlisted });
         }
@@ -93,12 +97,12 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<C
     Ok(reports)
 }
 
-/// The report of a log that is not there.
+/// Returns the report of a log that does not exist.
 fn missing(workspace_id: WorkspaceId) -> ChainReport {
     Verifier::new(workspace_id, None).report(Some(Break { lsn: 1, defect: Defect::LogMissing }))
 }
 
-/// Verifies a log, and that its audit trail is there.
+/// Verifies a log, and that its audit trail is complete.
 fn verify_whole(
     opener: &Opener,
     conn: &Conn,
@@ -121,7 +125,7 @@ fn verify_whole(
 }
 
 impl ChainReport {
-    /// Names what else is wrong, if nothing was until now.
+    /// Adds a defect, unless one was found before.
     fn mark(&mut self, broken: Break) {
         self.valid = false;
         self.broken.get_or_insert(broken);
@@ -163,7 +167,9 @@ fn verify_parts(
     Ok(join(walked, workspace_id, expected))
 }
 
-/// A part of a log: the events after a position, up to and with the position where the next part begins.
+/// A part of a log: the events after one position, up to and including another.
+///
+/// The next part begins after the latter.
 struct Part {
     after: i64,
     hash: [u8; 32],
@@ -173,8 +179,10 @@ struct Part {
 const LAST: &str = "select lsn, content_hash from events where workspace_id = $1 order by lsn desc limit 1";
 const AT: &str = "select lsn, content_hash from events where workspace_id = $1 and lsn = $2";
 
-/// Cuts a log into parts of `length` events. Where the event to cut at is missing or unreadable the part goes on to the end, and
-/// will name it.
+/// Splits a log into parts of `length` events.
+///
+/// If the event to split at is missing or unreadable the part extends to the end, where the walk will report
+/// it.
 fn parts(conn: &Conn, workspace_id: WorkspaceId, length: i64) -> Result<Vec<Part>> {
     let last = match head_row(conn, LAST, &[&workspace_id])? {
         Some(HeadRow(Some((last, _)))) => last,
@@ -193,12 +201,12 @@ fn parts(conn: &Conn, workspace_id: WorkspaceId, length: i64) -> Result<Vec<Part
     Ok(parts)
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Task {
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
     parts: Vec<Part>,
-    /// The next part that nobody has taken.
+    /// The next part that no thread has taken.
     next: AtomicUsize,
 }
 
@@ -211,7 +219,7 @@ struct Walked {
 }
 
 impl Task {
-    /// Takes parts and walks them until there are no more, or one is broken: then later ones do not matter.
+    /// Takes parts and walks them until there are none left, or one is broken: later ones do not matter then.
     fn work(&self, opener: &Opener) -> Result<Vec<Walked>> {
         let conn = opener.auditor()?;
         let mut walked = Vec::new();
@@ -229,7 +237,7 @@ impl Task {
     fn walk(&self, conn: &Conn, number: usize, part: &Part) -> Result<Walked> {
         let mut verifier = Verifier::new(self.workspace_id, self.expected);
         (verifier.lsn, verifier.hash) = (part.after, part.hash);
-        // What stands before the first position is stray, and the first part's to name.
+        // Events before the first position are stray, and reported by the first part.
         let after = if number == 0 { i64::MIN } else { part.after };
         let mut walk = Walk::after(verifier, after, part.last);
         if part.last < i64::MAX {
@@ -242,12 +250,12 @@ impl Task {
     }
 }
 
-/// What the parts come to together: the first defect counts, and all before it.
+/// Joins the parts into one report: only the first defect counts, and everything before it.
 fn join(walked: Vec<Walked>, workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> ChainReport {
     let mut whole = Verifier::new(workspace_id, expected);
     for part in walked {
         if part.began != whole.hash {
-            // The event before was changed while it was read.
+            // The previous event was changed while it was read.
             let broken = Break { lsn: whole.lsn + 1, defect: Defect::Link };
             return whole.report(Some(broken));
         }
@@ -276,7 +284,6 @@ mod tests {
     const SET_HEAD: &str = "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch)
                             values ($1, $2, $3, 0, 0, 0)";
 
-    /// Stores a whole log.
     fn store_log(conn: &Conn, workspace_id: WorkspaceId) {
         let log = log_of_probes(workspace_id, Subject::default(), EVENTS);
         for event in &log {
@@ -290,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_say_together_what_one_walk_says() {
+    fn parts_together_report_what_one_walk_reports() {
         let folder = tempfile::tempdir().unwrap();
         let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
         let conn = opener.first(OpenMode::Create).unwrap();

@@ -1,9 +1,10 @@
-//! The verifier: says whether a workspace's log is whole, or names the first event that is not. It shares with
-//! the appending side only what a link and a hash are; everything else it works out anew from the stored
-//! columns and bytes. It parses no JSON and needs no key, and it looks at rows where the database holds them. It
-//! protects what lies before a head that somebody remembers; without one, the newest events could be cut off
-//! together with the head row and nobody would know. The audit trail is not part of the chain; whoever verifies a
-//! whole database learns whether it has its rows.
+//! The verifier: checks that a workspace's log is intact, or names the first event that is not.
+//!
+//! It shares with the appending side only the definitions of a link and a hash; everything else it recomputes
+//! from the stored columns and bytes. It parses no JSON and needs no key, and it borrows rows from the
+//! database without copying them. It protects what precedes a pinned head; without one, the newest events
+//! could be removed together with the head row without anyone noticing. The audit trail is not part of the
+//! chain; verifying an entire database also checks that its rows exist.
 
 mod database;
 mod presence;
@@ -25,11 +26,11 @@ use crate::time::Time;
 
 pub use database::verify_database;
 
-/// Rows that one statement reads at the most, so that it holds its snapshot for a short time only.
+/// Most rows read by one statement, so that it holds its snapshot only briefly.
 const PAGE_ROWS: i64 = 1024;
-/// Rows of the first statement; the next ones follow from how large the rows are.
+/// Rows of the first statement; later ones depend on how large the rows are.
 const FIRST_ROWS: i64 = 64;
-/// Bytes of payloads that one statement is meant to read.
+/// Bytes of payloads that one statement should read.
 const PAGE_BYTES: usize = 1024 * 1024;
 
 /// What is wrong with an event, or with the head of the log.
@@ -38,11 +39,11 @@ const PAGE_BYTES: usize = 1024 * 1024;
 pub enum Defect {
     /// There is no event at this position.
     Missing,
-    /// A column does not hold what it must be able to hold.
+    /// A column does not hold a value of its type.
     Unreadable,
     /// The columns are not those that the payload was written with.
     Columns,
-    /// The payload is of another type than its kind.
+    /// The payload's type does not match its kind.
     Type,
     /// The payload is not the text that was hashed.
     Content,
@@ -50,14 +51,16 @@ pub enum Defect {
     Link,
     /// The log has events, but no head row.
     NoHead,
-    /// The head row has the position of the last event, but another hash; or it stands before the last event.
+    /// The head row has the position of the last event, but another hash; or it is behind the last event.
     Head,
     /// The log does not contain the head that was expected.
     Expected,
     /// Events are stored where none can be: before the first position, or under an id that is no workspace's.
     Stray,
-    /// There is no log: the instance's log names the workspace, or it was asked for, or it is the instance's own
-    /// and there are workspaces.
+    /// There is no log although there should be one.
+    ///
+    /// The instance's log names the workspace, or the log was requested, or it is the instance's own and
+    /// there are workspaces.
     LogMissing,
     /// The instance's log does not name the workspace.
     Unlisted,
@@ -66,7 +69,7 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// What is wrong, in a sentence.
+    /// Returns what is wrong, in a sentence.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Missing => "the event is missing",
@@ -109,23 +112,24 @@ pub struct ChainHead {
 /// What verifying one workspace's log came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChainReport {
-    /// The workspace; the nil id stands for the instance.
+    /// The workspace; the nil id means the instance.
     pub workspace_id: WorkspaceId,
-    /// Whether every event is whole and linked, and the head agrees.
+    /// Whether every event is intact and linked, and the head agrees.
     pub valid: bool,
-    /// How many events were found to be in order.
+    /// How many events were found intact.
     pub events: i64,
     /// The position of the oldest event that the log keeps.
     pub floor: i64,
-    /// The last event that was found to be in order. Remember it: a log that still contains it later has kept
-    /// everything before it.
+    /// The last event that was found intact.
+    ///
+    /// Note it down: a log that still contains it later has kept everything before it.
     pub head: ChainHead,
     /// The first thing that is wrong, if anything is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken: Option<Break>,
 }
 
-/// A head that somebody remembers. A log that contains it has kept everything before it.
+/// A pinned head. A log that contains it has kept everything before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedHead {
     pub lsn: i64,
@@ -135,7 +139,7 @@ pub struct ExpectedHead {
 impl FromStr for ExpectedHead {
     type Err = Error;
 
-    /// Reads `LSN:HASH`, where the hash is 64 hexadecimal digits, with or without `sha256:` before them.
+    /// Parses `LSN:HASH`, where the hash is 64 hexadecimal digits, with or without a preceding `sha256:`.
     fn from_str(text: &str) -> Result<Self> {
         let read = text.split_once(':').and_then(|(lsn, hash)| {
             let lsn: i64 = lsn.parse().ok().filter(|lsn| *lsn >= 0)?;
@@ -146,9 +150,9 @@ impl FromStr for ExpectedHead {
     }
 }
 
-/// Where the rows come from: a connection, or the transaction of a function.
+/// The source of the rows: a connection, or the transaction of a function.
 pub(crate) trait Source {
-    /// Shows every row of a statement that reads, until the visitor breaks off.
+    /// Visits every row of a reading statement, until the visitor breaks.
     fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()>;
 }
 
@@ -158,7 +162,7 @@ impl Source for Conn {
     }
 }
 
-/// An event's row as it is stored. What cannot be read is nothing, so that it can be named.
+/// An event's row as it is stored. Unreadable columns are none, so that they can be reported.
 struct EventRow<'a> {
     lsn: Option<i64>,
     fields: Option<Fields<'a>>,
@@ -178,7 +182,7 @@ const EVENTS: &str = "
     from events where workspace_id = $1 and lsn > $2 and lsn <= $3 order by lsn limit $4";
 
 impl<'a> EventRow<'a> {
-    /// A row of [`EVENTS`].
+    /// Reads a row of [`EVENTS`].
     fn of(row: &'a dyn Columns) -> Self {
         Self { lsn: row.int(0), fields: Fields::of(row) }
     }
@@ -201,13 +205,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A position and the hash there; nothing if they cannot be read.
+/// A position and the hash there; none if they cannot be read.
 #[derive(Clone, Copy)]
 struct HeadRow(Option<(i64, [u8; 32])>);
 
 const HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
 
-/// The only row of a statement that selects a position and a hash, if there is one.
+/// Returns the only row of a statement that selects a position and a hash, if there is one.
 fn head_row(source: &impl Source, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<HeadRow>> {
     let mut found = None;
     source.visit(sql, params, &mut |row| {
@@ -226,17 +230,17 @@ struct Verifier {
     events: i64,
     lsn: i64,
     hash: [u8; 32],
-    /// The link of the event in hand, as its payload should begin.
+    /// The current event's link, as its payload should begin.
     prefix: String,
 }
 
 impl Verifier {
-    /// Before the first event of a log that was never pruned.
+    /// Creates a verifier positioned before the first event of a log that was never pruned.
     fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
         Self { workspace_id, expected, floor: 1, events: 0, lsn: 0, hash: genesis(), prefix: String::new() }
     }
 
-    /// Whether the beginning of the log is what the expected head says, if that is where it stands.
+    /// Checks the expected head, if it is the beginning of the log.
     fn begin(&self) -> Result<(), Break> {
         self.check_expected()
     }
@@ -277,7 +281,7 @@ impl Verifier {
         self.check_expected()
     }
 
-    /// Whether the walk came as far as `last`, where another goes on.
+    /// Checks that the walk reached `last`, where another one continues.
     fn reached(&self, last: i64) -> Result<(), Break> {
         if self.lsn == last { Ok(()) } else { Err(Break { lsn: self.lsn + 1, defect: Defect::Missing }) }
     }
@@ -291,7 +295,7 @@ impl Verifier {
         }
     }
 
-    /// After the last event: the head row must say the same.
+    /// Checks after the last event that the head row agrees.
     fn end(&self, head: Option<&HeadRow>) -> Result<(), Break> {
         let at_end = |defect| Err(Break { lsn: self.lsn, defect });
         match head {
@@ -328,7 +332,7 @@ impl Verifier {
     }
 }
 
-/// Whether what follows the link begins with the type of `kind`.
+/// Returns whether what follows the link begins with the type of `kind`.
 fn names_type(rest: &str, kind: &str) -> bool {
     let after = rest
         .strip_prefix(",\"$type\":\"")
@@ -339,7 +343,9 @@ fn names_type(rest: &str, kind: &str) -> bool {
     after.is_some_and(|rest| rest.starts_with([',', '}']))
 }
 
-/// Verifies the log of `workspace_id`, which must contain `expected` if that is given. The log may grow meanwhile.
+/// Verifies the log of `workspace_id`, which must contain `expected` if that is given.
+///
+/// The log may grow meanwhile.
 fn verify(
     source: &impl Source,
     workspace_id: WorkspaceId,
@@ -350,8 +356,9 @@ fn verify(
     Ok(verification.walk.verifier.report(ended.err()))
 }
 
-/// A verification under way, which goes on page by page; each page may be read in a transaction of its own, and a page
-/// that failed may be read again.
+/// A verification in progress, which proceeds page by page.
+///
+/// Each page may be read in a transaction of its own, and a page that failed may be read again.
 pub(crate) struct Verification {
     walk: Walk,
     /// How far the walk had come when the head was read, and the head.
@@ -359,30 +366,34 @@ pub(crate) struct Verification {
 }
 
 impl Verification {
-    /// Before the first page of the log of `workspace_id`, which must contain `expected` if that is given.
+    /// Creates a verification before the first page of the log of `workspace_id`.
+    ///
+    /// The log must contain `expected` if that is given.
     pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
-        // What stands before the first position is stray.
+        // Events before the first position are stray.
         Self { walk: Walk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX), head: None }
     }
 
-    /// Reads on; answers the report once the end is reached, or what is broken.
+    /// Reads a page; returns the report once the end or a defect is reached.
     pub fn next_page(&mut self, source: &impl Source) -> Result<Option<ChainReport>> {
-        let ended = self.read_on(source)?;
+        let ended = self.advance(source)?;
         Ok(ended.map(|ended| self.walk.verifier.clone().report(ended.err())))
     }
 
-    /// Reads on to the end, or to what is broken.
+    /// Reads to the end, or to a defect.
     fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
         loop {
-            if let Some(ended) = self.read_on(source)? {
+            if let Some(ended) = self.advance(source)? {
                 return Ok(ended);
             }
         }
     }
 
-    /// Checks a page of events, and at the end of the log the head. The head is read after the events, and events that
-    /// it promises are read before they are called missing.
-    fn read_on(&mut self, source: &impl Source) -> Result<Option<Result<(), Break>>> {
+    /// Checks a page of events, and at the end of the log the head.
+    ///
+    /// The head is read after the events, and events that it counts are read before they are reported
+    /// missing.
+    fn advance(&mut self, source: &impl Source) -> Result<Option<Result<(), Break>>> {
         match self.walk.next_page(source)? {
             Page::Broken(broken) => return Ok(Some(Err(broken))),
             Page::More => return Ok(None),
@@ -414,7 +425,7 @@ struct Walk {
 enum Page {
     /// There may be more.
     More,
-    /// It was the last that there is now.
+    /// It was the last for now.
     Last,
     /// An event in it is broken.
     Broken(Break),
@@ -453,7 +464,7 @@ impl Walk {
         })
     }
 
-    /// Checks all that is left.
+    /// Checks everything that is left.
     fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
         loop {
             match self.next_page(source)? {
@@ -478,7 +489,7 @@ mod tests {
         Uuid::from_u128(n).into()
     }
 
-    /// An event's row, to be changed.
+    /// An event's row, to be tampered with.
     struct Stored {
         lsn: Option<i64>,
         readable: bool,
@@ -544,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_log_is_valid_and_an_unknown_workspace_is_not() {
+    fn an_intact_log_is_valid_and_an_unknown_workspace_is_not() {
         let rows = log(workspace(1));
         assert_eq!(check(&rows, Some(&head_of(&rows)), None), Ok(()));
         assert_eq!(check(&[], None, None), broken(1, Defect::Missing));
@@ -553,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_column_is_named_with_its_event() {
+    fn every_changed_column_is_reported_with_its_event() {
         type Tamper = fn(&mut Stored);
         let cases: [(Tamper, Defect); 13] = [
             (|row| row.lsn = Some(9), Defect::Missing),
@@ -586,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_event_is_named_wherever_it_stood() {
+    fn a_deleted_event_is_reported_wherever_it_was() {
         for place in 0..5 {
             let mut rows = log(workspace(1));
             let head = head_of(&rows);
@@ -597,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn events_cannot_change_places_within_or_across_logs() {
+    fn events_cannot_be_swapped_within_or_across_logs() {
         let mut rows = log(workspace(1));
         let head = head_of(&rows);
         rows.swap(1, 3);
@@ -610,13 +621,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rewritten_event_betrays_itself_in_its_successor() {
+    fn a_rewritten_event_breaks_the_link_of_its_successor() {
         let mut rows = log(workspace(1));
         let head = head_of(&rows);
         let prev = hash_of(&rows[0]);
         rows[1] = event(workspace(1), 2, prev, 666);
         assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Link));
-        // The successor's link is rewritten too, in the column alone and then in the payload as well.
+        // The successor's link is rewritten too, first in the column alone and then in the payload as well.
         let rewritten = hash_of(&rows[1]);
         rows[2].prev_hash = rewritten;
         assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Columns));
@@ -637,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remembered_head_shows_a_history_that_was_rewritten_or_cut() {
+    fn a_pinned_head_reveals_a_rewritten_or_truncated_history() {
         let rows = log(workspace(1));
         let head = head_of(&rows);
         let at = |lsn: i64, hash| Some(ExpectedHead { lsn, hash });
@@ -651,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expected_head_is_read_with_and_without_the_algorithm() {
+    fn an_expected_head_is_parsed_with_and_without_the_algorithm() {
         let digits = hex::encode(genesis());
         let wanted = ExpectedHead { lsn: 12, hash: genesis() };
         assert_eq!(format!("12:{digits}").parse::<ExpectedHead>().unwrap(), wanted);

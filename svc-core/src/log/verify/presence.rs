@@ -1,7 +1,8 @@
-//! What should be in a database, beside the chains: a log for every workspace that the instance's log names, a name
-//! there for every workspace that has anything, and as many audit rows as each head row counts. A service may write
-//! meanwhile: what is stored is read first and what should be there after it, or the other way round where more is
-//! wrong.
+//! What a database must contain apart from the chains.
+//!
+//! A log for every workspace that the instance's log names, an entry there for every workspace that has any
+//! data, and as many audit rows as each head row counts. A service may write meanwhile. What is stored is
+//! therefore read first and what should exist after it, or the other way round where a surplus is the defect.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -14,13 +15,13 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::store::{Conn, ToParam};
 
-/// Which workspaces there are, by their rows, by their logs and by name.
+/// Which workspaces exist, by their rows, by their logs and by the instance's log.
 pub(super) struct Presence {
     /// Those with a row of their own, a head row or events.
     stored: BTreeSet<WorkspaceId>,
     /// Those that the instance's log names.
     named: BTreeSet<WorkspaceId>,
-    /// Whether something stands under an id that is none.
+    /// Whether anything is stored under a value that is not an id.
     pub stray: bool,
 }
 
@@ -31,28 +32,28 @@ impl Presence {
         let mut stored: BTreeSet<WorkspaceId> = known.into_iter().flatten().collect();
         stray |= !owners(conn, BELOW_ALL, &[&Uuid::nil()])?.is_empty();
         stray |= add_owners_of_events(conn, &mut stored)?;
-        // After what is stored: a workspace is named in the transaction that creates it.
+        // Read after what is stored: a workspace is named in the transaction that creates it.
         Ok(Self { stored, named: named(conn)?, stray })
     }
 
-    /// Everything that has a log or should have one, in the order of the ids; the instance first.
+    /// Iterates over everything that has a log or should have one, ordered by id; the instance first.
     pub fn workspaces(&self) -> impl Iterator<Item = WorkspaceId> {
         let all: BTreeSet<WorkspaceId> =
             self.stored.iter().chain(&self.named).copied().chain([WorkspaceId::INSTANCE]).collect();
         all.into_iter()
     }
 
-    /// Whether there is any workspace beside the instance.
+    /// Returns whether there is any workspace besides the instance.
     pub fn has_workspaces(&self) -> bool {
         self.stored.iter().chain(&self.named).any(|workspace_id| *workspace_id != WorkspaceId::INSTANCE)
     }
 
-    /// Whether the instance's log names any workspace.
+    /// Returns whether the instance's log names any workspace.
     pub fn names_any(&self) -> bool {
         !self.named.is_empty()
     }
 
-    /// Whether there is something of a workspace that the instance's log does not name.
+    /// Returns whether anything is stored of a workspace that the instance's log does not name.
     pub fn is_unlisted(&self, workspace_id: WorkspaceId) -> bool {
         workspace_id != WorkspaceId::INSTANCE
             && self.stored.contains(&workspace_id)
@@ -62,14 +63,14 @@ impl Presence {
 
 const KNOWN: &str = "select workspace_id from heads union select id from workspaces";
 
-/// Answers one row per call, which is cheaper than looking at every event for its workspace.
+/// Selects one workspace per call, which is cheaper than reading every event for its workspace.
 const NEXT_WORKSPACE: &str =
     "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
 
-/// On SQLite a column can hold anything; what is not a blob sorts before the nil id.
+/// On SQLite a column can hold anything; values that are not blobs sort before the nil id.
 const BELOW_ALL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
 
-/// The workspaces that a statement selects; nothing for a column that holds no id.
+/// Reads the workspaces that a statement selects; none for a column that holds no id.
 fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Option<WorkspaceId>>> {
     let mut owners = Vec::new();
     conn.visit(sql, params, &mut |row| {
@@ -79,7 +80,7 @@ fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec
     Ok(owners)
 }
 
-/// Adds every workspace with events, and answers whether there are events of none.
+/// Adds every workspace with events, and returns whether there are events under no id.
 fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Result<bool> {
     let mut from = Some(Uuid::nil());
     while let Some(least) = from {
@@ -89,7 +90,7 @@ fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Resu
                 stored.insert(workspace_id);
                 workspace_id.uuid().as_u128().checked_add(1).map(Uuid::from_u128)
             }
-            // Not 16 bytes: the walk cannot go on from here.
+            // Not 16 bytes: the walk cannot continue from here.
             Some(None) => return Ok(true),
         };
     }
@@ -98,13 +99,13 @@ fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Resu
 
 const NAMED: &str = "select payload from events where workspace_id = $1 and kind = $2 order by lsn";
 
-/// The part of a [`WorkspaceCreated`] that counts here.
+/// The part of a [`WorkspaceCreated`] that is needed here.
 #[derive(Deserialize)]
 struct Named {
     workspace_id: WorkspaceId,
 }
 
-/// The workspaces that the instance's log names. What cannot be read there names none; the chain shows it.
+/// Reads the workspaces that the instance's log names. Unreadable events name none; the chain reveals them.
 fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
     conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &WorkspaceCreated::KIND], &mut |row| {
@@ -120,15 +121,15 @@ const LOG: &str = "
     union all
     select workspace_id from events where workspace_id = $1 limit 1";
 
-/// Whether a workspace has a head row or an event.
+/// Returns whether a workspace has a head row or an event.
 pub(super) fn has_log(conn: &Conn, workspace_id: WorkspaceId) -> Result<bool> {
     Ok(!owners(conn, LOG, &[&workspace_id])?.is_empty())
 }
 
-/// Audit rows that one statement counts.
+/// Audit rows counted by one statement.
 const AUDIT_PAGE: i64 = 65_536;
 
-/// None should stand there.
+/// There should be none.
 const AUDIT_BEFORE_FIRST: &str =
     "select seq from audit where workspace_id = $1 and seq < 1 order by seq limit 1";
 
@@ -142,29 +143,30 @@ const COUNT_AUDIT: &str = "
 
 const AUDIT_ROWS: &str = "select seq from audit where workspace_id = $1 and seq > $2 order by seq limit $3";
 
-/// The position of the first audit row that is missing, or that stands where none can be. They are numbered from 1
-/// without holes, up to what the head row says.
+/// Returns the position of the first audit row that is missing, or that is where none can be.
+///
+/// They are numbered from 1 without gaps, up to what the head row says.
 pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
     if let Some(before) = ints(conn, AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
         return Ok(Some(*before));
     }
     let last = ints(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
-    // After the rows: it moves in the transaction that adds them.
+    // Read after the rows: it moves in the transaction that adds them.
     let promised = ints(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
     let mut whole = 0;
     while whole < promised {
         let page = promised.saturating_sub(whole).min(AUDIT_PAGE);
         let dense = whole.saturating_add(page);
         if ints(conn, COUNT_AUDIT, &[&workspace_id, &whole, &page])? != [page, dense] {
-            return first_hole(conn, workspace_id, whole).map(Some);
+            return first_gap(conn, workspace_id, whole).map(Some);
         }
         whole = dense;
     }
     Ok((last > promised).then(|| promised.saturating_add(1)))
 }
 
-/// The first number after `whole` that no row has.
-fn first_hole(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> {
+/// Returns the first number after `whole` that no row has.
+fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> {
     let mut next = whole.saturating_add(1);
     conn.visit(AUDIT_ROWS, &[&workspace_id, &whole, &AUDIT_PAGE], &mut |row| {
         if row.int(0) == Some(next) {
@@ -176,7 +178,7 @@ fn first_hole(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64>
     Ok(next)
 }
 
-/// The columns of a statement's only row, which are numbers; one that is none counts as -1.
+/// Reads the columns of a statement's only row, which are numbers; any other value counts as -1.
 fn ints(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<i64>> {
     let mut found = Vec::new();
     conn.visit(sql, params, &mut |row| {

@@ -345,8 +345,8 @@ mod tests {
             (&[], r#"{"limit":"5"}"#, "`limit`: invalid type: string"),
             (&[("limit", "1"), ("limit", "2")], "", "given more than once"),
             (&[("limit", "1")], r#"{"limit":2}"#, "in the address and in the body"),
-            (&[], r#"{"limit":1,"limit":2}"#, "stands twice"),
-            (&[], r#"{"note":{"a":[{"b":1,"b":2}]}}"#, "`b` stands twice"),
+            (&[], r#"{"limit":1,"limit":2}"#, "appears twice"),
+            (&[], r#"{"note":{"a":[{"b":1,"b":2}]}}"#, "`b` appears twice"),
             (&[], r#"{"limt":1,"limit":2"#, "did you mean `limit`"),
             (&[], "[1]", "one JSON object"),
         ];

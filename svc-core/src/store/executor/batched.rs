@@ -1,4 +1,4 @@
-//! Reads of the same moment, put together so that they share one transaction on a caller's thread.
+//! Reads of the same moment, collected so that they share one transaction on a caller's thread.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use super::readers::ReadTask;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::sync::lock;
 
-/// Reads that wait to be run together.
+/// Reads that wait to run together.
 pub(super) struct BatchedReads<N>(Mutex<Batch<N>>);
 
 struct Batch<N> {
@@ -27,16 +27,16 @@ impl<N> Default for BatchedReads<N> {
     }
 }
 
-/// What the caller who added a read has to do.
+/// What the caller that added a read has to do.
 pub(super) struct Added<N> {
     /// A full batch, to be run now.
     pub full: Vec<Box<dyn ReadTask<N>>>,
-    /// The read is the first of its batch: nobody else will run that.
+    /// The read is the first of its batch: no other caller will run it.
     pub is_first: bool,
 }
 
 impl<N> BatchedReads<N> {
-    /// Adds a read; to a new batch if the present one is full.
+    /// Adds a read to the current batch, or to a new one if that is full.
     pub fn add(&self, task: Box<dyn ReadTask<N>>) -> Added<N> {
         let mut batch = lock(&self.0);
         let full = if batch.capacity.is_any_left() { Batch::default() } else { std::mem::take(&mut *batch) };
@@ -45,7 +45,7 @@ impl<N> BatchedReads<N> {
         Added { full: full.tasks, is_first: batch.tasks.len() == 1 }
     }
 
-    /// Takes the batch out.
+    /// Takes the batch.
     pub fn take(&self) -> Vec<Box<dyn ReadTask<N>>> {
         std::mem::take(&mut *lock(&self.0)).tasks
     }

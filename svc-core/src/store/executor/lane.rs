@@ -1,7 +1,9 @@
-//! A writer lane: one thread, one connection, one queue. What is waiting is batched into one transaction. What
-//! fails in begin fails for the whole batch at once; a task that fails is undone alone; a batch whose transaction
-//! was lost before its commit is run once more. Tasks of a workspace that another server holds are put aside, so
-//! that the others of the lane go on.
+//! A writer lane: one thread, one connection, one queue.
+//!
+//! Queued tasks are batched into one transaction. A failure to begin fails the whole batch at once; a task
+//! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more.
+//! Tasks of a workspace that another server has locked are set aside, so that the others of the lane
+//! continue.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,18 +25,20 @@ use crate::time::{Clock, Monotonic};
 pub(super) struct Lane<S: BatchState> {
     queue: Queue<dyn WriteTask<S>>,
     writer: Mutex<Writer<S>>,
-    /// How many others wait for the writer; its thread lets them in between two batches.
+    /// How many callers wait for the writer; its thread lets them in between two batches.
     waiters: AtomicUsize,
     disk: Disk,
 }
 
-/// How long a writer stands back after a commit while somebody else wants to write to the same file; longer than
-/// the step at which a waiting process asks for the lock.
+/// Pause after a commit while another process or caller waits to write to the same file.
+///
+/// It must be longer than the step at which a waiting process retries the lock.
 const YIELD: Duration = Duration::from_micros(1500);
+/// Batches for which the pauses continue after another process was seen writing to the file.
 const CONTENDED_BATCHES: u32 = 64;
-/// How often an idle writer looks whether something is left to do.
+/// How often an idle writer checks for work that is left.
 const TICK: Duration = Duration::from_millis(250);
-/// The same while tasks are put aside.
+/// The same while tasks are set aside.
 const ASIDE_TICK: Duration = Duration::from_millis(2);
 
 impl<S: BatchState> Lane<S> {
@@ -57,13 +61,13 @@ impl<S: BatchState> Lane<S> {
         };
         let queued = Queued::new(task, &writer.clock);
         writer.run(vec![queued]);
-        // Whoever calls must not wait for another server; the lane's own thread can.
+        // The caller must not wait for another server; the lane's own thread can.
         let aside = std::mem::take(&mut writer.aside);
         drop(writer);
         aside.into_iter().for_each(|waiting| self.queue.push_again(waiting.queued));
     }
 
-    /// Runs what is queued, until the queue is closed and empty.
+    /// Runs queued tasks, until the queue is closed and empty.
     pub fn serve(&self) {
         let mut tick = TICK;
         loop {
@@ -77,26 +81,26 @@ impl<S: BatchState> Lane<S> {
                 first.map(|first| self.queue.gather(first, Capacity::new(BATCH_MAX, BATCH_BYTES_MAX)));
             writer.run(batch.unwrap_or_default());
             tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
-            let give_way = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
+            let must_yield = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
             drop(writer);
-            if give_way {
+            if must_yield {
                 std::thread::park_timeout(YIELD);
             }
         }
     }
 
-    /// Fails while the disk has failed the last write.
+    /// Fails while the last write to the disk has failed.
     pub fn check(&self) -> Result<()> {
         if self.disk.is_troubled() {
             return Err(Error::new(
                 Code::Unavailable,
-                "the disk takes no writes: it is full, it fails, or the files are read-only",
+                "the disk accepts no writes: it is full or failing, or the files are read-only",
             ));
         }
         Ok(())
     }
 
-    /// Does something with the writer's connection while no batch is under way.
+    /// Runs `run` with the writer's connection while no batch is in progress.
     pub fn between_batches<T>(&self, run: impl FnOnce(&Conn) -> T) -> T {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let writer = lock(&self.writer);
@@ -121,15 +125,15 @@ struct Writer<S: BatchState> {
     conn: Conn,
     state: RefCell<S>,
     clock: Clock,
-    /// Batches to go on yielding for, after another process was seen writing to the file.
+    /// Batches left to yield after, since another process was seen writing to the file.
     contended: u32,
-    /// Tasks of workspaces that another server holds.
+    /// Tasks of workspaces that another server has locked.
     aside: Vec<Waiting<S>>,
     /// The last batch left them out.
     skipped: bool,
 }
 
-/// A task, and since when another server has held its workspace.
+/// A task, and since when another server has had its workspace locked.
 struct Waiting<S> {
     queued: Queued<dyn WriteTask<S>>,
     held_since: Option<Monotonic>,
@@ -145,25 +149,27 @@ impl<S> Waiting<S> {
     }
 }
 
-/// How one try at a batch ended.
+/// How one attempt at a batch ended.
 enum Attempt {
     /// Committed, with each task's own outcome.
     Committed(Vec<Result<()>>),
-    /// Nothing was begun, or the database fell silent: no task is to blame, and none is tried again.
-    Hopeless(Error),
-    /// Rolled back, because the connection broke or the server chose this transaction to end a conflict.
+    /// Nothing was begun, or the database did not respond: no task is to blame, and none is retried.
+    Failed(Error),
+    /// Rolled back, because the connection broke or the server resolved a conflict.
     Lost(Error),
-    /// Rolled back because of the task at this place.
+    /// Rolled back because of the task at this index.
     Culprit(usize, Error),
-    /// Rolled back, and nobody knows because of which task.
+    /// Rolled back because of an unknown task.
     Unclear(Error),
     /// It may or may not have been committed; it must not run again.
     Unknown(Error),
 }
 
 impl<S: BatchState> Writer<S> {
-    /// Runs the tasks, together if possible, and answers each that is not put aside. Those that were have a try of their
-    /// own: while others wait too, every second time without waiting for the server that holds them.
+    /// Runs the tasks, together if possible, and finishes each that is not set aside.
+    ///
+    /// Those that were set aside get an attempt of their own: while other tasks wait too, every second time
+    /// without waiting for the server that has locked their workspaces.
     fn run(&mut self, tasks: Vec<Queued<dyn WriteTask<S>>>) {
         let waiting = self.take_aside();
         if !waiting.is_empty() {
@@ -174,7 +180,7 @@ impl<S: BatchState> Writer<S> {
         self.run_batch(tasks.into_iter().map(Waiting::new).collect(), Held::Skip);
     }
 
-    /// The oldest of what was put aside, up to the bounds of a batch.
+    /// Takes the oldest tasks that were set aside, up to the limits of a batch.
     fn take_aside(&mut self) -> Vec<Waiting<S>> {
         let mut capacity = Capacity::new(BATCH_MAX, BATCH_BYTES_MAX);
         let fitting = self.aside.iter().take_while(|waiting| {
@@ -195,7 +201,7 @@ impl<S: BatchState> Writer<S> {
         while self.keep_in_time(&mut batch) {
             match self.attempt(&mut batch, held) {
                 Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
-                Attempt::Hopeless(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
+                Attempt::Failed(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
                 Attempt::Lost(error) if was_lost => fail_all(batch.drain(..), &error),
                 Attempt::Lost(_) => was_lost = true,
                 Attempt::Culprit(_, error) | Attempt::Unclear(error) if batch.len() == 1 => {
@@ -222,7 +228,7 @@ impl<S: BatchState> Writer<S> {
             }
             match attempt {
                 Attempt::Committed(outcomes) => finish_all(single, outcomes),
-                Attempt::Hopeless(error) => return fail_all(single.into_iter().chain(alone), &error),
+                Attempt::Failed(error) => return fail_all(single.into_iter().chain(alone), &error),
                 Attempt::Lost(error)
                 | Attempt::Culprit(_, error)
                 | Attempt::Unclear(error)
@@ -231,8 +237,9 @@ impl<S: BatchState> Writer<S> {
         }
     }
 
-    /// Refuses the tasks of a batch that were too long on their way: each try may have waited for a lock. Whether any
-    /// are left.
+    /// Rejects the tasks of a batch that were queued for too long.
+    ///
+    /// Each attempt may have waited for a lock. Returns whether any are left.
     fn keep_in_time(&self, batch: &mut Vec<Waiting<S>>) -> bool {
         let now = self.clock.monotonic();
         let in_time = |waiting: Waiting<S>| {
@@ -243,22 +250,22 @@ impl<S: BatchState> Writer<S> {
         !batch.is_empty()
     }
 
-    /// Tries to run a batch. Tasks whose workspace is held are taken out of it and put aside.
+    /// Attempts to run a batch. Tasks whose workspace is locked are removed from it and set aside.
     fn attempt(&mut self, batch: &mut Vec<Waiting<S>>, held: Held) -> Attempt {
         let workspaces = batch.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
         match self.begin(&workspaces, held) {
             Ok(busy) if busy.is_empty() => {}
-            Ok(busy) => self.put_aside(batch, &busy),
+            Ok(busy) => self.set_aside(batch, &busy),
             Err(error) => {
                 let failure = self.conn.failure();
                 self.roll_back();
                 return match failure {
                     Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
                     Some(Failure::LockTimeout) => {
-                        self.put_aside(batch, &workspaces);
-                        Attempt::Hopeless(error)
+                        self.set_aside(batch, &workspaces);
+                        Attempt::Failed(error)
                     }
-                    Some(Failure::Silent | Failure::Statement) | None => Attempt::Hopeless(error),
+                    Some(Failure::Silent | Failure::Statement) | None => Attempt::Failed(error),
                 };
             }
         }
@@ -285,7 +292,8 @@ impl<S: BatchState> Writer<S> {
             Err(error) if error.code() == Code::OutcomeUnknown => {
                 self.roll_back();
                 if let Err(error) = self.conn.recover() {
-                    tracing::warn!(%error, cause = ?error.cause(), "a failed commit is not overwritten yet");
+                    let cause = error.cause();
+                    tracing::warn!(%error, ?cause, "a failed commit has not been overwritten yet");
                 }
                 Attempt::Unknown(error)
             }
@@ -293,14 +301,14 @@ impl<S: BatchState> Writer<S> {
         }
     }
 
-    /// Rolls back after an error: that of the connection, or what `blamed` makes of it.
+    /// Rolls back after an error: lost if the connection failed, otherwise what `blamed` returns.
     fn lost(&mut self, blamed: impl FnOnce(Error) -> Attempt, error: Error) -> Attempt {
         let failure = self.conn.failure();
         self.roll_back();
         match failure {
             Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
-            // Who has waited that long is not made to wait again.
-            Some(Failure::Silent) => Attempt::Hopeless(error),
+            // A caller that has waited that long is not made to wait again.
+            Some(Failure::Silent) => Attempt::Failed(error),
             Some(Failure::LockTimeout | Failure::Statement) | None => blamed(error),
         }
     }
@@ -312,8 +320,8 @@ impl<S: BatchState> Writer<S> {
         self.state.get_mut().begin(&self.conn, workspaces, others_wrote, held)
     }
 
-    /// Puts the tasks of `busy` workspaces aside; those that have been for too long are refused.
-    fn put_aside(&mut self, batch: &mut Vec<Waiting<S>>, busy: &BTreeSet<WorkspaceId>) {
+    /// Sets aside the tasks of `busy` workspaces; those that have been set aside for too long are rejected.
+    fn set_aside(&mut self, batch: &mut Vec<Waiting<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
         let mut bytes: usize = self.aside.iter().map(|waiting| waiting.queued.task.bytes()).sum();
         let waits =
@@ -325,14 +333,14 @@ impl<S: BatchState> Writer<S> {
                 bytes = bytes.saturating_add(waiting.queued.task.bytes());
                 self.aside.push(waiting);
             } else {
-                waiting.finish(Err(held_elsewhere()));
+                waiting.finish(Err(locked_elsewhere()));
             }
         }
     }
 
-    /// Refuses what is put aside: the service closes.
+    /// Rejects the tasks that are set aside, on shutdown.
     fn fail_aside(&mut self) {
-        fail_all(self.aside.drain(..), &held_elsewhere());
+        fail_all(self.aside.drain(..), &locked_elsewhere());
     }
 
     /// Runs one task. The outer error means that the whole transaction is lost.
@@ -354,7 +362,9 @@ impl<S: BatchState> Writer<S> {
         Ok(Err(error))
     }
 
-    /// Writes what is left to write. Asks before and after whether it is still the transaction that was begun.
+    /// Writes what is left to write.
+    ///
+    /// Checks before and after that the transaction is still the one that was begun.
     fn flush(&mut self) -> Result<()> {
         self.conn.check_transaction()?;
         self.state.get_mut().flush(&self.conn)?;
@@ -370,8 +380,8 @@ impl<S: BatchState> Writer<S> {
     }
 }
 
-fn held_elsewhere() -> Error {
-    Error::new(Code::Unavailable, "another server holds the workspace; nothing was changed: try again")
+fn locked_elsewhere() -> Error {
+    Error::new(Code::Unavailable, "another server has locked the workspace; nothing was changed: try again")
 }
 
 fn finish_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, outcomes: Vec<Result<()>>) {

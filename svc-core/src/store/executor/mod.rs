@@ -1,8 +1,9 @@
-//! The executor: core threads own the connections and callers hand tasks over. A writer lane gathers what is
-//! waiting into one transaction, so that many callers share one flush to disk; a failing task is undone alone.
-//! Readers share a queue; long reads have their own; quick looks that come at the same moment can share one
-//! transaction on a caller's thread. Full queues refuse instead of growing, and what has waited for too long, or
-//! whose caller has gone, is refused instead of run.
+//! The executor: core threads own the connections, and callers submit tasks.
+//!
+//! A writer lane batches its queue into one transaction, so that many callers share one flush to disk; a
+//! failing task is rolled back alone. Readers share a queue; long reads have their own; short reads that
+//! arrive at the same moment can share one transaction on a caller's thread. Full queues reject tasks instead
+//! of growing, and a task that was queued for too long, or whose caller has gone, is rejected instead of run.
 
 mod batched;
 mod lane;
@@ -17,7 +18,7 @@ use std::thread::JoinHandle;
 
 use uuid::Uuid;
 
-use super::conn::{Conn, Engine, LogCut, StatementCounts};
+use super::conn::{Conn, Engine, StatementCounts, WalCut};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::sync::lock;
@@ -30,12 +31,13 @@ pub(crate) use readers::{ReadTask, Reader, ReaderState};
 #[cfg(test)]
 pub(super) use tally::Tally;
 
-/// What a writer keeps beside its connection: the state that the tasks of a batch share.
+/// The state that the tasks of a writer's batch share.
 pub(crate) trait BatchState: Send + 'static {
-    /// What a reader keeps beside its connection.
+    /// The state that a reader keeps with its connection.
     type ReaderState: ReaderState;
-    /// A transaction has begun; `workspaces` are those its tasks have named. Answers those among them that another
-    /// server holds: their tasks cannot run now.
+    /// Called when a transaction has begun; `workspaces` are those that its tasks have named.
+    ///
+    /// Returns those among them that another server has locked: their tasks cannot run now.
     fn begin(
         &mut self,
         conn: &Conn,
@@ -43,21 +45,21 @@ pub(crate) trait BatchState: Send + 'static {
         others_wrote: bool,
         held: Held,
     ) -> Result<BTreeSet<WorkspaceId>>;
-    /// A task begins.
+    /// Called when a task begins.
     fn begin_job(&mut self);
-    /// The task failed; what it added is taken back.
+    /// Called when the task failed: discards what it added.
     fn undo_job(&mut self);
     /// Writes what was batched, before the commit.
     fn flush(&mut self, conn: &Conn) -> Result<()>;
-    /// How far the logs will reach with the commit.
+    /// Returns the positions that the logs will have reached after the commit.
     fn committed_lsns(&self) -> BTreeMap<Uuid, i64>;
-    /// The commit has happened.
+    /// Called when the commit has succeeded.
     fn committed(&mut self);
-    /// The transaction was rolled back.
+    /// Called when the transaction was rolled back.
     fn rolled_back(&mut self);
 }
 
-/// What to do about workspaces that another server's transaction holds.
+/// What to do about workspaces that another server's transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     /// Wait for them, but not for long.
@@ -68,9 +70,11 @@ pub(crate) enum Held {
 
 /// A change. It may run more than once; only the last run counts.
 pub(crate) trait WriteTask<S>: Task {
-    /// The workspace by which its lane is chosen.
+    /// Returns the workspace that determines its lane.
     fn home(&self) -> WorkspaceId;
-    /// The workspaces in whose logs it may write; named before the queue so that their heads are locked first.
+    /// Returns the workspaces whose logs it may write.
+    ///
+    /// They are known before it runs, so that their heads are locked first.
     fn workspaces(&self) -> Vec<WorkspaceId>;
     /// Does the work inside the transaction.
     fn run(&mut self, conn: &Conn, state: &std::cell::RefCell<S>) -> Result<()>;
@@ -79,7 +83,7 @@ pub(crate) trait WriteTask<S>: Task {
 /// Opens a connection for a core thread.
 pub(crate) type Open = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
 
-/// All core threads of a service.
+/// The core threads of a service.
 pub(crate) struct Executor<S: BatchState> {
     lanes: Vec<Arc<Lane<S>>>,
     reads: Arc<ReadPool<S::ReaderState>>,
@@ -89,7 +93,7 @@ pub(crate) struct Executor<S: BatchState> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Connections that read.
+/// The number of connections that read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readers {
     /// Those of threads that share a queue.
@@ -144,62 +148,68 @@ impl<S: BatchState> Executor<S> {
         }
     }
 
-    /// Whether a look needs no network, so that it may run on a thread that must not wait.
+    /// Returns whether a read needs no network, so that it may run on a thread that must not block.
     pub fn reads_locally(&self) -> bool {
         self.local
     }
 
-    /// Queues a look.
+    /// Queues a read.
     pub fn read(&self, task: Box<dyn ReadTask<S::ReaderState>>, long: bool) {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
     }
 
-    /// Looks on the calling thread if a reader is idle, or queues the look.
+    /// Reads on the calling thread if a reader is idle, or queues the read.
     pub fn read_inline(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
         self.reads.run_here(vec![task]);
     }
 
-    /// Puts a read beside those that will share one transaction. True if the caller must run them all, by
-    /// [`Executor::flush_batched`], once others had the chance to put theirs in.
+    /// Adds a read to those that will share one transaction.
+    ///
+    /// Returns true if the caller must run them all, by [`Executor::flush_batched`], once others had the
+    /// chance to add theirs.
     pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> bool {
         let added = self.batched.add(task);
         self.reads.run_here(added.full);
         added.is_first
     }
 
-    /// Runs the batched reads in one transaction: on the calling thread if a reader is idle, or from the queue.
+    /// Runs the batched reads in one transaction.
+    ///
+    /// On the calling thread if a reader is idle, or from the queue.
     pub fn flush_batched(&self) {
         self.reads.run_here(self.batched.take());
     }
 
-    /// How often statements had to be compiled.
+    /// Returns how often statements had to be compiled.
     pub fn statement_counts(&self) -> StatementCounts {
         let lanes = self.lanes.iter().map(|lane| lane.statement_counts());
         lanes.fold(self.reads.statement_counts(), StatementCounts::plus)
     }
 
-    /// The settings of every writer connection that durability rests on.
+    /// Returns the settings of every writer connection that durability depends on.
     pub fn durability(&self) -> Result<Vec<String>> {
         self.lanes.iter().map(|lane| lane.durability()).collect()
     }
 
-    /// Fails while a lane cannot write, because the disk has failed its last write.
+    /// Fails while a lane cannot write, because its last write to the disk has failed.
     pub fn check_writers(&self) -> Result<()> {
         self.lanes.iter().try_for_each(|lane| lane.check())
     }
 
-    /// Removes destroyed bytes from SQLite's files, and cuts its log to nothing, while the writer stands still.
-    pub fn cut_log(&self) -> Result<LogCut> {
-        self.lanes.first().map_or(Ok(LogCut::Done), |lane| lane.between_batches(Conn::cut_log))
+    /// Removes destroyed bytes from SQLite's files, and truncates its write-ahead log.
+    ///
+    /// The writer is stopped meanwhile.
+    pub fn truncate_wal(&self) -> Result<WalCut> {
+        self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.between_batches(Conn::truncate_wal))
     }
 
-    /// Lets the threads finish what is queued, and ends them.
+    /// Ends the threads after they have finished what is queued.
     pub fn close(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
         self.reads.close();
         self.long_reads.close();
         for thread in lock(&self.threads).drain(..) {
-            // A core thread catches the panics of its tasks; one that died has nothing more to say.
+            // A core thread catches the panics of its tasks; if one died, there is nothing left to report.
             let _ = thread.join();
         }
     }
@@ -210,7 +220,7 @@ impl<S: BatchState> Executor<S> {
     }
 }
 
-/// A hash (the finalizer of SplitMix64): workspaces made one after the other differ in few bits of their ids.
+/// Hashes an id with the finalizer of SplitMix64: ids of workspaces created in sequence differ in few bits.
 fn spread(workspace: WorkspaceId) -> u64 {
     let (high, low) = workspace.uuid().as_u64_pair();
     let mut mixed = high ^ low;
@@ -224,10 +234,10 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 }
 
 fn overloaded() -> Error {
-    Error::new(Code::Overloaded, "the service is at its ceiling; try again shortly")
+    Error::new(Code::Overloaded, "the service is overloaded; try again shortly")
 }
 
-/// One failure for several tasks.
+/// One failure of several tasks.
 struct SharedError {
     code: Code,
     detail: String,
@@ -263,7 +273,7 @@ mod tests {
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};
 
-    /// Writes a row, and then goes the way that its number says.
+    /// Writes a row, and then ends as its number determines.
     struct Numbered(i64, mpsc::Sender<(i64, bool)>);
 
     impl WriteTask<Tally> for Numbered {
@@ -279,7 +289,7 @@ mod tests {
             match self.0 % 50 {
                 7 => panic!("a task that panics"),
                 9 => Err(Error::wrong_state("a task that fails after writing")),
-                // SQLite ends a transaction by itself when the disk fails it: seen by the task, or by nobody.
+                // SQLite ends a transaction by itself when the disk fails: the task may notice it, or nobody.
                 21 => conn.batch("rollback").and(Err(Error::internal("a read that failed"))),
                 33 => conn.batch("rollback"),
                 _ => Ok(()),
@@ -347,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_tasks_of_a_batch_are_undone_alone() {
+    fn failing_tasks_of_a_batch_are_rolled_back_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let executor = on_file(&path);
@@ -355,13 +365,13 @@ mod tests {
         (0..300).for_each(|number| executor.write(Box::new(Numbered(number, sender.clone()))));
         executor.write_inline(Box::new(Numbered(300, sender)));
         let outcomes: Vec<(i64, bool)> = receiver.iter().collect();
-        assert_eq!(outcomes.len(), 301, "every task is answered once");
+        assert_eq!(outcomes.len(), 301, "every task finishes once");
         assert!(outcomes.iter().all(|(number, fine)| *fine != matches!(number % 50, 7 | 9 | 21 | 33)));
         let (sender, receiver) = mpsc::channel();
         executor.read(Count::task(&sender, 8), false);
         assert_eq!(receiver.recv().unwrap(), [277, 277]);
         let first: Vec<bool> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
-        assert_eq!(first, [true, false, false], "one of them sees to all");
+        assert_eq!(first, [true, false, false], "one of them runs all");
         assert!(receiver.try_recv().is_err(), "they wait");
         executor.flush_batched();
         drop(sender);
@@ -369,19 +379,19 @@ mod tests {
         executor.close();
         let (sender, receiver) = mpsc::channel();
         executor.write(Box::new(Numbered(1, sender)));
-        assert_eq!(receiver.recv().unwrap(), (1, false), "a closed executor refuses");
+        assert_eq!(receiver.recv().unwrap(), (1, false), "a closed executor rejects tasks");
     }
 
     #[test]
-    fn what_is_gathered_is_bounded_by_number_and_by_bytes() {
+    fn a_batch_of_reads_is_bounded_by_number_and_by_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let executor = on_file(&folder.path().join("t.db"));
         for (bytes, fitting) in [(BATCH_BYTES_MAX / 2, 2), (2 * BATCH_BYTES_MAX, 1), (8, READ_BATCH_MAX)] {
             let (sender, receiver) = mpsc::channel();
             let batched: Vec<bool> =
                 (0..fitting).map(|_| executor.batch(Count::task(&sender, bytes))).collect();
-            assert!(batched[0] && !batched[1..].contains(&true), "the first sees to all");
-            assert!(executor.batch(Count::task(&sender, bytes)), "it is the first of others");
+            assert!(batched[0] && !batched[1..].contains(&true), "the first runs all");
+            assert!(executor.batch(Count::task(&sender, bytes)), "it is the first of another batch");
             (0..fitting).for_each(|_| drop(receiver.recv().unwrap()));
             assert!(receiver.try_recv().is_err(), "those before it were run");
             executor.flush_batched();
@@ -392,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_cut_while_others_go_on_writing() {
+    fn the_wal_is_truncated_while_others_keep_writing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let executor = on_file(&path);
@@ -401,24 +411,24 @@ mod tests {
         std::thread::scope(|scope| {
             let (executor, over) = (&executor, &over);
             scope.spawn(move || {
-                // Always one more in the queue than is answered.
+                // Always one more task in the queue than has finished.
                 executor.write(Box::new(Numbered(0, sender.clone())));
                 while !over.load(Ordering::Relaxed) {
                     executor.write(Box::new(Numbered(0, sender.clone())));
                     assert!(receiver.recv().unwrap().1);
                 }
             });
-            let cut: Vec<LogCut> = (0..20).map(|_| executor.cut_log().unwrap()).collect();
+            let cut: Vec<WalCut> = (0..20).map(|_| executor.truncate_wal().unwrap()).collect();
             over.store(true, Ordering::Relaxed);
-            assert_eq!(cut, [LogCut::Done; 20]);
+            assert_eq!(cut, [WalCut::Done; 20]);
         });
         executor.close();
-        assert_eq!(executor.cut_log().unwrap(), LogCut::Done);
+        assert_eq!(executor.truncate_wal().unwrap(), WalCut::Done);
         let log = std::fs::metadata(path.with_extension("db-wal")).unwrap();
         assert_eq!(log.len(), 0);
     }
 
-    /// Holds its thread until it is let go.
+    /// Blocks its thread until it is released.
     struct Holding(mpsc::Sender<()>, mpsc::Receiver<()>);
 
     impl WriteTask<Tally> for Holding {
@@ -445,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_waited_too_long_or_is_abandoned_is_not_run() {
+    fn tasks_that_are_too_late_or_abandoned_are_not_run() {
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::mock(Time::from_micros(0));
         let executor = on_file_by(&folder.path().join("t.db"), &clock);
@@ -496,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn workspaces_made_one_after_the_other_spread_over_all_lanes() {
+    fn workspaces_created_in_sequence_spread_over_all_lanes() {
         let mut lanes = [0; 4];
         for number in 0..1000_u128 {
             let id = uuid::Uuid::from_u128((0x0190_0000_0000_7000_8000_u128 << 48) + number);
@@ -505,7 +515,7 @@ mod tests {
         assert!(lanes.iter().all(|share| (200..300).contains(share)), "{lanes:?}");
     }
 
-    /// Waits for a lock for ten seconds, in vain.
+    /// Waits ten seconds for a lock that is never granted.
     struct Locked(Clock, mpsc::Sender<Monotonic>);
 
     impl WriteTask<Tally> for Locked {
@@ -553,6 +563,6 @@ mod tests {
         (0..20).for_each(|_| executor.write(Box::new(Locked(clock.clone(), sender.clone()))));
         release.send(()).unwrap();
         let waited = receiver.iter().take(20).last().unwrap().since(start);
-        assert!(waited <= QUEUED_MAX + LOCK_TIMEOUT, "the last was answered after {waited:?}");
+        assert!(waited <= QUEUED_MAX + LOCK_TIMEOUT, "the last finished after {waited:?}");
     }
 }

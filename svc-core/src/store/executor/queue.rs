@@ -1,5 +1,6 @@
-//! A queue of tasks for core threads, bounded by number and by bytes. What has waited for longer than a caller will,
-//! and what nobody waits for any more, is refused instead of handed out.
+//! A queue of tasks for core threads, bounded by number and by bytes.
+//!
+//! A task that was queued for too long, or whose caller has gone, is rejected instead of run.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,24 +14,26 @@ use crate::limits::{QUEUE_BYTES_MAX, QUEUE_MAX, QUEUED_MAX};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// What every task has.
+/// What every task provides.
 pub(crate) trait Task: Send {
-    /// About how many bytes it holds.
+    /// Returns about how many bytes it holds.
     fn bytes(&self) -> usize;
-    /// Whether nobody waits for it any more.
+    /// Returns whether nobody waits for it any more.
     fn is_abandoned(&self) -> bool;
-    /// Answers, after the work or instead of it. Runs on a core thread: it must only hand the answer on.
+    /// Reports the outcome, after the work or instead of it.
+    ///
+    /// Runs on a core thread: it must only hand the outcome on.
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
-/// What still goes into a transaction. A task that is larger than all the capacity there is goes alone.
+/// What still fits into a transaction. A task that is larger than the entire capacity runs alone.
 pub(super) struct Capacity {
     tasks: usize,
     bytes: usize,
 }
 
 impl Capacity {
-    /// Capacity for so many tasks, and so many bytes of them.
+    /// Creates a capacity for `tasks` tasks that hold `bytes` bytes together.
     pub fn new(tasks: usize, bytes: usize) -> Self {
         Self { tasks, bytes }
     }
@@ -49,12 +52,12 @@ impl Capacity {
 pub(super) struct Queue<T: ?Sized> {
     sender: Mutex<Option<Sender<Queued<T>>>>,
     receiver: Receiver<Queued<T>>,
-    /// Bytes of what is queued.
+    /// Bytes of the queued tasks.
     bytes: AtomicUsize,
     clock: Clock,
 }
 
-/// A task on its way, and since when.
+/// A queued task, and since when it has been queued.
 pub(super) struct Queued<T: ?Sized> {
     pub since: Monotonic,
     bytes: usize,
@@ -62,13 +65,14 @@ pub(super) struct Queued<T: ?Sized> {
 }
 
 impl<T: Task + ?Sized> Queued<T> {
-    /// One that comes now.
+    /// Creates one that is queued now.
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
         Self { since: clock.monotonic(), bytes: task.bytes(), task }
     }
 
-    /// The task, if it is worth running at `now`: somebody waits for it, and not for too long already. Otherwise it is
-    /// refused.
+    /// Returns the task if it is worth running at `now`: somebody still waits for it, and it is not too late.
+    ///
+    /// Otherwise rejects it.
     pub fn if_in_time(self, now: Monotonic) -> Option<Self> {
         if self.task.is_abandoned() || now.since(self.since) >= QUEUED_MAX {
             self.task.finish(Err(too_late()));
@@ -78,7 +82,7 @@ impl<T: Task + ?Sized> Queued<T> {
     }
 }
 
-/// What came of waiting for a while.
+/// What was received after waiting for a while.
 pub(super) enum Received<T: ?Sized> {
     Task(Queued<T>),
     Nothing,
@@ -91,28 +95,28 @@ impl<T: Task + ?Sized> Queue<T> {
         Self { sender: Mutex::new(Some(sender)), receiver, bytes: AtomicUsize::new(0), clock }
     }
 
-    /// Queues a task, or refuses it when there is no capacity or the queue is closed.
+    /// Queues a task, or rejects it when there is no capacity or the queue is closed.
     pub fn push(&self, task: Box<T>) {
         self.push_again(Queued::new(task, &self.clock));
     }
 
-    /// The same for a task that has been on its way.
+    /// Queues a task again, keeping the time since which it has been queued.
     pub fn push_again(&self, queued: Queued<T>) {
         let bytes = queued.bytes;
         if !self.reserve(bytes) {
             return queued.task.finish(Err(overloaded()));
         }
-        let refused = match lock(&self.sender).as_ref() {
+        let rejected = match lock(&self.sender).as_ref() {
             Some(sender) => sender.try_send(queued).err().map(crossbeam_channel::TrySendError::into_inner),
             None => Some(queued),
         };
-        if let Some(queued) = refused {
+        if let Some(queued) = rejected {
             self.release(bytes);
             queued.task.finish(Err(overloaded()));
         }
     }
 
-    /// Takes capacity for a task. One that is larger than all the capacity there is may be queued alone.
+    /// Reserves capacity for a task. One that is larger than the entire capacity may be queued alone.
     fn reserve(&self, bytes: usize) -> bool {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = before == 0 || before.saturating_add(bytes) <= QUEUE_BYTES_MAX;
@@ -131,7 +135,7 @@ impl<T: Task + ?Sized> Queue<T> {
         self.receiver.iter().find_map(|queued| self.admit(queued))
     }
 
-    /// Waits for a task for `span` at the most.
+    /// Waits for a task for at most `span`.
     pub fn wait_for(&self, span: Duration) -> Received<T> {
         match self.receiver.recv_timeout(span) {
             Ok(queued) => self.admit(queued).map_or(Received::Nothing, Received::Task),
@@ -140,12 +144,12 @@ impl<T: Task + ?Sized> Queue<T> {
         }
     }
 
-    /// The next task that is worth running, if one is waiting now.
+    /// Returns the next task that is worth running, if one is queued now.
     fn try_next(&self) -> Option<Queued<T>> {
         self.receiver.try_iter().find_map(|queued| self.admit(queued))
     }
 
-    /// A task together with those that wait behind it, as far as there is capacity.
+    /// Returns a task together with those queued behind it, as far as there is capacity.
     pub fn gather(&self, first: Queued<T>, mut capacity: Capacity) -> Vec<Queued<T>> {
         let (mut tasks, mut next) = (Vec::new(), Some(first));
         while let Some(queued) = next {
@@ -169,7 +173,7 @@ impl<T: Task + ?Sized> Queue<T> {
         self.receiver.is_empty()
     }
 
-    /// Takes nothing more; what is queued can still be taken out.
+    /// Accepts nothing more; what is queued can still be taken.
     pub fn close(&self) {
         lock(&self.sender).take();
     }

@@ -1,6 +1,8 @@
-//! Threads that read, each with a connection of its own, and a few more connections for short reads on the
-//! callers' own threads. Tasks that wait at the same moment share a read transaction; one that fails, or panics,
-//! fails alone. A task whose connection broke is run once more on another.
+//! Threads that read, each with a connection of its own.
+//!
+//! A few more connections are for short reads on the callers' own threads. Tasks that are queued at the same
+//! moment share a read transaction; one that fails, or panics, fails alone. A task whose connection broke is
+//! run once more on another connection.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,13 +17,13 @@ use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
 use crate::sync::lock;
 use crate::time::Clock;
 
-/// What a reader remembers from one look to the next.
+/// The cache that a reader keeps across transactions.
 pub(crate) trait ReaderState: Default + Send + 'static {
-    /// A read transaction has begun.
+    /// Called when a read transaction begins.
     fn begin(&mut self);
 }
 
-/// A connection that only reads, and what its looks remember from one to the next.
+/// A connection that only reads, and its cache.
 pub(crate) struct Reader<N> {
     pub conn: Conn,
     pub cache: RefCell<N>,
@@ -29,8 +31,10 @@ pub(crate) struct Reader<N> {
 
 /// A read. It may run more than once; only the last run counts.
 pub(crate) trait ReadTask<N>: Task {
-    /// Called before a transaction begins in which it may run. What it looks for outside of the database has to be
-    /// taken here: whoever comes later may know of a change that the transaction does not see.
+    /// Called before a transaction begins in which it may run.
+    ///
+    /// Anything it needs from outside the database must be read here: later reads may reflect a change that
+    /// the transaction does not see.
     fn prepare(&mut self) {}
     /// Does the work inside a read transaction.
     fn run(&mut self, reader: &Reader<N>) -> Result<()>;
@@ -39,7 +43,7 @@ pub(crate) trait ReadTask<N>: Task {
 pub(super) struct ReadPool<N> {
     queue: Queue<dyn ReadTask<N>>,
     readers: Vec<Mutex<Reader<N>>>,
-    /// Readers for looks on the callers' own threads, so that these and the pool's stay out of each other's way.
+    /// Readers for reads on the callers' own threads, so that these do not get in the way of the pool's.
     inline: Vec<Mutex<Reader<N>>>,
 }
 
@@ -70,7 +74,7 @@ impl<N: ReaderState> ReadPool<N> {
         self.queue.push(task);
     }
 
-    /// Runs tasks, if there are any, on the calling thread if a inline reader is idle, or queues them.
+    /// Runs tasks, if there are any, on the calling thread if an inline reader is idle, or queues them.
     pub fn run_here(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
         if tasks.is_empty() {
             return;
@@ -88,8 +92,8 @@ impl<N: ReaderState> ReadPool<N> {
     fn serve(&self, number: usize) {
         let Some(reader) = self.readers.get(number) else { return };
         while let Some(first) = self.queue.wait() {
-            // A fair share of what waits, taken before the transaction begins: whoever asks later may have heard of
-            // a change that this one does not see.
+            // A fair share of the queue, taken before the transaction begins: later callers may know of a
+            // change that this transaction does not see.
             let share = self.queue.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
             let capacity = Capacity::new(share.saturating_add(1), BATCH_BYTES_MAX);
             let tasks = self.queue.gather(first, capacity).into_iter().map(|queued| queued.task).collect();
@@ -112,7 +116,7 @@ impl<N: ReaderState> ReadPool<N> {
     }
 }
 
-/// Runs tasks in one read transaction; in another one from where it is lost.
+/// Runs tasks in one read transaction, and in another one after it is lost.
 fn read<N: ReaderState>(reader: &Reader<N>, mut tasks: Vec<Box<dyn ReadTask<N>>>) {
     tasks.iter_mut().for_each(|task| task.prepare());
     let mut begun = begin(reader);

@@ -1,5 +1,6 @@
-//! A state for tests: it adds up what the tasks of a batch say, and writes the sum with them, so that rows and sum agree
-//! if batches do what they should.
+//! A batch state for tests: the sum of the numbers of a batch's tasks.
+//!
+//! It is written with them, so that rows and sum agree if batches work correctly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ pub(in crate::store) struct Tally {
 }
 
 impl Tally {
-    /// Adds what the running task says.
+    /// Adds the running task's number.
     pub fn add(&mut self, number: i64) {
         self.batch += number;
     }

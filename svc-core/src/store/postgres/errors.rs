@@ -1,4 +1,4 @@
-//! What the server's refusals and broken connections mean to callers.
+//! What the server's errors and broken connections mean to callers.
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
@@ -6,21 +6,21 @@ use crate::error::{Code, Error};
 use crate::store::conn::Failure;
 use crate::store::transaction::outcome_unknown;
 
-/// A failure with what callers are told of it.
+/// A failure, with the error for the caller.
 pub(super) struct Failed {
     pub failure: Failure,
     pub error: Error,
 }
 
-/// What waiting for the server comes to.
+/// The result of waiting for the server.
 pub(super) type Outcome<T> = std::result::Result<T, Failed>;
 
 impl Failed {
-    /// A failure of a statement that was sent.
+    /// Creates the failure of a statement that was sent.
     pub fn of(error: tokio_postgres::Error, sql: &str) -> Self {
         let failure = failure_of(&error);
         let error = match error.as_db_error() {
-            Some(db) if is_transient(db) => refused_for_now(format!("{} in: {sql}", describe(db))),
+            Some(db) if is_transient(db) => unavailable_for_now(format!("{} in: {sql}", describe(db))),
             Some(db) => Error::internal(format!("{} in: {sql}", describe(db))),
             None if failure == Failure::Broken => broken(error),
             None => Error::internal(format!("{error:?} in: {sql}")),
@@ -28,8 +28,10 @@ impl Failed {
         Self { failure, error }
     }
 
-    /// A commit that was sent. A refusal that leaves the session standing is the server's word that it rolled back;
-    /// after anything else, such as an answer that cannot be read, nobody knows, and the session is given up.
+    /// Creates the failure of a commit that was sent.
+    ///
+    /// An error that leaves the session open is the server's word that it rolled back. After anything else,
+    /// such as a reply that cannot be read, the outcome is unknown and the session is closed.
     pub fn of_commit(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(db) if !ends_session(db) => Self::of(error, "commit"),
@@ -37,17 +39,19 @@ impl Failed {
         }
     }
 
-    /// The server did not answer in time. What becomes of the statement is not known, so the session is given up.
+    /// Creates the failure of a server that did not respond in time.
+    ///
+    /// The fate of the statement is not known, so the session is closed.
     pub fn silent() -> Self {
-        Self { failure: Failure::Silent, error: broken("the server did not answer in time") }
+        Self { failure: Failure::Silent, error: broken("the server did not respond in time") }
     }
 
-    /// There is no session.
+    /// Creates the failure of a session that could not be opened.
     pub fn unopened(error: Error) -> Self {
         Self { failure: Failure::Broken, error }
     }
 
-    /// A defect that has nothing to do with the connection.
+    /// Creates the failure of a defect that has nothing to do with the connection.
     pub fn defect(error: Error) -> Self {
         Self { failure: Failure::Statement, error }
     }
@@ -71,8 +75,9 @@ fn failure_of(error: &tokio_postgres::Error) -> Failure {
     }
 }
 
-/// Whether the error arose before anything was sent, or in reading an answer that came: a parameter or a column of
-/// the wrong type.
+/// Returns whether the error is local: a parameter or a column of the wrong type.
+///
+/// It arose before anything was sent, or while reading a reply that arrived.
 fn is_local(error: &tokio_postgres::Error) -> bool {
     let cause = std::error::Error::source(error);
     !error.is_closed() && cause.is_none_or(|cause| !cause.is::<std::io::Error>())
@@ -82,9 +87,11 @@ fn ends_session(db: &DbError) -> bool {
     matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
-/// SQLSTATE classes and codes (PostgreSQL manual, appendix A) in which nothing is wrong with the request: the
-/// connection, the server's resources, an operator's intervention, a read-only standby, a session that was idle
-/// in its transaction for too long, a conflict with another transaction, a lock that was not granted in time.
+/// Returns whether nothing is wrong with the request itself.
+///
+/// SQLSTATE classes and codes (PostgreSQL manual, appendix A) for the connection, the server's resources, an
+/// operator's intervention, a read-only standby, a session that was idle in its transaction for too long, a
+/// conflict with another transaction, a lock that was not granted in time.
 fn is_transient(db: &DbError) -> bool {
     const CLASSES: [&str; 3] = ["08", "53", "57"];
     const CODES: [&str; 5] = ["25006", "25P03", "40001", "40P01", "55P03"];
@@ -92,23 +99,23 @@ fn is_transient(db: &DbError) -> bool {
     CODES.contains(&code) || CLASSES.iter().any(|class| code.starts_with(class))
 }
 
-fn refused_for_now(cause: String) -> Error {
+fn unavailable_for_now(cause: String) -> Error {
     Error::new(Code::Unavailable, "the database cannot do this now; nothing was changed: try again")
         .caused_by(cause)
 }
 
-/// The connection ended, or a transaction with it, before a commit was asked for.
+/// Returns the error for a connection, or a transaction with it, that ended before a commit was sent.
 pub(super) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the connection to the database broke; nothing was changed: try again")
         .caused_by(cause)
 }
 
-/// The database cannot be connected to.
+/// Returns the error for a database that cannot be connected to.
 pub(super) fn unreachable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the database cannot be reached; try again").caused_by(cause)
 }
 
-/// A server's message without the values that its detail would quote.
+/// Formats a server's message without the values that its detail would quote.
 fn describe(db: &DbError) -> String {
     format!("{}: {}", db.code().code(), db.message())
 }
@@ -120,8 +127,8 @@ mod tests {
     use super::super::{PgConn, parse_url, server_for_tests};
     use super::*;
 
-    /// What a refusal with an SQLSTATE is told as, and what it does to the transaction.
-    const TOLD: [(&str, Code, Failure); 14] = [
+    /// The expected error code of an SQLSTATE, and its effect on the transaction.
+    const EXPECTED: [(&str, Code, Failure); 14] = [
         ("08006", Code::Unavailable, Failure::Statement),
         ("22012", Code::Internal, Failure::Statement),
         ("23505", Code::Internal, Failure::Statement),
@@ -139,10 +146,10 @@ mod tests {
     ];
 
     #[test]
-    fn refusals_are_told_by_their_state() {
+    fn errors_are_classified_by_their_sqlstate() {
         let Some(server) = server_for_tests() else { return };
         let conn = PgConn::open(&parse_url(&SecretString::from(server)).unwrap()).unwrap();
-        for (state, code, failure) in TOLD {
+        for (state, code, failure) in EXPECTED {
             conn.begin("begin").unwrap();
             let raise = format!("do $$ begin raise exception using errcode = '{state}'; end $$");
             let error = conn.batch(&raise).unwrap_err();
@@ -156,21 +163,22 @@ mod tests {
         conn.batch("select 1").unwrap();
     }
 
-    /// Only the server's word for it is a rollback: an error of the driver's own, which sends nothing and ends no
-    /// session, says nothing about a commit.
+    /// Only the server's word counts as a rollback.
+    ///
+    /// An error of the driver's own, which sends nothing and ends no session, says nothing about a commit.
     #[test]
-    fn an_answer_to_a_commit_that_cannot_be_read_tells_nothing() {
+    fn an_unreadable_reply_to_a_commit_means_an_unknown_outcome() {
         let Some(server) = server_for_tests() else { return };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let [unread, refused] = runtime.block_on(async {
+        let [unreadable, rejected] = runtime.block_on(async {
             let config = parse_url(&SecretString::from(server)).unwrap();
             let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
             tokio::spawn(connection);
-            let unread = client.query_one("select 1 where false", &[]).await.unwrap_err();
-            [unread, client.batch_execute("select 1 / 0").await.unwrap_err()]
+            let unreadable = client.query_one("select 1 where false", &[]).await.unwrap_err();
+            [unreadable, client.batch_execute("select 1 / 0").await.unwrap_err()]
         });
-        let (unread, refused) = (Failed::of_commit(unread), Failed::of_commit(refused));
-        assert_eq!((unread.error.code(), unread.failure), (Code::OutcomeUnknown, Failure::Broken));
-        assert_eq!((refused.error.code(), refused.failure), (Code::Internal, Failure::Statement));
+        let (unreadable, rejected) = (Failed::of_commit(unreadable), Failed::of_commit(rejected));
+        assert_eq!((unreadable.error.code(), unreadable.failure), (Code::OutcomeUnknown, Failure::Broken));
+        assert_eq!((rejected.error.code(), rejected.failure), (Code::Internal, Failure::Statement));
     }
 }

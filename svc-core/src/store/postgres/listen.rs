@@ -1,4 +1,4 @@
-//! Hearing from other servers how far logs reach: LISTEN on a connection of its own, made anew after it broke.
+//! Listens for other servers' commits: LISTEN on a connection of its own, reopened after it broke.
 
 use std::convert::Infallible;
 use std::sync::{Arc, mpsc};
@@ -17,11 +17,13 @@ use crate::error::{Error, Result};
 use crate::limits::BUS_RECONCILE;
 use crate::log::bus::Bus;
 
-/// How soon the listener notices that the service closes.
+/// How soon the listener notices that the service shuts down.
 const CLOSING_POLL: Duration = Duration::from_millis(100);
 
-/// Starts a thread that hears how far other servers' commits reach, and comes back after a lost connection. Until it
-/// hears, the bus is deaf. Returns when the first try to hear has come to its end.
+/// Starts a thread that receives how far other servers' commits reach.
+///
+/// It reconnects after a lost connection. Until it listens, the bus is marked as interrupted. Returns when
+/// the first attempt has finished.
 pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
     bus.set_interrupted(true);
     let config = config.clone();
@@ -32,11 +34,12 @@ pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
         runtime.block_on(async {
             while !bus.is_closing() {
                 tokio::select! {
-                    heard = hear(&config, &bus, &mut tried) => {
+                    received = receive(&config, &bus, &mut tried) => {
                         bus.set_interrupted(true);
                         tried.take();
-                        if let Err(error) = heard {
-                            tracing::warn!(%error, cause = ?error.cause(), "notifications are interrupted; polling goes on");
+                        if let Err(error) = received {
+                            let cause = error.cause();
+                            tracing::warn!(%error, ?cause, "notifications are interrupted; polling continues");
                         }
                         tokio::time::sleep(BUS_RECONCILE).await;
                     }
@@ -51,7 +54,7 @@ pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
     thread.map_err(Error::internal)
 }
 
-/// Dropped when the first try has come to its end.
+/// Dropped when the first attempt has finished.
 type Tried = Option<mpsc::Sender<Infallible>>;
 
 async fn closed(bus: &Bus) {
@@ -60,9 +63,10 @@ async fn closed(bus: &Bus) {
     }
 }
 
-/// Hears until the connection ends. Each answer is waited for as long as any other session may take
-/// to open.
-async fn hear(config: &Config, bus: &Bus, tried: &mut Tried) -> Result<()> {
+/// Receives notifications until the connection ends.
+///
+/// Each reply may take as long as opening any other session.
+async fn receive(config: &Config, bus: &Bus, tried: &mut Tried) -> Result<()> {
     let limit = opening_limit(config);
     let connecting = timeout(limit, config.connect(NoTls)).await.map_err(unreachable)?;
     let (client, mut connection) = connecting.map_err(unreachable)?;
@@ -79,11 +83,11 @@ async fn hear(config: &Config, bus: &Bus, tried: &mut Tried) -> Result<()> {
         }
     });
     let listening = async {
-        let answered = timeout(limit, client.batch_execute("listen svc_log")).await;
-        answered.map_err(unreachable)?.map_err(unreachable)?;
+        let replied = timeout(limit, client.batch_execute("listen svc_log")).await;
+        replied.map_err(unreachable)?.map_err(unreachable)?;
         bus.set_interrupted(false);
         tried.take();
-        // The client must outlive the reading: when it goes, the connection closes.
+        // The client must outlive the reading: dropping it closes the connection.
         std::future::pending().await
     };
     tokio::select! {
@@ -99,7 +103,7 @@ mod tests {
     use crate::time::Clock;
 
     #[test]
-    fn a_server_that_says_nothing_leaves_the_bus_deaf() {
+    fn a_silent_server_leaves_the_bus_interrupted() {
         let (_peer, config) = silent_server();
         let bus = Arc::new(Bus::new(&Clock::System));
         let thread = listen(&config, Arc::clone(&bus)).unwrap();

@@ -1,10 +1,10 @@
-//! A PostgreSQL connection with its own single-threaded runtime, so that a core thread can drive it without
-//! handing the work to another thread. Changes whose answer nobody waits for are collected and travel together
-//! with the next statement that is waited for.
+//! A PostgreSQL connection with its own single-threaded runtime.
 //!
-//! A transaction is one session, from begin to commit or rollback: inside, a session that has ended is a failure
-//! and never replaced. Only outside of a transaction is a new one opened. No answer is waited for longer than a
-//! little beyond the server's own limit.
+//! A core thread can thus drive it without handing the work to another thread. Changes whose reply nobody
+//! waits for are deferred and sent together with the next statement that is waited for. A transaction is one
+//! session, from begin to commit or rollback: inside, a session that has ended is a failure and never
+//! replaced. Only outside of a transaction is a new one opened. Every reply has a timeout a little longer
+//! than the server's own limit.
 
 mod errors;
 mod listen;
@@ -35,7 +35,7 @@ use crate::limits::ANSWER_SLACK;
 use errors::{Failed, Outcome, broken};
 pub(crate) use listen::listen;
 use session::{Form, Session, first_text};
-pub(crate) use settings::{parse_url, read_only, unhurried};
+pub(crate) use settings::{parse_url, read_only, without_timeouts};
 use values::{Owned, decode};
 
 type Deferred = Pin<Box<dyn Future<Output = Outcome<()>> + Send>>;
@@ -50,8 +50,10 @@ pub struct PgConn {
     wrote: Cell<bool>,
 }
 
-/// The connection's runtime. The last handle of a service may be dropped inside another runtime, where waiting
-/// for this one to end is not allowed, so it is left to end by itself.
+/// The connection's runtime.
+///
+/// The last handle of a service may be dropped inside another runtime, where blocking until this one has shut
+/// down is not allowed, so it shuts down in the background.
 struct OwnRuntime(Option<Runtime>);
 
 impl OwnRuntime {
@@ -60,7 +62,7 @@ impl OwnRuntime {
         Ok(Self(Some(runtime)))
     }
 
-    /// Drives `work`, for as long as `limit` says.
+    /// Drives `work` to completion, or until `limit` has passed.
     fn wait<T>(&self, limit: Option<Duration>, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
         let dropped = || Failed::defect(Error::internal("the connection is being dropped"));
         let runtime = self.0.as_ref().ok_or_else(dropped)?;
@@ -97,25 +99,26 @@ impl PgConn {
         Ok(conn)
     }
 
-    /// The client of the transaction's session; outside of a transaction that of a session that stands, opened if
-    /// there is none.
+    /// Returns the client of the transaction's session.
+    ///
+    /// Outside of a transaction it is that of a live session, opened if there is none.
     fn client(&self) -> Result<Arc<Client>> {
         self.check_transaction()?;
-        match self.standing_client() {
+        match self.live_client() {
             Some(client) => Ok(client),
             None if self.transaction.is_begun() => Err(broken("the session of the transaction has ended")),
             None => self.connect(),
         }
     }
 
-    fn standing_client(&self) -> Option<Arc<Client>> {
+    fn live_client(&self) -> Option<Arc<Client>> {
         let session = self.session.borrow();
         session.as_ref().filter(|session| !session.is_closed()).map(|session| Arc::clone(&session.client))
     }
 
-    /// Whether there is a session, as far as is known without asking the server.
-    pub fn stands(&self) -> bool {
-        self.standing_client().is_some()
+    /// Returns whether there is a session, as far as is known without asking the server.
+    pub fn is_connected(&self) -> bool {
+        self.live_client().is_some()
     }
 
     fn connect(&self) -> Result<Arc<Client>> {
@@ -129,7 +132,7 @@ impl PgConn {
         Ok(client)
     }
 
-    /// Waits for the server, and notes what a failure means for the session and the transaction.
+    /// Waits for the server, and records what a failure means for the session and the transaction.
     fn wait<T>(&self, work: impl Future<Output = Outcome<T>>) -> Result<T> {
         let limit = self.session.borrow().as_ref().and_then(|session| session.limit);
         self.wait_within(limit, work)
@@ -137,29 +140,29 @@ impl PgConn {
 
     fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = Outcome<T>>) -> Result<T> {
         self.runtime.wait(limit, work).map_err(|failed| {
-            self.note(failed.failure);
+            self.record(failed.failure);
             failed.error
         })
     }
 
-    fn note(&self, failure: Failure) {
+    fn record(&self, failure: Failure) {
         if matches!(failure, Failure::Broken | Failure::Silent) {
             self.session.take();
         }
         self.transaction.fail(failure);
     }
 
-    /// Fails if a transaction was begun and cannot be gone on with. Asks the server nothing.
+    /// Fails if a transaction was begun and cannot continue. Sends nothing to the server.
     pub fn check_transaction(&self) -> Result<()> {
-        self.transaction.check(|| self.standing_client().is_some())
+        self.transaction.check(|| self.live_client().is_some())
     }
 
-    /// Why the transaction that was begun cannot be gone on with, if it cannot.
+    /// Returns why the transaction that was begun cannot continue, if it cannot.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.transaction.failure(|| self.standing_client().is_some())
+        self.transaction.failure(|| self.live_client().is_some())
     }
 
-    /// Waits for a future, after everything that was deferred.
+    /// Waits for a future, after all deferred statements.
     fn after_deferred<T>(&self, last: impl Future<Output = Outcome<T>>) -> Result<T> {
         let deferred = self.deferred.take();
         self.wait(async {
@@ -173,7 +176,7 @@ impl PgConn {
         self.fetch(Form::Whole, sql, params)?.iter().map(decode).collect()
     }
 
-    /// The server sends no row after those that it has found to weigh `bytes`.
+    /// Runs a statement whose rows the server bounds: it sends none after those that weigh `bytes`.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -237,13 +240,13 @@ impl PgConn {
         Ok(())
     }
 
-    /// Waits for everything that was deferred.
+    /// Waits for all deferred statements.
     pub fn flush(&self) -> Result<()> {
         self.check_transaction()?;
         self.after_deferred(async { Ok(()) })
     }
 
-    /// Begins a transaction together with the first statement in it.
+    /// Begins a transaction, together with its first statement.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
         let client = self.client()?;
         let named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
@@ -256,31 +259,35 @@ impl PgConn {
     /// Runs statements at once, outside of any job.
     pub fn batch(&self, sql: &str) -> Result<()> {
         let client = self.client()?;
-        // What opens the transaction is heard first: nothing of this may run outside of it.
+        // The reply to the transaction's begin comes first: nothing of this may run outside of it.
         self.flush()?;
         self.wait(async { client.batch_execute(sql).await.map_err(|error| Failed::of(error, sql)) })
     }
 
-    /// The present moment in the order of transactions.
+    /// Returns the current position in the order of transactions.
     pub fn horizon(&self) -> Result<String> {
         first(self.query(NOW, &[])?)
     }
 
-    /// Whether every transaction that was under way at `horizon` has ended: what one of them may still see cannot be
-    /// removed. Sessions that the role may not look at are taken for ended.
-    pub fn outlasted(&self, horizon: &str) -> Result<bool> {
+    /// Returns whether every transaction that was in progress at `horizon` has ended.
+    ///
+    /// What one of them may still see cannot be removed. Sessions that the role may not inspect are assumed
+    /// to have ended.
+    pub fn has_passed(&self, horizon: &str) -> Result<bool> {
         Ok(first::<i64>(self.query(OLDER, &[Param::Text(horizon)])?)? == 0)
     }
 
-    /// Writes a table anew without the rows that nobody sees any more. False if its lock was not to be had at once:
-    /// whoever comes later waits for no longer than this waits for the lock, and then writes a small table.
-    /// The server only warns where the role may not: a table that was not rewritten is a failure by its file.
+    /// Rewrites a table without its dead rows. Returns false if its lock was not available at once.
+    ///
+    /// Statements that arrive later wait no longer than this waits for the lock, and then for the rewrite of
+    /// a small table. The server only warns if the role lacks the permission: a table still in the same file
+    /// counts as a failure.
     pub fn rewrite(&self, table: &str) -> Result<bool> {
         let file = || first::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
         let before = file()?;
         let rewritten = self.try_rewrite(table)?;
         if rewritten && file()? == before {
-            return Err(Error::internal(format!("the role may not rewrite {table}: it has to own it")));
+            return Err(Error::internal(format!("the role may not rewrite {table}: it must own it")));
         }
         Ok(rewritten)
     }
@@ -290,7 +297,7 @@ impl PgConn {
         let (lock_timeout, limit) = (REWRITE_LOCK_TIMEOUT.as_millis(), REWRITE_TIMEOUT.as_millis());
         let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = {limit}");
         let back = "reset lock_timeout; reset statement_timeout";
-        // A plain VACUUM leaves the bytes of dead rows in the free part of their page.
+        // A plain VACUUM leaves the bytes of dead rows in the free space of their page.
         let rewrite = format!("vacuum full {table}");
         self.wait_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
             client.batch_execute(&settings).await.map_err(|error| Failed::of(error, &settings))?;
@@ -304,24 +311,25 @@ impl PgConn {
         })
     }
 
-    /// Commits and, in the same round trip, tells other servers how far the logs reach. Outside of a transaction the
-    /// server answers COMMIT with success too, so what counts is that the transaction which ends in this round trip
-    /// is the one that was begun.
+    /// Commits and, in the same round trip, notifies other servers how far the logs reach.
+    ///
+    /// The server reports success for a COMMIT outside of a transaction too. What counts is therefore that
+    /// the transaction which ends in this round trip is the one that was begun.
     pub fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.flush()?;
-        let (client, tell) = self.prepared("select pg_notify('svc_log', $1)")?;
+        let (client, notify) = self.prepared("select pg_notify('svc_log', $1)")?;
         self.check_transaction()?;
         let notice: String = lsns.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
         let parts = if notice.is_empty() { Vec::new() } else { notices(&notice) };
-        let told = self.committing(async {
-            // A lost notification is made good by the reconcile poll, so its failure is no failure.
-            let told = join_all(parts.iter().map(|part| client.execute_raw(&tell, [part])));
-            join(client.simple_query(COMMIT), told).await.0.map_err(Failed::of_commit)
+        let replies = self.committing(async {
+            // A lost notification is made up for by the reconcile poll, so its failure does not matter.
+            let notified = join_all(parts.iter().map(|part| client.execute_raw(&notify, [part])));
+            join(client.simple_query(COMMIT), notified).await.0.map_err(Failed::of_commit)
         })?;
-        self.transaction.committed(first_text(&told))
+        self.transaction.committed(first_text(&replies))
     }
 
-    /// Waits for a commit. One that is not answered in time may happen yet.
+    /// Waits for a commit. One that gets no reply in time may still take effect.
     fn committing<T>(&self, work: impl Future<Output = Outcome<T>>) -> Result<T> {
         let answered = Cell::new(false);
         let result = self.wait(async {
@@ -332,12 +340,14 @@ impl PgConn {
         if answered.get() { result } else { result.map_err(outcome_unknown) }
     }
 
-    /// Ends the transaction without any effect. A session that cannot say so is closed, which has the same effect.
+    /// Ends the transaction without any effect.
+    ///
+    /// If the rollback fails the session is closed, which has the same effect.
     pub fn rollback(&self) -> Result<()> {
         self.deferred.take();
         self.wrote.set(false);
         let begun = self.transaction.end();
-        let Some(client) = self.standing_client().filter(|_| begun) else { return Ok(()) };
+        let Some(client) = self.live_client().filter(|_| begun) else { return Ok(()) };
         let rolled_back = self.wait(async {
             client.batch_execute("rollback").await.map_err(|error| Failed::of(error, "rollback"))
         });
@@ -360,7 +370,7 @@ impl PgConn {
             self.runtime.wait(session.limit, session.prepare(form, sql))
         };
         let statement = prepared.map_err(|failed| {
-            self.note(failed.failure);
+            self.record(failed.failure);
             failed.error
         })?;
         Ok((client, statement))
@@ -375,22 +385,23 @@ impl PgConn {
     }
 }
 
-/// Shows which transaction it ends.
+/// Commits, and returns the name of the transaction that it ends.
 const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
 
 fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
-    let row = rows.first_mut().ok_or_else(|| Error::internal("a statement answered no row"))?;
+    let row = rows.first_mut().ok_or_else(|| Error::internal("a statement returned no row"))?;
     row.take()
 }
 
-/// The file that a table's rows are in; a rewrite makes a new one.
+/// Selects the file that holds a table's rows; a rewrite creates a new one.
 const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
 
 const NOW: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
 
-/// How much there is that keeps what was deleted before a transaction from being removed: those who look at this
-/// database, standbys that say what they need, and transactions that write, in any database, because every new look
-/// at this one begins before them.
+/// Counts what keeps rows deleted before a given transaction from being removed.
+///
+/// These are the snapshots of this database, standbys that report what they need, and transactions that
+/// write, in any database, because every new snapshot of this one begins before them.
 const OLDER: &str = "
     select count(*) from (
         select backend_xmin as oldest from pg_stat_activity
@@ -400,16 +411,16 @@ const OLDER: &str = "
         union all select xmin from pg_replication_slots
     ) held where age(oldest) > age(cast(cast($1 as text) as xid))";
 
-/// How long a rewrite waits for its table's lock. Who asks for the table meanwhile waits behind it.
+/// How long a rewrite waits for its table's lock. Other statements on the table queue behind it meanwhile.
 const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long a rewrite may take. Who asks for the table meanwhile is told to try again.
+/// How long a rewrite may take. Other statements on the table are told to retry meanwhile.
 const REWRITE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What one notification can carry, with room to spare below the server's 8000 bytes.
+/// Most bytes in one notification, with a margin below the server's limit of 8000.
 const NOTICE_BYTES: usize = 7000;
 
-/// Splits a notice at spaces into parts that a notification can carry.
+/// Splits a notice at spaces into parts that fit a notification.
 fn notices(notice: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for word in notice.split_whitespace() {
@@ -423,7 +434,7 @@ fn notices(notice: &str) -> Vec<String> {
     parts
 }
 
-/// The server that tests are given. Doing without is said aloud, and is a failure in CI.
+/// Returns the server for tests. Without one they are skipped with a message, and fail in CI.
 #[cfg(test)]
 pub(super) fn server_for_tests() -> Option<String> {
     let server = std::env::var("SVC_TEST_POSTGRES").ok();
@@ -440,16 +451,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_the_role_may_not_rewrite_is_not_taken_for_rewritten() {
+    fn a_rewrite_without_permission_is_an_error() {
         let Some(server) = server_for_tests() else { return };
         let conn = PgConn::open(&parse_url(&server.into()).unwrap()).unwrap();
         let name = format!("rewrite_{}", Uuid::now_v7().simple());
         conn.batch(&format!("create table {name} (n bigint); create role {name}")).unwrap();
         assert!(conn.rewrite(&name).unwrap());
         conn.batch(&format!("set role {name}")).unwrap();
-        let refused = conn.rewrite(&name);
+        let rejected = conn.rewrite(&name);
         conn.batch(&format!("reset role; drop table {name}; drop role {name}")).unwrap();
-        assert!(refused.is_err(), "{refused:?}");
+        assert!(rejected.is_err(), "{rejected:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! One session with a server: a connection from the moment it was made until it ends. It is never replaced; who
-//! needs another opens another.
+//! One session with a server: a connection from when it is opened until it ends.
+//!
+//! It is never replaced; a caller that needs another opens another.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,27 +15,28 @@ use super::errors::{Failed, Outcome, unreachable};
 use crate::error::{Error, Result};
 use crate::limits::{ANSWER_SLACK, CONNECT_TIMEOUT, ROW_BYTES};
 
-/// How much of a statement's answer is wanted.
+/// How much of a statement's result is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     /// Every row.
     Whole,
-    /// The first rows, up to a weight that is one more parameter.
+    /// The first rows, up to a weight that is an additional parameter.
     Bounded,
 }
 
 /// A session. Dropping it closes the socket at once.
 pub(super) struct Session {
     pub client: Arc<Client>,
-    /// How long an answer may take: a little more than the server lets a statement run. None if the server lets
-    /// statements run for ever.
+    /// Timeout of a reply: a little more than the server lets a statement run.
+    ///
+    /// None if the server has no such limit.
     pub limit: Option<Duration>,
     statements: RefCell<HashMap<(Form, usize, usize), Statement>>,
     driver: JoinHandle<()>,
 }
 
 impl Session {
-    /// Connects, within the time there is for it.
+    /// Connects, within the time limit for it.
     pub async fn open(config: &Config) -> Result<Self> {
         tokio::time::timeout(opening_limit(config), Self::connect(config)).await.map_err(unreachable)?
     }
@@ -53,16 +55,16 @@ impl Session {
         Ok(session)
     }
 
-    /// The limit in force, which the address may have set to another than ours. Zero is none.
+    /// Returns the limit in force, which the address may have changed from ours. Zero means none.
     async fn statement_timeout(&self) -> Result<Option<Duration>> {
-        let answer = self.client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
-        let millis = first_text(&answer).and_then(|text| text.parse().ok());
+        let reply = self.client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
+        let millis = first_text(&reply).and_then(|text| text.parse().ok());
         let millis: u64 =
-            millis.ok_or_else(|| Error::internal("the server does not tell its statement_timeout"))?;
+            millis.ok_or_else(|| Error::internal("the server does not report its statement_timeout"))?;
         Ok((millis > 0).then(|| Duration::from_millis(millis)))
     }
 
-    /// The prepared form of a statement, found again by the text's address and length.
+    /// Prepares a statement, cached by the text's address and length.
     pub async fn prepare(&self, form: Form, sql: &'static str) -> Outcome<Statement> {
         if let Some(statement) = self.prepared(form, sql) {
             return Ok(statement);
@@ -89,7 +91,7 @@ impl Session {
         Ok(statement)
     }
 
-    /// Whether the connection has ended, as far as it was heard of.
+    /// Returns whether the connection is known to have ended.
     pub fn is_closed(&self) -> bool {
         self.client.is_closed() || self.driver.is_finished()
     }
@@ -99,9 +101,10 @@ fn key(form: Form, sql: &'static str) -> (Form, usize, usize) {
     (form, sql.as_ptr().addr(), sql.len())
 }
 
-/// The statement `sql` without the rows that come after those which weigh as much as its last parameter says, the one
-/// after its own. The server knows how long a text is without reading it, so what is left out costs it no more than
-/// being found.
+/// Wraps the statement `sql` so that the server bounds its rows by weight.
+///
+/// It omits the rows after those that weigh as much as its last parameter, which follows its own. The server
+/// knows the length of a text without reading it, so an omitted row costs it no more than being found.
 fn bounded(sql: &str, whole: &Statement) -> String {
     let names: Vec<String> = (0..whole.columns().len()).map(|place| format!("c{place}")).collect();
     let long = whole.columns().iter().zip(&names).filter(|(column, _)| is_long(column.type_()));
@@ -115,13 +118,14 @@ fn bounded(sql: &str, whole: &Statement) -> String {
     )
 }
 
-/// Whether a column's values are as long as somebody made them.
+/// Returns whether a column's values have no fixed size.
 fn is_long(kind: &Type) -> bool {
     matches!(kind, &(Type::TEXT | Type::VARCHAR | Type::BYTEA))
 }
 
-/// How long it may take until a session is ready. The driver's own limit is for the TCP connection alone, not for what
-/// the server says then.
+/// Returns how long opening a session may take.
+///
+/// The driver's own limit covers only the TCP connection, not what the server sends then.
 pub(super) fn opening_limit(config: &Config) -> Duration {
     config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
 }
@@ -134,9 +138,9 @@ impl Drop for Session {
 
 const STATEMENT_TIMEOUT_MS: &str = "select setting from pg_settings where name = 'statement_timeout'";
 
-/// The first column of the first row of an answer.
-pub(super) fn first_text(answer: &[SimpleQueryMessage]) -> Option<&str> {
-    answer.iter().find_map(|message| match message {
+/// Returns the first column of the first row of a result.
+pub(super) fn first_text(reply: &[SimpleQueryMessage]) -> Option<&str> {
+    reply.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,
     })

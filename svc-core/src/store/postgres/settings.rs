@@ -1,4 +1,4 @@
-//! What every session is opened with, from a `postgres://` address.
+//! The settings of every session, from a `postgres://` address.
 
 use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::Config;
@@ -17,8 +17,8 @@ pub(crate) fn parse_url(url: &SecretString) -> Result<Config> {
         )
         .caused_by(error)
     })?;
-    // A plan that was made and kept while a table was empty would scan it for ever: every statement of the
-    // service has an index to go by, and must not be talked out of it by statistics.
+    // A plan made and cached while a table was empty would scan it for ever. Every statement of the service
+    // has an index to use, and statistics must not keep the planner from it.
     let options = format!(
         "-c synchronous_commit=on -c statement_timeout={} -c lock_timeout={} \
          -c idle_in_transaction_session_timeout={} -c jit=off -c enable_seqscan=off",
@@ -31,21 +31,22 @@ pub(crate) fn parse_url(url: &SecretString) -> Result<Config> {
         None => options,
     };
     config.options(options).application_name("svc");
-    notice_silence(&mut config);
+    detect_dead_peers(&mut config);
     Ok(config)
 }
 
-/// Lets the kernel find out that a server is gone, unless the address says otherwise. Without it a host that lost
-/// its power is waited for as long as TCP retransmits, a quarter of an hour.
-fn notice_silence(config: &mut Config) {
+/// Lets the kernel detect that a server is gone, unless the address says otherwise.
+///
+/// Without it, a host that lost power is waited for as long as TCP retransmits, a quarter of an hour.
+fn detect_dead_peers(config: &mut Config) {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(TCP_USER_TIMEOUT);
     }
-    let untouched = Config::new().get_keepalives_idle();
-    if config.get_keepalives_idle() == untouched {
+    let default = Config::new().get_keepalives_idle();
+    if config.get_keepalives_idle() == default {
         config.keepalives_idle(KEEPALIVE_IDLE);
     }
     if config.get_keepalives_interval().is_none() {
@@ -56,8 +57,8 @@ fn notice_silence(config: &mut Config) {
     }
 }
 
-/// The same server, with sessions whose statements may take as long as they take.
-pub(crate) fn unhurried(config: &Config) -> Config {
+/// Returns the same settings without time limits for statements.
+pub(crate) fn without_timeouts(config: &Config) -> Config {
     let mut config = config.clone();
     let options = format!(
         "{} -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0",
@@ -67,7 +68,7 @@ pub(crate) fn unhurried(config: &Config) -> Config {
     config
 }
 
-/// The same server, with sessions that can change nothing.
+/// Returns the same settings for sessions that can change nothing.
 pub(crate) fn read_only(config: &Config) -> Config {
     let mut config = config.clone();
     let options = format!("{} -c default_transaction_read_only=on", config.get_options().unwrap_or_default());
@@ -75,7 +76,9 @@ pub(crate) fn read_only(config: &Config) -> Config {
     config
 }
 
-/// A server that accepts connections and never says a word, and how to connect to it within a second.
+/// Starts a server that accepts connections and never sends anything.
+///
+/// Returns it, and how to connect to it within a second.
 #[cfg(test)]
 pub(super) fn silent_server() -> (std::net::TcpListener, Config) {
     let peer = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_address_does_not_say_is_ours() {
+    fn our_defaults_apply_to_what_the_address_omits() {
         let config = parsed("postgres://svc@host/svc");
         assert_eq!(config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
         assert_eq!(config.get_tcp_user_timeout(), Some(&TCP_USER_TIMEOUT));
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_address_says_wins() {
+    fn the_address_overrides_our_defaults() {
         let config = parsed(
             "postgres://svc@host/svc?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5&keepalives_interval=6\
              &keepalives_retries=7&options=-c%20statement_timeout%3D8",
@@ -120,19 +123,19 @@ mod tests {
         assert_eq!(config.get_keepalives_idle(), seconds(5));
         assert_eq!(config.get_keepalives_interval(), Some(seconds(6)));
         assert_eq!(config.get_keepalives_retries(), Some(7));
-        // The server takes the last of two.
+        // The server uses the last of two.
         assert!(config.get_options().unwrap().ends_with("-c statement_timeout=8"));
     }
 
     #[test]
-    fn sessions_without_haste_or_rights_say_so_last() {
+    fn options_without_timeouts_or_write_access_come_last() {
         let config = parsed("postgres://svc@host/svc?options=-c%20statement_timeout%3D8");
-        assert!(unhurried(&config).get_options().unwrap().contains("=8 -c statement_timeout=0"));
+        assert!(without_timeouts(&config).get_options().unwrap().contains("=8 -c statement_timeout=0"));
         assert!(read_only(&config).get_options().unwrap().ends_with("default_transaction_read_only=on"));
     }
 
     #[test]
-    fn a_server_that_says_nothing_is_given_up() {
+    fn connecting_to_a_silent_server_times_out() {
         let (_peer, config) = silent_server();
         let begun = Clock::System.monotonic();
         let error = PgConn::open(&config).err().unwrap();

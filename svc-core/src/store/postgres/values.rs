@@ -1,4 +1,4 @@
-//! Parameters as Postgres takes them, by the type that the server inferred, and columns as it answers them.
+//! Parameters encoded for Postgres, by the type that the server inferred, and columns as it returns them.
 
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
@@ -8,7 +8,7 @@ use super::super::row::{Columns, Row};
 use super::super::value::{Param, ToParam as _, Value};
 use crate::error::{Error, Result};
 
-/// A parameter that outlives the call, for deferred statements.
+/// An owned parameter, for deferred statements.
 #[derive(Debug)]
 pub(super) enum Owned {
     One(Value),

@@ -1,9 +1,11 @@
-//! A parked wait: a question that had no answer yet and is asked again when a matching event comes. While it is
-//! parked it holds no thread, no connection and no place in a queue. Every repetition authenticates again, and so
-//! does the last one at the deadline, so that a revoked token learns nothing. A wait ends on time: when its last
-//! repetition cannot be done, because the database is silent, it is refused shortly after its deadline.
+//! A parked wait: a long poll that had nothing to return yet and is repeated when a matching event arrives.
+//!
+//! While it is parked it holds no thread, no connection and no slot in a queue. Every poll authenticates
+//! again, including the last one at the deadline, so that a revoked token learns nothing. A wait ends on
+//! time: if its last poll cannot be run, because the database does not respond, it is rejected shortly after
+//! its deadline.
 
-mod line;
+mod queue;
 mod quota;
 mod rounds;
 
@@ -26,25 +28,23 @@ use crate::sync::lock;
 use crate::time::Monotonic;
 use crate::timers::TimerId;
 
-/// How long after its deadline a wait is refused whose last repetition has not come back.
-const OVERTIME: Duration = Duration::from_secs(2);
+/// How long after its deadline a wait is rejected if its last poll has not finished.
+const GRACE: Duration = Duration::from_secs(2);
 
-/// What a wait asks, and until when.
+/// A long poll to be started: its job, its filter and its timeout.
 pub(in crate::op) struct PendingPoll {
-    /// The operation.
     pub name: &'static str,
     pub job: WaitJob,
     pub filter: EventFilter,
     pub timeout: Duration,
-    /// Of operations that share something out: how much of it an event brought.
+    /// For operations whose waits compete for things: how many of them an event brought.
     pub supply: Option<Supply>,
 }
 
-/// One wait.
 pub(in crate::op) struct Parked {
     state: Mutex<State>,
     dispatch: Arc<crate::op::Dispatch>,
-    /// Its place among all that ever came.
+    /// Its number in the order of arrival.
     number: u64,
     name: &'static str,
     filter: EventFilter,
@@ -52,60 +52,59 @@ pub(in crate::op) struct Parked {
     supply: Option<Supply>,
 }
 
-/// What is asked.
-type Question = (Call, Prepared<WaitJob>);
+/// What is polled: the call and its job.
+type PollJob = (Call, Prepared<WaitJob>);
 
 #[derive(Default)]
 struct State {
-    /// Where the answer goes; gone once it was given, or given up.
+    /// Receives the reply; none once that was sent, or the wait was abandoned.
     done: Option<Done>,
-    /// Gone while it is asked.
-    question: Option<Question>,
-    /// Waits to be asked, or is being asked.
+    /// None while it is being polled.
+    poll_job: Option<PollJob>,
+    /// Queued to be polled, or being polled.
     queued: bool,
-    /// There is a reason to ask: it is new, or a matching event has come.
+    /// There is a reason to poll: it is new, or a matching event has arrived.
     due: bool,
-    /// The last event that it was woken by: who is asked in a snapshot from before has not been asked.
+    /// The last event that woke it. A poll in a snapshot older than that does not count.
     newest: i64,
-    /// The deadline has passed.
     over: bool,
     listening: Option<WorkspaceId>,
     timer: Option<TimerId>,
-    /// Gone once it has ended.
+    /// None once it has ended.
     permit: Option<WaitPermit>,
 }
 
 impl State {
-    /// Whether it was woken by an event that the snapshot in which it was asked does not have.
+    /// Returns whether it was woken by an event that is missing from the snapshot in which it was polled.
     fn has_newer_than(&self, call: &Call) -> bool {
         call.lsn().is_some_and(|lsn| lsn < self.newest)
     }
 }
 
-/// A repetition that is about to run.
+/// A poll that is about to run.
 struct Attempt {
     parked: Arc<Parked>,
-    question: Question,
-    /// Nothing can have changed: it is only seen whether the caller may still know that.
+    poll_job: PollJob,
+    /// Nothing can have changed: only the caller's access is checked again.
     idle: bool,
     last: bool,
     outcome: Outcome,
 }
 
-/// What came of a repetition.
+/// The outcome of a poll.
 enum Outcome {
-    Unasked,
-    /// It has happened.
+    NotPolled,
+    /// There is a result.
     Ready(Answer),
     /// Not yet.
     Pending,
-    /// A bounded part was read, and there is more; what to answer when the time is over.
+    /// A bounded part was read, and there is more; the reply in case the timeout expires now.
     More(Answer),
     Failed(Error),
 }
 
 impl Parked {
-    /// Takes a wait up and asks it for the first time. None if that was refused.
+    /// Starts a wait and polls it for the first time. None if it was rejected.
     pub fn start(call: Call, poll: PendingPoll, done: Done) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
         let (number, permit) = match dispatch.rounds.admit(Holder::of(&call.access)) {
@@ -118,7 +117,7 @@ impl Parked {
         let PendingPoll { name, job, filter, timeout, supply } = poll;
         let state = State {
             done: Some(done),
-            question: Some((call, Prepared::Ready(job))),
+            poll_job: Some((call, Prepared::Ready(job))),
             queued: true,
             due: true,
             permit: Some(permit),
@@ -128,7 +127,7 @@ impl Parked {
         let state = Mutex::new(state);
         let parked = Arc::new(Self { state, dispatch, number, name, filter, deadline, supply });
         let waiting = Arc::downgrade(&parked);
-        let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::time_is_over));
+        let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::deadline_passed));
         let mut state = lock(&parked.state);
         if !state.over {
             state.timer = Some(timer);
@@ -143,7 +142,7 @@ impl Parked {
         rounds::pump(&self.dispatch);
     }
 
-    /// A matching event has come.
+    /// Called when matching events have arrived.
     fn woken(self: &Arc<Self>, events: &[NewEvent]) {
         let mut state = lock(&self.state);
         let (Some(workspace), Some(_)) = (state.listening, &state.done) else { return };
@@ -159,8 +158,8 @@ impl Parked {
         }
     }
 
-    /// The deadline has passed: it is asked for the last time.
-    fn time_is_over(self: &Arc<Self>) {
+    /// Called when the deadline has passed: polls for the last time.
+    fn deadline_passed(self: &Arc<Self>) {
         let mut state = lock(&self.state);
         if state.done.is_none() {
             return;
@@ -168,30 +167,30 @@ impl Parked {
         state.over = true;
         let waiting = Arc::downgrade(self);
         state.timer =
-            Some(self.dispatch.timers.at(self.deadline.plus(OVERTIME), move || with(&waiting, Self::refuse)));
+            Some(self.dispatch.timers.at(self.deadline.plus(GRACE), move || with(&waiting, Self::reject)));
         if !std::mem::replace(&mut state.queued, true) {
             drop(state);
             self.enqueue();
         }
     }
 
-    /// The last repetition has not come back in time.
-    fn refuse(self: &Arc<Self>) {
+    /// Called when the last poll has not finished in time.
+    fn reject(self: &Arc<Self>) {
         if let Some(done) = self.end() {
-            done(Err(Error::new(Code::Unavailable, "the database did not answer in time; wait again")));
+            done(Err(Error::new(Code::Unavailable, "the database did not respond in time; wait again")));
         }
     }
 
-    /// The caller is gone.
+    /// Abandons the wait: the caller is gone.
     pub fn give_up(&self) {
         drop(self.end());
     }
 
-    /// Ends the wait; answers where its answer goes, unless that was given already.
+    /// Ends the wait; returns the receiver of its reply, unless it has ended before.
     fn end(&self) -> Option<Done> {
         let mut state = lock(&self.state);
         let done = state.done.take()?;
-        let question = state.question.take();
+        let poll_job = state.poll_job.take();
         let (timer, listening) = (state.timer.take(), state.listening.take());
         let permit = state.permit.take();
         drop(state);
@@ -203,54 +202,55 @@ impl Parked {
             self.dispatch.rounds.leave((workspace, self.name), self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
-        drop((question, permit));
+        drop((poll_job, permit));
         Some(done)
     }
 
-    /// Takes the question to be asked. None if somebody else has it, or nobody waits any more.
-    fn attempt(self: &Arc<Self>, from_line: bool) -> Option<Attempt> {
+    /// Takes the poll to run it. None if it is already being run, or the wait has ended.
+    fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<Attempt> {
         let mut state = lock(&self.state);
-        if from_line && state.queued {
+        if from_queue && state.queued {
             return None;
         }
-        let question = state.question.take()?;
+        let poll_job = state.poll_job.take()?;
         state.queued = true;
         let last = state.over;
-        // The last answer says how far the log was read, so it has to be read.
+        // The last reply says how far the log was read, so it must be read.
         let idle = !std::mem::replace(&mut state.due, false) && !last;
-        Some(Attempt { parked: Arc::clone(self), question, idle, last, outcome: Outcome::Unasked })
+        Some(Attempt { parked: Arc::clone(self), poll_job, idle, last, outcome: Outcome::NotPolled })
     }
 
-    /// Keeps the question for the next event, or has it asked again at once.
-    fn park(self: &Arc<Self>, mut question: Question, was_last: bool, was_asked: bool) {
+    /// Keeps the poll for the next event, or queues it again at once.
+    fn park(self: &Arc<Self>, mut poll_job: PollJob, was_last: bool, was_polled: bool) {
         let mut state = lock(&self.state);
         if state.done.is_none() {
             return;
         }
-        let (call, _) = &mut question;
-        if was_asked && state.listening.is_none() {
+        let (call, _) = &mut poll_job;
+        if was_polled && state.listening.is_none() {
             state.listening = self.listen(call);
             call.record_parked();
         }
-        let unseen = was_asked && state.has_newer_than(call);
-        state.question = Some(question);
+        let unseen = was_polled && state.has_newer_than(call);
+        state.poll_job = Some(poll_job);
         state.due |= unseen;
-        // Who shares something out is asked by the line, but at the beginning and at the end.
-        let in_line = self.supply.is_some() && state.listening.is_some() && !state.over;
-        state.queued = (state.due && !in_line) || (state.over && !was_last);
+        // A wait that competes for things is polled by its queue, except at the beginning and at the end.
+        let in_queue = self.supply.is_some() && state.listening.is_some() && !state.over;
+        state.queued = (state.due && !in_queue) || (state.over && !was_last);
         if state.queued {
             drop(state);
             self.enqueue();
         } else if let (true, true, Some(supply), Some(workspace)) =
-            (unseen, in_line, self.supply, state.listening)
+            (unseen, in_queue, self.supply, state.listening)
         {
             drop(state);
             self.dispatch.rounds.offer((workspace, self.name), supply, self.number, self, &[]);
         }
     }
 
-    /// Has itself woken by whatever comes after what was read when the caller was found. Called with its state locked,
-    /// so that no wake-up comes before it is known to listen.
+    /// Listens for whatever follows the position that was read when the caller was authenticated.
+    ///
+    /// Called with the state locked, so that no wake-up arrives before the wait is known to listen.
     fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
         let entered = call.entered().ok()?;
         let (workspace, seen) = (entered.caller.workspace_id, entered.lsn.unwrap_or(0));
@@ -262,13 +262,13 @@ impl Parked {
         Some(workspace)
     }
 
-    /// Whether it has been asked and waits for an event.
+    /// Returns whether it has been polled and waits for an event.
     fn is_parked(&self) -> bool {
         lock(&self.state).listening.is_some()
     }
 }
 
-/// Does something for a wait that is still there.
+/// Runs `run` if the wait still exists.
 fn with(parked: &Weak<Parked>, run: impl FnOnce(&Arc<Parked>)) {
     if let Some(parked) = parked.upgrade() {
         run(&parked);
@@ -276,64 +276,65 @@ fn with(parked: &Weak<Parked>, run: impl FnOnce(&Arc<Parked>)) {
 }
 
 impl Attempt {
-    /// Asks inside a read transaction. Answers whether it has happened.
-    fn ask(&mut self, reader: &Reader<ReaderCache>) -> bool {
-        let (question, idle) = (&mut self.question, self.idle);
-        let asked = catch_unwind(AssertUnwindSafe(|| ask(reader, question, idle)));
-        self.outcome = asked.unwrap_or_else(|_| Outcome::Failed(Error::internal("a wait panicked")));
+    /// Polls inside a read transaction. Returns whether there is a result.
+    fn poll(&mut self, reader: &Reader<ReaderCache>) -> bool {
+        let (poll_job, idle) = (&mut self.poll_job, self.idle);
+        let polled = catch_unwind(AssertUnwindSafe(|| poll(reader, poll_job, idle)));
+        self.outcome = polled.unwrap_or_else(|_| Outcome::Failed(Error::internal("a wait panicked")));
         matches!(self.outcome, Outcome::Ready(..))
     }
 
-    /// Whether the database had no answer, so that it is worth asking again.
-    fn was_unlucky(&self) -> bool {
-        matches!(&self.outcome, Outcome::Failed(error) if can_pass(error))
+    /// Returns whether the poll failed for a reason that may pass, so that it is worth repeating.
+    fn failed_transiently(&self) -> bool {
+        matches!(&self.outcome, Outcome::Failed(error) if is_transient(error))
     }
 
-    fn is_unasked(&self) -> bool {
-        matches!(self.outcome, Outcome::Unasked)
+    fn was_not_polled(&self) -> bool {
+        matches!(self.outcome, Outcome::NotPolled)
     }
 
-    /// What was parked outlives a database that has no answer for a while: it is asked again. Who has only just come
-    /// is told.
-    fn outlive(&mut self, failure: Option<&Error>) {
-        if let (Outcome::Unasked, Some(error)) = (&self.outcome, failure) {
+    /// Has a poll repeated that failed for a reason that may pass, if the wait is parked.
+    ///
+    /// A parked wait survives a database that does not respond for a while. A new wait gets the error.
+    fn repeat_if_parked(&mut self, failure: Option<&Error>) {
+        if let (Outcome::NotPolled, Some(error)) = (&self.outcome, failure) {
             self.outcome = Outcome::Failed(error.clone());
         }
-        if self.was_unlucky() && self.parked.is_parked() {
-            self.outcome = Outcome::Unasked;
+        if self.failed_transiently() && self.parked.is_parked() {
+            self.outcome = Outcome::NotPolled;
         }
     }
 
-    /// Answers the wait or parks it. True if somebody was told that it has happened.
+    /// Sends the reply or parks the wait. Returns true if a result was delivered.
     fn settle(self) -> bool {
-        let Self { parked, question, last, outcome, .. } = self;
+        let Self { parked, poll_job, last, outcome, .. } = self;
         match outcome {
-            Outcome::Ready(answer) => reply(&parked, question, answer),
-            Outcome::Pending if last && !lock(&parked.state).has_newer_than(&question.0) => {
-                reply(&parked, question, timed_out());
+            Outcome::Ready(answer) => reply(&parked, poll_job, answer),
+            Outcome::Pending if last && !lock(&parked.state).has_newer_than(&poll_job.0) => {
+                reply(&parked, poll_job, timed_out());
                 false
             }
             Outcome::More(answer) if last => {
-                reply(&parked, question, answer);
+                reply(&parked, poll_job, answer);
                 false
             }
             Outcome::Pending => {
-                parked.park(question, false, true);
+                parked.park(poll_job, false, true);
                 false
             }
             Outcome::More(_) => {
                 lock(&parked.state).due = true;
-                parked.park(question, last, true);
+                parked.park(poll_job, last, true);
                 false
             }
-            Outcome::Unasked => {
+            Outcome::NotPolled => {
                 lock(&parked.state).due = true;
-                parked.park(question, last, false);
+                parked.park(poll_job, last, false);
                 false
             }
             Outcome::Failed(error) => {
                 if let Some(done) = parked.end() {
-                    question.0.answer(Err(error), done);
+                    poll_job.0.answer(Err(error), done);
                 }
                 false
             }
@@ -341,11 +342,12 @@ impl Attempt {
     }
 }
 
-/// Asks in the name of the caller.
-fn ask(reader: &Reader<ReaderCache>, (call, job): &mut Question, idle: bool) -> Outcome {
-    let stage = Reading::on(reader);
-    let asked = if idle { run::run(&stage, call, &mut nothing_new()) } else { run::run(&stage, call, job) };
-    match asked {
+/// Polls on behalf of the caller.
+fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> Outcome {
+    let reading = Reading::on(reader);
+    let polled =
+        if idle { run::run(&reading, call, &mut nothing_new()) } else { run::run(&reading, call, job) };
+    match polled {
         Ok(Poll::Ready(answer)) => Outcome::Ready(answer),
         Ok(Poll::Pending) => Outcome::Pending,
         Ok(Poll::More(answer)) => Outcome::More(answer),
@@ -353,21 +355,21 @@ fn ask(reader: &Reader<ReaderCache>, (call, job): &mut Question, idle: bool) -> 
     }
 }
 
-/// Stands for the question where the answer can be no other than before.
+/// Replaces the job where its result can only be the same as before.
 fn nothing_new() -> Prepared<WaitJob> {
     Prepared::Ready(Box::new(|_| Ok(Poll::Pending)))
 }
 
-/// Answers; false if nobody waits any more.
-fn reply(parked: &Parked, (call, _): Question, answer: Answer) -> bool {
+/// Sends the reply; returns false if the wait has ended already.
+fn reply(parked: &Parked, (call, _): PollJob, answer: Answer) -> bool {
     let Some(done) = parked.end() else { return false };
     let reply = Reply::of(200, call.lsn(), answer);
     call.answer(Ok(reply), done);
     true
 }
 
-/// Whether an error may be gone when the same is tried again.
-fn can_pass(error: &Error) -> bool {
+/// Returns whether an error may be gone when the same is tried again.
+fn is_transient(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::Overloaded)
 }
 
@@ -387,18 +389,18 @@ mod tests {
     use crate::store::{Database, OpenMode};
     use crate::time::{Clock, Time};
 
-    /// What the waits of these tests wait for.
+    /// The event that the waits of these tests wait for.
     const KIND: &str = "ChannelCreated";
 
-    /// A service with a clock that stands still.
-    pub(in crate::op) struct Stage {
+    /// A service with a mock clock.
+    pub(in crate::op) struct Fixture {
         pub service: Service,
         pub clock: Clock,
         made: Established,
         _folder: tempfile::TempDir,
     }
 
-    impl Stage {
+    impl Fixture {
         pub fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let clock = Clock::mock(Time::from_micros(1_795_000_000_000_000));
@@ -427,7 +429,7 @@ mod tests {
             self.made.token.secret.clone().into()
         }
 
-        /// Takes a wait of the administrator up, for an event that [`Stage::happen`] emits.
+        /// Starts a wait of the administrator for an event that [`Fixture::emit_event`] emits.
         pub fn wait(&self, job: WaitJob) -> (Option<Arc<Parked>>, Receiver<Result<(), Code>>) {
             let (sender, receiver) = channel();
             let done: Done = Box::new(move |outcome: crate::Result<Reply>| {
@@ -442,7 +444,7 @@ mod tests {
             (Parked::start(call, poll, done), receiver)
         }
 
-        /// A wait that has been asked for the first time, and waits for an event.
+        /// Starts a wait, and returns once it has been polled for the first time and is parked.
         pub fn parked(&self, job: WaitJob) -> (Arc<Parked>, Receiver<Result<(), Code>>) {
             let before = self.dispatch().rounds.counts().parked;
             let (parked, receiver) = self.wait(job);
@@ -450,15 +452,15 @@ mod tests {
             (parked.unwrap(), receiver)
         }
 
-        /// Looks until something is so that no event tells of.
+        /// Polls until a condition holds that no event announces.
         pub fn until(&self, is_so: impl Fn() -> bool) {
             while !is_so() {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
         }
 
-        /// Emits an event, and comes back when those who wait for it have been woken.
-        pub fn happen(&self) {
+        /// Emits an event, and returns when its listeners have been woken.
+        pub fn emit_event(&self) {
             let (sender, receiver) = channel();
             let wake: Wake = Arc::new(move |events: &[NewEvent]| sender.send(events.len()).unwrap());
             // The last to be woken.
@@ -468,7 +470,7 @@ mod tests {
             self.dispatch().bus.unlisten(self.workspace(), u64::MAX);
         }
 
-        /// Where the workspace's log ends.
+        /// Returns the end of the workspace's log.
         fn lsn(&self) -> i64 {
             self.call("list_channels", json!({"workspace_id": self.workspace()})).lsn.unwrap()
         }
@@ -479,7 +481,9 @@ mod tests {
         }
     }
 
-    /// A job whose n-th run comes to the n-th of these, and its later ones to nothing; each is told.
+    /// Creates a job that returns these outcomes in order, and then stays pending.
+    ///
+    /// Each run is reported to the receiver.
     pub(in crate::op) fn script(
         runs: impl IntoIterator<Item = Run> + Send + 'static,
     ) -> (WaitJob, Receiver<()>) {
@@ -492,7 +496,7 @@ mod tests {
         (job, receiver)
     }
 
-    /// What a run of a job comes to.
+    /// The outcome of a job's run.
     #[derive(Clone, Copy)]
     pub(in crate::op) enum Run {
         Ready,
@@ -515,80 +519,80 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_asked_once_for_each_reason() {
-        let stage = Stage::new();
-        let (job, asked) = script([Run::Pending, Run::Pending, Run::Ready]);
-        let (_parked, outcome) = stage.parked(job);
-        asked.recv().unwrap();
-        assert!(asked.try_recv().is_err(), "nothing has happened");
-        stage.happen();
-        asked.recv().unwrap();
-        assert!(outcome.try_recv().is_err(), "it was woken, and it was not for it");
-        stage.happen();
+    fn a_wait_is_polled_once_for_each_reason() {
+        let fixture = Fixture::new();
+        let (job, polled) = script([Run::Pending, Run::Pending, Run::Ready]);
+        let (_parked, outcome) = fixture.parked(job);
+        polled.recv().unwrap();
+        assert!(polled.try_recv().is_err(), "nothing has happened");
+        fixture.emit_event();
+        polled.recv().unwrap();
+        assert!(outcome.try_recv().is_err(), "it was woken in vain");
+        fixture.emit_event();
         assert_eq!(outcome.recv().unwrap(), Ok(()));
-        assert_eq!(asked.iter().count(), 1);
-        stage.happen();
-        assert_eq!(stage.dispatch().rounds.counts().parked, 0, "nobody waits any more");
+        assert_eq!(polled.iter().count(), 1);
+        fixture.emit_event();
+        assert_eq!(fixture.dispatch().rounds.counts().parked, 0, "nobody waits any more");
     }
 
     #[test]
-    fn more_to_read_is_read_at_once_and_told_when_the_time_is_over() {
-        let stage = Stage::new();
-        let (job, asked) = script([Run::More, Run::More, Run::Ready]);
-        let (_parked, outcome) = stage.wait(job);
+    fn more_to_read_is_read_at_once_and_returned_at_the_deadline() {
+        let fixture = Fixture::new();
+        let (job, polled) = script([Run::More, Run::More, Run::Ready]);
+        let (_parked, outcome) = fixture.wait(job);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
-        assert_eq!(asked.iter().count(), 3, "without any event");
+        assert_eq!(polled.iter().count(), 3, "without any event");
 
-        let (job, asked) = script([Run::Pending, Run::More, Run::Unavailable]);
-        let (_parked, outcome) = stage.parked(job);
-        asked.recv().unwrap();
-        stage.clock.advance(Duration::from_secs(30));
+        let (job, polled) = script([Run::Pending, Run::More, Run::Unavailable]);
+        let (_parked, outcome) = fixture.parked(job);
+        polled.recv().unwrap();
+        fixture.clock.advance(Duration::from_secs(30));
         assert_eq!(outcome.recv().unwrap(), Ok(()), "how far it has come");
-        assert_eq!(asked.iter().count(), 1);
+        assert_eq!(polled.iter().count(), 1);
     }
 
     #[test]
-    fn who_waits_outlives_a_database_without_an_answer_and_who_comes_is_told() {
-        let stage = Stage::new();
+    fn a_parked_wait_survives_an_unavailable_database_and_a_new_one_fails() {
+        let fixture = Fixture::new();
         let (job, _) = script([Run::Unavailable]);
-        let (_parked, outcome) = stage.wait(job);
+        let (_parked, outcome) = fixture.wait(job);
         assert_eq!(outcome.recv().unwrap(), Err(Code::Unavailable));
-        // Nobody is asked for a while.
-        stage.clock.advance(Duration::from_millis(100));
+        // Nothing is polled for a while.
+        fixture.clock.advance(Duration::from_millis(100));
 
-        let (job, asked) = script([Run::Pending, Run::Unavailable, Run::Unavailable, Run::Ready]);
-        let (_parked, outcome) = stage.parked(job);
-        stage.happen();
-        (0..2).for_each(|_| asked.recv().unwrap());
+        let (job, polled) = script([Run::Pending, Run::Unavailable, Run::Unavailable, Run::Ready]);
+        let (_parked, outcome) = fixture.parked(job);
+        fixture.emit_event();
+        (0..2).for_each(|_| polled.recv().unwrap());
         assert!(outcome.try_recv().is_err());
-        stage.until(|| {
-            stage.clock.advance(Duration::from_millis(100));
+        fixture.until(|| {
+            fixture.clock.advance(Duration::from_millis(100));
             outcome.try_recv().is_ok_and(|outcome| outcome == Ok(()))
         });
     }
 
     #[test]
     fn a_wait_that_panics_fails_alone() {
-        let stage = Stage::new();
+        let fixture = Fixture::new();
         let (fails, _) = script([Run::Pending, Run::Panics]);
-        let (goes_on, _) = script([Run::Pending, Run::Ready]);
-        let (_failing, failed) = stage.parked(fails);
-        let (_going_on, fine) = stage.parked(goes_on);
-        stage.happen();
+        let (continues, _) = script([Run::Pending, Run::Ready]);
+        let (_failing, failed) = fixture.parked(fails);
+        let (_continuing, fine) = fixture.parked(continues);
+        fixture.emit_event();
         assert_eq!((failed.recv().unwrap(), fine.recv().unwrap()), (Err(Code::Internal), Ok(())));
     }
 
     #[test]
-    fn who_gives_up_is_asked_no_more() {
-        let stage = Stage::new();
-        let (job, asked) = script([Run::Pending]);
-        let (parked, outcome) = stage.parked(job);
+    fn an_abandoned_wait_is_not_polled_any_more() {
+        let fixture = Fixture::new();
+        let (job, polled) = script([Run::Pending]);
+        let (parked, outcome) = fixture.parked(job);
         parked.give_up();
-        assert_eq!(stage.dispatch().rounds.counts().parked, 0);
-        stage.happen();
-        stage.clock.advance(Duration::from_secs(60));
-        assert!(outcome.recv().is_err(), "its answer goes nowhere");
+        assert_eq!(fixture.dispatch().rounds.counts().parked, 0);
+        fixture.emit_event();
+        fixture.clock.advance(Duration::from_secs(60));
+        assert!(outcome.recv().is_err(), "it gets no reply");
         drop(parked);
-        assert_eq!(asked.iter().count(), 1);
+        assert_eq!(polled.iter().count(), 1);
     }
 }

@@ -1,5 +1,7 @@
-//! The quota of waits: so many in all, and a part of them for each client and for each workspace, so that nobody has
-//! all of them. A place is taken when a wait comes and returned when it ends, whatever ends it.
+//! The quota of waits: a limit in total, and a share for each client and workspace.
+//!
+//! So nobody can take all of it. A permit is taken when a wait arrives and returned when it ends, whatever
+//! ends it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +13,7 @@ use crate::op::run::Credential;
 use crate::rate::Client;
 use crate::sync::lock;
 
-/// The quota of one process. Clones are handles to the same ones.
+/// The quota of one process. Clones are handles to the same quota.
 #[derive(Clone, Default)]
 pub(in crate::op) struct WaitQuota(Arc<Mutex<HashMap<Holder, usize>>>);
 
@@ -23,15 +25,15 @@ pub(in crate::op) enum Holder {
     Client(Client),
 }
 
-/// A place that a wait has; it is returned when this is dropped.
-#[must_use = "dropping the place returns it"]
+/// The permit of one wait, which is returned when this is dropped.
+#[must_use = "dropping the permit returns it"]
 pub(in crate::op) struct WaitPermit {
     quota: WaitQuota,
     holders: Vec<Holder>,
 }
 
 impl Holder {
-    /// Whom a wait counts for.
+    /// Returns those against whose quota a wait counts.
     pub fn of(access: &Credential) -> Vec<Self> {
         let Credential::Token(known) = access else { return vec![Self::All] };
         vec![Self::Client(known.client()), Self::Workspace(access.workspace()), Self::All]
@@ -45,13 +47,13 @@ impl Holder {
         }
     }
 
-    fn refusal(self) -> Error {
+    fn exceeded(self) -> Error {
         let whose = match self {
             Self::All => "too many waits are parked".to_owned(),
-            Self::Workspace(_) => format!("the workspace has {WAITS_OF_WORKSPACE_MAX} waits parked already"),
+            Self::Workspace(_) => format!("the workspace already has {WAITS_OF_WORKSPACE_MAX} waits parked"),
             Self::Client(_) => {
                 format!(
-                    "this token, with those derived from it, has {WAITS_OF_CLIENT_MAX} waits parked already"
+                    "this token, with those derived from it, already has {WAITS_OF_CLIENT_MAX} waits parked"
                 )
             }
         };
@@ -60,12 +62,12 @@ impl Holder {
 }
 
 impl WaitQuota {
-    /// Takes a place, or says who has too many.
+    /// Takes a permit, or says whose quota is exhausted.
     pub fn take(&self, holders: Vec<Holder>) -> Result<WaitPermit, Error> {
         let mut taken = lock(&self.0);
         let has = |holder: &Holder| taken.get(holder).copied().unwrap_or(0);
         if let Some(full) = holders.iter().find(|holder| has(holder) >= holder.most()) {
-            return Err(full.refusal());
+            return Err(full.exceeded());
         }
         for holder in &holders {
             let count = taken.entry(*holder).or_default();
@@ -101,36 +103,36 @@ mod tests {
         vec![Holder::Client(client), Holder::Workspace(workspace), Holder::All]
     }
 
-    fn refused(quota: &WaitQuota, holders: Vec<Holder>) -> String {
+    fn rejected(quota: &WaitQuota, holders: Vec<Holder>) -> String {
         let error = quota.take(holders).map(drop).unwrap_err();
         assert_eq!(error.code(), Code::Overloaded);
         error.detail().to_owned()
     }
 
     #[test]
-    fn a_client_and_a_workspace_have_their_part_and_others_go_on() {
+    fn a_client_and_a_workspace_are_limited_without_affecting_others() {
         let quota = WaitQuota::default();
         let mut held = Vec::new();
         for number in 0..WAITS_OF_WORKSPACE_MAX {
             held.push(quota.take(of((number / WAITS_OF_CLIENT_MAX) as u128, 1)).unwrap());
         }
-        assert!(refused(&quota, of(0, 2)).contains("this token"), "it has its tenth");
-        assert!(refused(&quota, of(99, 1)).contains("the workspace"), "it has three quarters");
+        assert!(rejected(&quota, of(0, 2)).contains("this token"), "it has its tenth");
+        assert!(rejected(&quota, of(99, 1)).contains("the workspace"), "it has three quarters");
         let other = quota.take(of(99, 2)).unwrap();
         drop(held.remove(0));
         let again = quota.take(of(0, 1)).unwrap();
-        assert!(refused(&quota, of(99, 1)).contains("the workspace"));
+        assert!(rejected(&quota, of(99, 1)).contains("the workspace"));
         drop((held, other, again));
-        assert!(lock(&quota.0).is_empty(), "nobody is counted who has nothing");
+        assert!(lock(&quota.0).is_empty(), "holders without permits are removed");
     }
 
     #[test]
-    fn there_is_an_end_to_all_of_them() {
+    fn there_is_a_total_limit() {
         let quota = WaitQuota::default();
         let mut held: Vec<WaitPermit> = (0..WAITS_MAX)
             .map(|number| quota.take(of(number as u128, number as u128 % 2)).unwrap())
             .collect();
-        assert!(refused(&quota, of(WAITS_MAX as u128, 7)).starts_with("too many waits"));
+        assert!(rejected(&quota, of(WAITS_MAX as u128, 7)).starts_with("too many waits"));
         held.pop();
         assert!(quota.take(of(WAITS_MAX as u128, 7)).is_ok(), "one has ended");
     }

@@ -1,6 +1,7 @@
-//! Rounds: waits that are due are asked together, many in one read transaction. A round takes one place in the
-//! readers' queue, however many it asks; when that is full the waits stay where they are, and the round is tried
-//! again.
+//! Rounds: waits that are due are polled together, many in one read transaction.
+//!
+//! A round takes one slot in the readers' queue, however many it polls; if that is full the waits stay where
+//! they are, and the round is retried.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,41 +14,41 @@ use crate::log::bus::NewEvent;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::{ReadingJob, Supply};
-use crate::op::run::wait::line::{Line, Next, Placed};
+use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
 use crate::op::run::wait::quota::{Holder, WaitPermit, WaitQuota};
 use crate::op::run::wait::{Outcome, Parked};
 use crate::op::run::{self, Call, Dispatch, Prepared, Reading};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;
 
-/// Waits that are asked in one transaction.
+/// Waits polled in one transaction.
 const ROUND_MAX: usize = 32;
-/// About how many bytes a round holds beside the waits, which are there in any case.
+/// About how many bytes a round holds in addition to the waits, which exist in any case.
 const ROUND_BYTES: usize = 1024;
-/// Rounds under way where a read needs no network; others go on being answered.
+/// Rounds in progress where a read needs no network, so that other reads still get their turn.
 const ROUNDS_LOCAL: usize = 1;
-/// Rounds under way where each statement waits for the network.
+/// Rounds in progress where each statement waits for the network.
 const ROUNDS_REMOTE: usize = 4;
-/// How long after a full queue, or a silent database, rounds are tried again.
+/// How long after a full queue, or a database that does not respond, rounds are retried.
 const RETRY: Duration = Duration::from_millis(100);
-/// How long what was offered to one wait is left to it.
-const REST: Duration = Duration::from_secs(1);
+/// How long what was offered to one wait is reserved for it.
+const OFFER_TIME: Duration = Duration::from_secs(1);
 
-/// Which line: the operation's, in the workspace.
-type LineKey = (WorkspaceId, &'static str);
+/// Identifies a queue: the operation's, in the workspace.
+type QueueKey = (WorkspaceId, &'static str);
 
-/// What waits have come to.
+/// Counts of what waits did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitCounts {
     /// Waits that are parked now: nothing has happened yet.
     pub parked: usize,
-    /// How often a wait was asked.
+    /// How often a wait was polled.
     pub asked: u64,
-    /// Read transactions in which that was done.
+    /// Read transactions in which waits were polled.
     pub rounds: u64,
 }
 
-/// All waits of a service that are to be asked.
+/// The waits of a service that are to be polled.
 #[derive(Default)]
 pub(crate) struct Rounds {
     schedule: Mutex<Schedule>,
@@ -61,34 +62,34 @@ pub(crate) struct Rounds {
 #[derive(Default)]
 struct Schedule {
     woken: VecDeque<Arc<Parked>>,
-    lines: HashMap<LineKey, Line>,
+    queues: HashMap<QueueKey, WaitQueue>,
     running: usize,
-    /// The readers' queue was full, or the database silent.
-    resting: bool,
-    /// The last round was of a line; others have their attempt.
-    line_was_last: bool,
+    /// The readers' queue was full, or the database did not respond.
+    paused: bool,
+    /// The last round was of a queue, so the others go next.
+    queue_was_last: bool,
 }
 
 impl Rounds {
-    /// Gives a new wait of these holders its number and its place, if one is left to them.
+    /// Gives a new wait of these holders its number and a permit, if their quota allows one.
     pub(in crate::op) fn admit(&self, holders: Vec<Holder>) -> Result<(u64, WaitPermit)> {
         let permit = self.quota.take(holders)?;
         Ok((self.admitted.fetch_add(1, Ordering::SeqCst), permit))
     }
 
-    /// A wait was parked.
+    /// Counts a wait that was parked.
     pub fn parked(&self) {
         self.parked.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A wait has ended.
+    /// Counts a wait that has ended.
     pub fn ended(&self, was_parked: bool) {
         if was_parked {
             self.parked.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// What waits have come to.
+    /// Returns the counts of what waits did.
     pub fn counts(&self) -> WaitCounts {
         WaitCounts {
             parked: self.parked.load(Ordering::SeqCst),
@@ -97,197 +98,201 @@ impl Rounds {
         }
     }
 
-    /// A wait is to be asked.
+    /// Queues a wait to be polled.
     pub(in crate::op) fn woken(&self, parked: Arc<Parked>) {
         lock(&self.schedule).woken.push_back(parked);
     }
 
-    /// Events matter to a wait that is in line.
+    /// Offers events to a wait in a queue.
     pub(in crate::op) fn offer(
         &self,
-        key: LineKey,
+        key: QueueKey,
         supply: Supply,
-        place: u64,
+        number: u64,
         parked: &Arc<Parked>,
         events: &[NewEvent],
     ) {
         let mut schedule = lock(&self.schedule);
-        schedule.lines.entry(key).or_insert_with(|| Line::new(supply)).offer(place, parked, events);
+        schedule.queues.entry(key).or_insert_with(|| WaitQueue::new(supply)).offer(number, parked, events);
     }
 
-    /// Gives every wait up: the service closes.
+    /// Abandons every wait, on shutdown.
     pub fn close(&self) {
         let mut schedule = lock(&self.schedule);
-        schedule.resting = true;
+        schedule.paused = true;
         let woken = std::mem::take(&mut schedule.woken);
-        let lines = std::mem::take(&mut schedule.lines);
+        let queues = std::mem::take(&mut schedule.queues);
         drop(schedule);
         woken.iter().for_each(|parked| parked.give_up());
-        drop(lines);
+        drop(queues);
     }
 
-    /// The wait at this place of its line has ended.
-    pub fn leave(&self, key: LineKey, place: u64) {
-        let left = lock(&self.schedule).lines.get_mut(&key).and_then(|line| line.leave(place));
+    /// Removes a wait that has ended from its queue.
+    pub fn leave(&self, key: QueueKey, number: u64) {
+        let left = lock(&self.schedule).queues.get_mut(&key).and_then(|queue| queue.leave(number));
         drop(left);
     }
 }
 
-/// What a round asks.
-enum Of {
+/// What a round polls.
+enum Target {
     Woken,
-    Line(LineKey),
+    Queue(QueueKey),
 }
 
-/// Hands rounds to the readers, as many as there is work for.
+/// Submits rounds to the readers, as many as there is work for.
 pub(in crate::op) fn pump(dispatch: &Arc<Dispatch>) {
     let most = if dispatch.executor.reads_locally() { ROUNDS_LOCAL } else { ROUNDS_REMOTE };
-    while let Some(of) = next(dispatch, most) {
-        let task = Round { dispatch: Arc::clone(dispatch), of, attempts: None };
+    while let Some(target) = next(dispatch, most) {
+        let task = Round { dispatch: Arc::clone(dispatch), target, attempts: None };
         dispatch.executor.read(Box::new(task), false);
     }
 }
 
-/// What to ask next, if there is something and a reader for it.
-fn next(dispatch: &Arc<Dispatch>, most: usize) -> Option<Of> {
+/// Returns what to poll next, if there is anything and a reader for it.
+fn next(dispatch: &Arc<Dispatch>, most: usize) -> Option<Target> {
     let mut schedule = lock(&dispatch.rounds.schedule);
-    if schedule.resting || schedule.running >= most {
+    if schedule.paused || schedule.running >= most {
         return None;
     }
-    let (mut ready, mut over) = (None, Vec::new());
-    for (key, line) in &mut schedule.lines {
-        match line.next() {
-            Next::Run => ready = Some(*key),
-            Next::Over => over.push(*key),
-            Next::Rest => rest(dispatch, *key),
+    let (mut due, mut idle) = (None, Vec::new());
+    for (key, queue) in &mut schedule.queues {
+        match queue.next() {
+            Next::Run => due = Some(*key),
+            Next::Idle => idle.push(*key),
+            Next::Retry => resume_later(dispatch, *key),
             Next::Wait => {}
         }
     }
-    // They are let go outside of the lock.
-    let over: Vec<Line> = over.iter().filter_map(|key| schedule.lines.remove(key)).collect();
-    // A round that is under way may not have taken its share yet.
+    // Dropped outside of the lock.
+    let idle: Vec<WaitQueue> = idle.iter().filter_map(|key| schedule.queues.remove(key)).collect();
+    // A round in progress may not have taken its share yet.
     let is_woken = schedule.woken.len() > schedule.running.saturating_mul(ROUND_MAX);
-    let of = match ready {
-        Some(key) if !(is_woken && schedule.line_was_last) => Some(Of::Line(key)),
-        _ if is_woken => Some(Of::Woken),
+    let target = match due {
+        Some(key) if !(is_woken && schedule.queue_was_last) => Some(Target::Queue(key)),
+        _ if is_woken => Some(Target::Woken),
         _ => None,
     };
-    schedule.line_was_last = matches!(of, Some(Of::Line(_)));
-    if let Some(Of::Line(key)) = of
-        && let Some(line) = schedule.lines.get_mut(&key)
+    schedule.queue_was_last = matches!(target, Some(Target::Queue(_)));
+    if let Some(Target::Queue(key)) = target
+        && let Some(queue) = schedule.queues.get_mut(&key)
     {
-        line.begin();
+        queue.begin();
     }
-    schedule.running += usize::from(of.is_some());
+    schedule.running += usize::from(target.is_some());
     drop(schedule);
-    drop(over);
-    of
+    drop(idle);
+    target
 }
 
-/// Has a line asked again after a while.
-fn rest(dispatch: &Arc<Dispatch>, key: LineKey) {
-    let rested = Arc::downgrade(dispatch);
-    dispatch.timers.after(REST, move || {
-        let Some(dispatch) = rested.upgrade() else { return };
-        if let Some(line) = lock(&dispatch.rounds.schedule).lines.get_mut(&key) {
-            line.rested();
+/// Resumes a queue after a while.
+fn resume_later(dispatch: &Arc<Dispatch>, key: QueueKey) {
+    let weak = Arc::downgrade(dispatch);
+    dispatch.timers.after(OFFER_TIME, move || {
+        let Some(dispatch) = weak.upgrade() else { return };
+        if let Some(queue) = lock(&dispatch.rounds.schedule).queues.get_mut(&key) {
+            queue.resume();
         }
         pump(&dispatch);
     });
 }
 
-/// Waits that are asked in one transaction.
+/// Polls waits in one transaction.
 struct Round {
     dispatch: Arc<Dispatch>,
-    of: Of,
-    /// Chosen right before its transaction begins, so that whoever became due meanwhile is among them; but nobody who
-    /// comes later, for whom that transaction is too old.
-    attempts: Option<Vec<Placed>>,
+    target: Target,
+    /// Chosen right before the round's transaction begins.
+    ///
+    /// Waits that became due meanwhile are thus included, but none that arrive later, for which that
+    /// transaction is too old.
+    attempts: Option<Vec<NumberedAttempt>>,
 }
 
 impl Round {
-    /// Asks. An error means that the database had no answer.
-    fn ask(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
+    /// Polls. An error means that the database failed.
+    fn poll(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
-        let most = match self.of {
-            Of::Woken => usize::MAX,
-            Of::Line(key) => self.measure(reader, key)?,
+        let most = match self.target {
+            Target::Woken => usize::MAX,
+            Target::Queue(key) => self.measure(reader, key)?,
         };
         let attempts = self.attempts.get_or_insert_default();
-        let mut answered = 0;
-        attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = Outcome::Unasked);
+        let mut ready = 0;
+        attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = Outcome::NotPolled);
         for (_, attempt) in attempts {
-            if answered == most || reader.conn.failure().is_some() {
+            if ready == most || reader.conn.failure().is_some() {
                 break;
             }
-            answered += usize::from(attempt.ask(reader));
+            ready += usize::from(attempt.poll(reader));
             self.dispatch.rounds.asked.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// How many of a line may be answered now: as many as there are things for them.
-    fn measure(&self, reader: &Reader<ReaderCache>, key: LineKey) -> Result<usize> {
+    /// Returns how many of a queue may become ready now: as many as there are things for them.
+    fn measure(&self, reader: &Reader<ReaderCache>, key: QueueKey) -> Result<usize> {
         let schedule = || lock(&self.dispatch.rounds.schedule);
-        let fresh = schedule().lines.get(&key).map(Line::to_measure);
+        let fresh = schedule().queues.get(&key).map(WaitQueue::to_measure);
         let Some((supply, fresh)) = fresh else { return Ok(0) };
         let mut service = Call::instance(&self.dispatch, key.0, Surface::System);
         let count: ReadingJob<Vec<(i64, usize)>> =
             Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
         let mut found = run::run(&Reading::on(reader), &mut service, &mut Prepared::Ready(count))?;
-        // Of what has come since the transaction began it has to be asked in another.
+        // Events since the transaction began must be measured in another one.
         let reached = reader.cache.borrow().cached_lsn(key.0).unwrap_or(0);
         found.retain(|(lsn, _)| *lsn <= reached);
-        Ok(schedule().lines.get_mut(&key).map_or(0, |line| line.measured(&found)))
+        Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.measured(&found)))
     }
 
-    /// Answers and parks, after the transaction.
+    /// Sends replies and parks waits, after the transaction.
     fn settle(self, outcome: Result<()>) {
-        let Self { dispatch, of, attempts } = self;
-        if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.was_unlucky()) {
+        let Self { dispatch, target, attempts } = self;
+        if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.failed_transiently()) {
             pause(&dispatch);
         }
-        let (mut answered, mut unasked) = (0, Vec::new());
-        for (place, mut attempt) in attempts.into_iter().flatten() {
-            attempt.outlive(outcome.as_ref().err());
-            if attempt.is_unasked() {
-                unasked.push((place, Arc::clone(&attempt.parked)));
+        let (mut ready, mut not_polled) = (0, Vec::new());
+        for (number, mut attempt) in attempts.into_iter().flatten() {
+            attempt.repeat_if_parked(outcome.as_ref().err());
+            if attempt.was_not_polled() {
+                not_polled.push((number, Arc::clone(&attempt.parked)));
             }
-            answered += usize::from(attempt.settle());
+            ready += usize::from(attempt.settle());
         }
         let mut schedule = lock(&dispatch.rounds.schedule);
         schedule.running = schedule.running.saturating_sub(1);
-        if let Of::Line(key) = of
-            && let Some(line) = schedule.lines.get_mut(&key)
+        if let Target::Queue(key) = target
+            && let Some(queue) = schedule.queues.get_mut(&key)
         {
-            line.end(answered, unasked);
+            queue.end(ready, not_polled);
         }
         drop(schedule);
         pump(&dispatch);
     }
 }
 
-/// Whom to ask now.
-fn choose(dispatch: &Arc<Dispatch>, of: &Of) -> Vec<Placed> {
+/// Takes the waits to poll now.
+fn choose(dispatch: &Arc<Dispatch>, target: &Target) -> Vec<NumberedAttempt> {
     let mut schedule = lock(&dispatch.rounds.schedule);
-    let chosen: Vec<(u64, Arc<Parked>)> = match of {
-        Of::Woken => (0..ROUND_MAX).map_while(|_| Some((0, schedule.woken.pop_front()?))).collect(),
-        Of::Line(key) => schedule.lines.get_mut(key).map_or_else(Vec::new, |line| line.take(ROUND_MAX)),
+    let chosen: Vec<(u64, Arc<Parked>)> = match target {
+        Target::Woken => (0..ROUND_MAX).map_while(|_| Some((0, schedule.woken.pop_front()?))).collect(),
+        Target::Queue(key) => {
+            schedule.queues.get_mut(key).map_or_else(Vec::new, |queue| queue.take(ROUND_MAX))
+        }
     };
     drop(schedule);
-    let from_line = matches!(of, Of::Line(_));
-    chosen.into_iter().filter_map(|(place, parked)| Some((place, parked.attempt(from_line)?))).collect()
+    let from_queue = matches!(target, Target::Queue(_));
+    chosen.into_iter().filter_map(|(number, parked)| Some((number, parked.attempt(from_queue)?))).collect()
 }
 
-/// Asks nobody for a while.
+/// Pauses all polling for a while.
 fn pause(dispatch: &Arc<Dispatch>) {
-    if std::mem::replace(&mut lock(&dispatch.rounds.schedule).resting, true) {
+    if std::mem::replace(&mut lock(&dispatch.rounds.schedule).paused, true) {
         return;
     }
-    let rested = Arc::downgrade(dispatch);
+    let weak = Arc::downgrade(dispatch);
     dispatch.timers.after(RETRY, move || {
-        let Some(dispatch) = rested.upgrade() else { return };
-        lock(&dispatch.rounds.schedule).resting = false;
+        let Some(dispatch) = weak.upgrade() else { return };
+        lock(&dispatch.rounds.schedule).paused = false;
         pump(&dispatch);
     });
 }
@@ -303,9 +308,9 @@ impl Task for Round {
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
         let mut round = *self;
-        // A full queue concerns nobody; who has only just come is told of a silent database.
+        // A full queue does not matter to the waits; new ones get the error of a failed database.
         if outcome.as_ref().is_err_and(|error| error.code() != Code::Overloaded) {
-            round.attempts.get_or_insert_with(|| choose(&round.dispatch, &round.of));
+            round.attempts.get_or_insert_with(|| choose(&round.dispatch, &round.target));
         }
         round.settle(outcome);
     }
@@ -313,11 +318,11 @@ impl Task for Round {
 
 impl ReadTask<ReaderCache> for Round {
     fn prepare(&mut self) {
-        self.attempts.get_or_insert_with(|| choose(&self.dispatch, &self.of));
+        self.attempts.get_or_insert_with(|| choose(&self.dispatch, &self.target));
     }
 
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        self.ask(reader)
+        self.poll(reader)
     }
 }
 
@@ -327,74 +332,76 @@ mod tests {
 
     use super::*;
     use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX};
-    use crate::op::run::wait::tests::{Run, Stage, script};
+    use crate::op::run::wait::tests::{Fixture, Run, script};
 
     #[test]
-    fn there_is_an_end_to_the_waits_that_are_taken_up() {
-        let stage = Stage::new();
-        let of_all = || stage.dispatch().rounds.admit(vec![Holder::All]);
+    fn the_number_of_waits_is_limited() {
+        let fixture = Fixture::new();
+        let of_all = || fixture.dispatch().rounds.admit(vec![Holder::All]);
         let mut held: Vec<_> = (0..WAITS_MAX).map(|_| of_all().unwrap()).collect();
-        let (job, asked) = script([Run::Ready]);
-        let (parked, outcome) = stage.wait(job);
+        let (job, polled) = script([Run::Ready]);
+        let (parked, outcome) = fixture.wait(job);
         assert!(parked.is_none());
         assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
-        assert!(asked.recv().is_err(), "it was not asked");
+        assert!(polled.recv().is_err(), "it was not polled");
         held.pop();
-        let (_parked, outcome) = stage.wait(script([Run::Ready]).0);
+        let (_parked, outcome) = fixture.wait(script([Run::Ready]).0);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
     }
 
     #[test]
-    fn a_wait_counts_for_its_token_until_it_ends_or_is_given_up() {
-        let stage = Stage::new();
+    fn a_wait_counts_against_its_token_until_it_ends_or_is_abandoned() {
+        let fixture = Fixture::new();
         let never = || script([]).0;
-        let held: Vec<_> = (0..WAITS_OF_CLIENT_MAX).map(|_| stage.wait(never())).collect();
-        let (parked, outcome) = stage.wait(never());
-        assert!(parked.is_none(), "one token parks no more than its part");
+        let held: Vec<_> = (0..WAITS_OF_CLIENT_MAX).map(|_| fixture.wait(never())).collect();
+        let (parked, outcome) = fixture.wait(never());
+        assert!(parked.is_none(), "one token parks no more than its share");
         assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
         held.iter().take(1).flat_map(|(parked, _)| parked).for_each(|parked| parked.give_up());
-        let (parked, outcome) = stage.wait(script([Run::Ready]).0);
-        assert_eq!(outcome.recv().unwrap(), Ok(()), "one was given up");
+        let (parked, outcome) = fixture.wait(script([Run::Ready]).0);
+        assert_eq!(outcome.recv().unwrap(), Ok(()), "one was abandoned");
         drop(parked);
-        let last = stage.wait(never());
+        let last = fixture.wait(never());
         assert!(last.0.is_some(), "and one has ended");
-        assert!(stage.wait(never()).0.is_none());
+        assert!(fixture.wait(never()).0.is_none());
         drop(last);
     }
 
     #[test]
-    fn many_waits_share_a_transaction_and_none_takes_more_than_its_part() {
-        let stage = Stage::new();
+    fn many_waits_share_a_transaction_of_bounded_size() {
+        let fixture = Fixture::new();
         let count = 3 * ROUND_MAX;
-        let waits: Vec<_> = (0..count).map(|_| stage.parked(script([Run::Pending, Run::Ready]).0)).collect();
-        let before = stage.dispatch().rounds.counts();
-        lock(&stage.dispatch().rounds.schedule).resting = true;
-        stage.happen();
-        lock(&stage.dispatch().rounds.schedule).resting = false;
-        pump(stage.dispatch());
+        let waits: Vec<_> =
+            (0..count).map(|_| fixture.parked(script([Run::Pending, Run::Ready]).0)).collect();
+        let before = fixture.dispatch().rounds.counts();
+        lock(&fixture.dispatch().rounds.schedule).paused = true;
+        fixture.emit_event();
+        lock(&fixture.dispatch().rounds.schedule).paused = false;
+        pump(fixture.dispatch());
         waits.into_iter().for_each(|(_, outcome)| assert_eq!(outcome.recv().unwrap(), Ok(())));
-        let after = stage.dispatch().rounds.counts();
+        let after = fixture.dispatch().rounds.counts();
         assert_eq!((after.asked - before.asked, after.rounds - before.rounds), (count as u64, 3));
     }
 
-    /// Reads, and so sees one moment from then on; lets something happen; and then asks.
+    /// Reads, and so fixes its snapshot; lets something emit_event; and then polls.
     struct Stale {
-        stage: Arc<Stage>,
-        happens: Option<Happens>,
+        fixture: Arc<Fixture>,
+        emit: Option<Emit>,
         sender: Sender<Round>,
         round: Round,
     }
 
-    type Happens = Box<dyn FnOnce(&Stage) + Send>;
+    type Emit = Box<dyn FnOnce(&Fixture) + Send>;
 
     impl Stale {
-        /// The round that has asked.
-        fn run(stage: &Arc<Stage>, happens: impl FnOnce(&Stage) + Send + 'static) -> Round {
+        /// Returns the round that has polled.
+        fn run(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> Round {
             let (sender, receiver) = channel();
-            let round = Round { dispatch: Arc::clone(stage.dispatch()), of: Of::Woken, attempts: None };
-            let happens: Happens = Box::new(happens);
-            let stale = Self { stage: Arc::clone(stage), happens: Some(happens), sender, round };
-            stage.dispatch().executor.read(Box::new(stale), false);
+            let round =
+                Round { dispatch: Arc::clone(fixture.dispatch()), target: Target::Woken, attempts: None };
+            let emit: Emit = Box::new(emit);
+            let stale = Self { fixture: Arc::clone(fixture), emit: Some(emit), sender, round };
+            fixture.dispatch().executor.read(Box::new(stale), false);
             receiver.recv().unwrap()
         }
     }
@@ -410,9 +417,9 @@ mod tests {
 
         fn finish(self: Box<Self>, outcome: Result<()>) {
             outcome.unwrap();
-            let Self { stage, sender, round, .. } = *self;
-            // The last handle of a service must not go on one of its threads.
-            drop(stage);
+            let Self { fixture, sender, round, .. } = *self;
+            // The last handle of a service must not be dropped on one of its own threads.
+            drop(fixture);
             sender.send(round).unwrap();
         }
     }
@@ -423,50 +430,50 @@ mod tests {
         }
 
         fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-            let (dispatch, workspace) = (self.stage.dispatch(), self.stage.workspace());
+            let (dispatch, workspace) = (self.fixture.dispatch(), self.fixture.workspace());
             Call::instance(dispatch, workspace, Surface::System).enter(&Reading::<()>::on(reader))?;
-            self.happens.take().unwrap()(&self.stage);
-            self.round.ask(reader)
+            self.emit.take().unwrap()(&self.fixture);
+            self.round.poll(reader)
         }
     }
 
-    /// Lets rounds run, or no other than those of a test.
-    fn set_resting(stage: &Stage, resting: bool) {
-        lock(&stage.dispatch().rounds.schedule).resting = resting;
-        pump(stage.dispatch());
+    /// Lets rounds run, or none other than those of a test.
+    fn set_paused(fixture: &Fixture, paused: bool) {
+        lock(&fixture.dispatch().rounds.schedule).paused = paused;
+        pump(fixture.dispatch());
     }
 
-    fn woken(stage: &Stage) -> usize {
-        lock(&stage.dispatch().rounds.schedule).woken.len()
+    fn woken(fixture: &Fixture) -> usize {
+        lock(&fixture.dispatch().rounds.schedule).woken.len()
     }
 
     #[test]
-    fn who_was_asked_in_a_snapshot_from_before_its_event_is_asked_again() {
-        let stage = Arc::new(Stage::new());
-        let (job, asked) = script([Run::Pending, Run::Pending, Run::Ready]);
-        let (parked, outcome) = stage.parked(job);
-        set_resting(&stage, true);
-        stage.happen();
-        let round = Stale::run(&stage, Stage::happen);
-        assert_eq!(asked.try_iter().count(), 2, "the snapshot does not have what it was woken by");
+    fn a_wait_polled_in_a_snapshot_older_than_its_event_is_polled_again() {
+        let fixture = Arc::new(Fixture::new());
+        let (job, polled) = script([Run::Pending, Run::Pending, Run::Ready]);
+        let (parked, outcome) = fixture.parked(job);
+        set_paused(&fixture, true);
+        fixture.emit_event();
+        let round = Stale::run(&fixture, Fixture::emit_event);
+        assert_eq!(polled.try_iter().count(), 2, "the snapshot lacks the event that woke it");
         round.settle(Ok(()));
-        assert_eq!(woken(&stage), 1);
-        set_resting(&stage, false);
+        assert_eq!(woken(&fixture), 1);
+        set_paused(&fixture, false);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
         drop(parked);
     }
 
     #[test]
-    fn who_comes_when_a_snapshot_is_taken_is_not_asked_in_it() {
-        let stage = Arc::new(Stage::new());
-        let (job, asked) = script([Run::Ready]);
+    fn a_wait_that_arrives_after_a_snapshot_was_taken_is_not_polled_in_it() {
+        let fixture = Arc::new(Fixture::new());
+        let (job, polled) = script([Run::Ready]);
         let (sender, receiver) = channel();
-        set_resting(&stage, true);
-        let round = Stale::run(&stage, move |stage| sender.send(stage.wait(job)).unwrap());
+        set_paused(&fixture, true);
+        let round = Stale::run(&fixture, move |fixture| sender.send(fixture.wait(job)).unwrap());
         let (parked, outcome) = receiver.recv().unwrap();
-        assert!(asked.try_recv().is_err(), "it may know of a change that the snapshot does not have");
+        assert!(polled.try_recv().is_err(), "it may know a change that the snapshot lacks");
         round.settle(Ok(()));
-        set_resting(&stage, false);
+        set_paused(&fixture, false);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
         drop(parked);
     }

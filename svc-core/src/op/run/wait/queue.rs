@@ -1,0 +1,184 @@
+//! A queue of waits that compete for the same things, such as threads to claim.
+//!
+//! Each thing that an event brought is offered to one of them, in the order of their arrival, and to the next
+//! only if it is still available a second later. So a new thread does not wake thousands of callers that
+//! would find it gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::log::bus::NewEvent;
+use crate::log::event::Subject;
+use crate::op::declare::operation::Supply;
+use crate::op::run::wait::{Attempt, Parked};
+
+/// Most events whose things may still be available.
+///
+/// Further ones are not offered: a waiter gets one of these first.
+const OPEN_MAX: usize = 1000;
+/// Events measured in one transaction.
+const MEASURED_MAX: usize = 16;
+
+/// The waits of one operation in one workspace that have a reason to be polled.
+pub(in crate::op) struct WaitQueue {
+    supply: Supply,
+    due: BTreeMap<u64, Arc<Parked>>,
+    /// Events whose things were still available when last measured.
+    open: BTreeMap<i64, Subject>,
+    /// Of these, the events that must be measured.
+    fresh: BTreeMap<i64, Subject>,
+    /// Events of which nothing was left.
+    ///
+    /// The waits are woken by an event one after the other, so it must be known for a while that it has been
+    /// dealt with.
+    gone: BTreeSet<i64>,
+    /// How many more waits may become ready.
+    budget: usize,
+    running: bool,
+    paused: bool,
+}
+
+/// What a queue does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::op) enum Next {
+    /// It can be polled.
+    Run,
+    /// It is being polled, or paused.
+    Wait,
+    /// Those who are left are polled again after a while.
+    Retry,
+    /// No wait can become ready before the next event.
+    Idle,
+}
+
+impl WaitQueue {
+    pub fn new(supply: Supply) -> Self {
+        Self {
+            supply,
+            due: BTreeMap::new(),
+            open: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            budget: 0,
+            running: false,
+            paused: false,
+        }
+    }
+
+    /// Adds the wait `number`, and the events that matter to it.
+    pub fn offer(&mut self, number: u64, parked: &Arc<Parked>, events: &[NewEvent]) {
+        self.due.insert(number, Arc::clone(parked));
+        self.add(events);
+    }
+
+    fn add(&mut self, events: &[NewEvent]) {
+        for event in events {
+            if self.gone.contains(&event.lsn) || self.open.len() >= OPEN_MAX {
+                continue;
+            }
+            if self.open.insert(event.lsn, event.subject).is_none() {
+                self.fresh.insert(event.lsn, event.subject);
+            }
+        }
+    }
+
+    /// Removes a wait that has ended.
+    pub fn leave(&mut self, number: u64) -> Option<Arc<Parked>> {
+        self.due.remove(&number)
+    }
+
+    /// Returns what to do next, if nothing is in progress.
+    pub fn next(&mut self) -> Next {
+        if self.running {
+            Next::Wait
+        } else if !self.due.is_empty() && (self.budget > 0 || !self.fresh.is_empty()) {
+            Next::Run
+        } else if self.paused {
+            Next::Wait
+        } else if self.open.is_empty() && self.gone.is_empty() {
+            Next::Idle
+        } else {
+            self.paused = true;
+            Next::Retry
+        }
+    }
+
+    pub fn begin(&mut self) {
+        self.running = true;
+    }
+
+    /// Ends the pause: what is still available is offered again, if there are waits left to which it was not.
+    pub fn resume(&mut self) {
+        self.paused = false;
+        self.budget = 0;
+        self.gone.clear();
+        if self.due.is_empty() {
+            self.open.clear();
+        }
+        self.fresh = self.open.clone();
+    }
+
+    /// Returns the events to measure, and the function that does so.
+    pub fn to_measure(&self) -> (Supply, Vec<(i64, Subject)>) {
+        let fresh = self.fresh.iter().take(MEASURED_MAX);
+        (self.supply, fresh.map(|(lsn, subject)| (*lsn, *subject)).collect())
+    }
+
+    /// Records how much of what each event brought is available, and returns the budget.
+    pub fn measured(&mut self, found: &[(i64, usize)]) -> usize {
+        for (lsn, count) in found {
+            self.fresh.remove(lsn);
+            if *count == 0 {
+                self.open.remove(lsn);
+                self.gone.insert(*lsn);
+            }
+            self.budget = self.budget.saturating_add(*count);
+        }
+        self.budget
+    }
+
+    /// Takes the first of the waits that are due.
+    pub fn take(&mut self, most: usize) -> Vec<(u64, Arc<Parked>)> {
+        (0..most).map_while(|_| self.due.pop_first()).collect()
+    }
+
+    /// Ends a round: waits that were not polled are still due.
+    pub fn end(&mut self, ready: usize, not_polled: Vec<(u64, Arc<Parked>)>) {
+        self.running = false;
+        self.budget = self.budget.saturating_sub(ready);
+        self.due.extend(not_polled);
+    }
+}
+
+/// An attempt with the wait's number.
+pub(in crate::op) type NumberedAttempt = (u64, Attempt);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ThreadId;
+
+    fn passed(lsn: i64) -> NewEvent {
+        let thread: ThreadId = uuid::Uuid::from_u128(lsn.unsigned_abs().into()).into();
+        NewEvent { lsn, subject: Subject { thread_id: Some(thread), ..Subject::WORKSPACE } }
+    }
+
+    #[test]
+    fn an_event_counts_once_and_only_while_its_thing_is_available() {
+        let mut queue = WaitQueue::new(|_, _| Ok(1));
+        assert_eq!(queue.next(), Next::Idle, "nobody is in it");
+        queue.add(&[passed(1), passed(2)]);
+        queue.add(&[passed(2)]);
+        assert_eq!(queue.to_measure().1.len(), 2);
+        assert_eq!(queue.measured(&[(1, 1), (2, 0)]), 1);
+        queue.end(1, Vec::new());
+        // Other waits are woken by the same events later.
+        queue.add(&[passed(1), passed(2)]);
+        assert!(queue.to_measure().1.is_empty());
+        assert_eq!((queue.next(), queue.next()), (Next::Retry, Next::Wait));
+        queue.resume();
+        assert_eq!(queue.next(), Next::Idle, "nobody is left");
+        queue.add(&[passed(1), passed(3)]);
+        assert_eq!(queue.to_measure().1.len(), 2, "a later wait starts afresh");
+    }
+}
