@@ -1,5 +1,8 @@
-//! The `svc` command: sets a service up, verifies its log, mints tokens, prints its contracts, and serves an agent
-//! over standard input and output. It parses, calls the core and prints; what to do is decided there.
+//! The `svc` command.
+//!
+//! It sets up a service, verifies its event logs, mints tokens, prints its contracts, and serves an agent
+//! over standard input and output. It parses the command line, calls the core and prints; all decisions are
+//! made in the core.
 
 mod commands;
 mod output;
@@ -13,7 +16,7 @@ use commands::{contract, init, mcp_stdio, token, verify};
 use mimalloc::MiMalloc;
 use output::Output;
 
-/// The allocator of `svc-http`, so that both behave alike.
+// The same allocator as in `svc-http`, so that both behave alike.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -99,7 +102,7 @@ mod tests {
         ];
         for line in good {
             if let Err(error) = Cli::try_parse_from(line.split(' ')) {
-                // `ab` is no hash; everything else must be right.
+                // `ab` is not a valid hash; everything else must parse.
                 assert!(line.contains("4:ab"), "{line}: {error}");
             }
         }

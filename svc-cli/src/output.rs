@@ -1,5 +1,6 @@
-//! What the command says, and the code that it exits with. Results go to standard output, for people or, with
-//! `--json`, for programs; errors go to standard error.
+//! Output and exit codes of the command.
+//!
+//! Results go to standard output, for people or, with `--json`, for programs. Errors go to standard error.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,20 +8,20 @@ use std::process::ExitCode;
 use serde::Serialize;
 use svc_core::{Code, EXIT_CODES, Error, Result};
 
-/// The table as the help shows it.
+/// Returns the table of exit codes for the help.
 pub fn exit_codes_help() -> String {
     EXIT_CODES
         .iter()
         .fold("Exit codes:\n".to_owned(), |text, (code, meaning)| format!("{text}  {code}  {meaning}\n"))
 }
 
-/// Where results and errors go, and in which form.
+/// Prints results and errors in the chosen format.
 pub struct Output {
     json: bool,
 }
 
 impl Output {
-    /// Output for programs if `json`, otherwise for people.
+    /// Creates output for programs if `json`, otherwise for people.
     pub fn new(json: bool) -> Self {
         Self { json }
     }
@@ -28,14 +29,16 @@ impl Output {
     /// Prints a result: `value` for programs, `text` for people.
     pub fn show(&self, value: &impl Serialize, text: &str) -> Result<()> {
         match self.print(value, text)? {
-            // Whoever read the output has seen enough.
+            // The reader of the output has closed it because it needs no more.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             printed => printed.map_err(Error::internal),
         }
     }
 
-    /// Prints a result with a secret in it, which nobody can see again. Where it cannot be printed, be it that nobody
-    /// reads it, that is an error, with `lost` to say what was done and how to get another secret.
+    /// Prints a result with a secret in it that cannot be shown again.
+    ///
+    /// If it cannot be printed, even just because the reader has closed the output, that is an error. `lost`
+    /// returns its text: what was done, and how to get another secret.
     pub fn show_once(&self, value: &impl Serialize, text: &str, lost: impl FnOnce() -> String) -> Result<()> {
         self.print(value, text)?.map_err(|error| Error::new(Code::Internal, lost()).caused_by(error))
     }
@@ -50,18 +53,18 @@ impl Output {
         Ok(writeln!(out, "{printed}").and_then(|()| out.flush()))
     }
 
-    /// Prints an error on one line and answers its exit code. Whoever runs this command may see the causes.
+    /// Prints an error on one line, with its causes, and returns its exit code.
     pub fn refuse(&self, error: &Error) -> ExitCode {
         if !self.json {
             return svc_mcp_stdio::refuse("svc", error);
         }
-        // Where standard error is closed there is nobody to tell.
+        // If standard error is closed there is nowhere to report it.
         let _ = writeln!(io::stderr().lock(), "{}", json_line(error));
         ExitCode::from(error.code().exit_code())
     }
 }
 
-/// The problem, and what caused it.
+/// Encodes the problem together with its causes.
 fn json_line(error: &Error) -> String {
     let mut problem = error.problem();
     let causes = error.causes();
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_the_causes_too() {
+    fn json_errors_have_the_causes() {
         let error = Error::configuration("correct it").caused_by("it is wrong");
         assert!(json_line(&error).contains("\"causes\":[\"it is wrong\"]"), "{}", json_line(&error));
         assert!(!json_line(&Error::configuration("correct it")).contains("causes"));

@@ -1,5 +1,7 @@
-//! The body of an answer, in pieces. Each piece counts until it is taken: as bytes that somebody has asked for and
-//! not read, and as a sign that the peer of the connection still reads.
+//! Response bodies, sent in chunks.
+//!
+//! Each chunk counts until it is written out: towards the unread bytes of its client, and for the check
+//! whether the peer of the connection still reads.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,17 +14,17 @@ use svc_core::Client;
 use crate::pace::{Pace, Pending};
 use crate::shares::Share;
 
-/// Bytes of a piece: what a slow peer must at least take in the time that it has.
-const PIECE: usize = 16 << 10;
+/// Bytes in a chunk, and so the least that a slow peer must read within the stall timeout.
+const CHUNK: usize = 16 << 10;
 
-/// All bytes of an answer that are still to be sent.
+/// The part of a response body that is still to be sent.
 #[derive(Default)]
 pub(crate) struct Answer {
     rest: Bytes,
     share: Option<Share<Client>>,
     pending: Option<Pending>,
-    place: Option<Share<Client>>,
-    /// The first piece was taken.
+    slot: Option<Share<Client>>,
+    /// Whether the first chunk was taken.
     begun: bool,
 }
 
@@ -31,17 +33,17 @@ impl Answer {
         self.rest.len()
     }
 
-    /// Counts the bytes until they are taken.
+    /// Attaches the share that the bytes count towards until they are sent.
     pub fn counted(&mut self, share: Share<Client>) {
         self.share = Some(share);
     }
 
-    /// Keeps a place until the last piece is taken.
-    pub fn keep(&mut self, place: Share<Client>) {
-        self.place = Some(place);
+    /// Holds a slot until the last chunk is taken.
+    pub fn keep(&mut self, slot: Share<Client>) {
+        self.slot = Some(slot);
     }
 
-    /// Lets a connection's pace know what is taken.
+    /// Reports to a connection's pace which chunks are taken.
     pub fn watched(&mut self, pace: &Pace) {
         if !self.rest.is_empty() {
             self.pending = Some(pace.pending());
@@ -66,25 +68,25 @@ impl Body for Answer {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        let size = self.rest.len().min(PIECE);
+        let size = self.rest.len().min(CHUNK);
         let bytes = self.rest.split_to(size);
         let mut pending = self.pending.take();
-        let (share, place) = if self.rest.is_empty() {
-            (self.share.take(), self.place.take())
+        let (share, slot) = if self.rest.is_empty() {
+            (self.share.take(), self.slot.take())
         } else {
-            // What is left begins to wait when a piece of it is taken.
+            // The clock of the rest starts when this chunk is taken.
             self.pending = pending.as_ref().map(Pending::another);
             (self.share.as_mut().map(|share| share.split(size)), None)
         };
         if std::mem::replace(&mut self.begun, true) {
             pending = pending.map(|pending| pending.another());
         }
-        let piece = if share.is_none() && pending.is_none() && place.is_none() {
+        let chunk = if share.is_none() && pending.is_none() && slot.is_none() {
             bytes
         } else {
-            Bytes::from_owner(Piece { bytes, _share: share, _pending: pending, _place: place })
+            Bytes::from_owner(Chunk { bytes, _share: share, _pending: pending, _slot: slot })
         };
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -96,15 +98,15 @@ impl Body for Answer {
     }
 }
 
-/// Bytes that are on their way; gone once nobody needs them any more.
-struct Piece {
+/// Bytes on their way to the peer; dropped once they are written.
+struct Chunk {
     bytes: Bytes,
     _share: Option<Share<Client>>,
     _pending: Option<Pending>,
-    _place: Option<Share<Client>>,
+    _slot: Option<Share<Client>>,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for Chunk {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -118,7 +120,7 @@ mod tests {
     use crate::shares::Shares;
 
     #[tokio::test]
-    async fn what_is_taken_counts_no_more() {
+    async fn sent_bytes_no_longer_count() {
         let client = Client::at([127, 0, 0, 1].into());
         let shares = Shares::new(100_000, 100_000);
         let mut answer = Answer::from(Bytes::from(vec![7; 40_000]));
@@ -126,11 +128,11 @@ mod tests {
         assert_eq!(answer.size_hint().exact(), Some(40_000));
         let first = answer.frame().await.unwrap().unwrap().into_data().unwrap();
         let second = answer.frame().await.unwrap().unwrap().into_data().unwrap();
-        assert_eq!((first.len(), shares.taken()), (PIECE, 40_000));
+        assert_eq!((first.len(), shares.taken()), (CHUNK, 40_000));
         drop(first);
-        assert_eq!(shares.taken(), 40_000 - PIECE);
+        assert_eq!(shares.taken(), 40_000 - CHUNK);
         drop(answer);
-        assert_eq!(shares.taken(), PIECE, "a piece that is on its way");
+        assert_eq!(shares.taken(), CHUNK, "a chunk on its way still counts");
         drop(second);
         assert_eq!(shares.taken(), 0);
     }

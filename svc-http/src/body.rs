@@ -1,6 +1,7 @@
-//! The bodies of requests: how they may be framed and encoded, how large and how slow they may be. A body is read
-//! only for a request that was let in. Until it is whole it takes no place among the requests in flight, so of those
-//! that take their time each client may have only some.
+//! Request bodies: framing, encoding, size and minimum rate.
+//!
+//! A body is read only for a request that was admitted. Until it is complete it takes no slot among the
+//! requests in flight, so each client may have only a limited number of slow ones.
 
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::shares::Shares;
 
-/// Bytes of a body where no credential is asked for.
+/// Limit on the bytes of a body where no credential is required.
 pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
-/// Bodies of one client that are unfinished after [`PROMPT`].
+/// Limit on the bodies of one client that are unfinished after [`UNCOUNTED`].
 const UNFINISHED_MAX: usize = 32;
-/// A body that takes no longer is not counted.
-const PROMPT: Duration = Duration::from_secs(1);
-/// From then on it must have come at [`LEAST_RATE`].
-const GRACE: Duration = Duration::from_secs(5);
-/// Bytes in a second.
-const LEAST_RATE: u32 = 16 << 10;
-/// How long a body may take in any case.
+/// Time in which a body may arrive without being counted as unfinished.
+const UNCOUNTED: Duration = Duration::from_secs(1);
+/// Time after which a body must keep up with [`MIN_RATE`].
+const RATE_GRACE: Duration = Duration::from_secs(5);
+/// Lowest accepted rate of a body, in bytes per second.
+const MIN_RATE: u32 = 16 << 10;
+/// Longest time that any body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The bodies that are being read.
@@ -37,19 +38,15 @@ impl Bodies {
         Self { unfinished: Shares::new(usize::MAX, UNFINISHED_MAX) }
     }
 
-    /// How many are counted.
+    /// Returns how many bodies count as unfinished.
     pub fn unfinished(&self) -> usize {
         self.unfinished.taken()
     }
 
-    /// Reads the JSON body of a request of `client`, of at most `most` bytes; empty if there is none.
-    pub async fn read<B>(
-        &self,
-        client: Client,
-        headers: &HeaderMap,
-        mut body: B,
-        most: usize,
-    ) -> Result<Bytes>
+    /// Reads the JSON body of a request by `client`, of at most `max` bytes.
+    ///
+    /// Returns no bytes if there is no body.
+    pub async fn read<B>(&self, client: Client, headers: &HeaderMap, mut body: B, max: usize) -> Result<Bytes>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -58,7 +55,7 @@ impl Bodies {
             return Ok(Bytes::new());
         }
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let read = if announced > most { None } else { self.gather(client, &mut body, most).await? };
+        let read = if announced > max { None } else { self.collect(client, &mut body, max).await? };
         match read {
             Some(bytes) if bytes.is_empty() || is_json(headers) => Ok(bytes),
             Some(_) => Err(Error::new(
@@ -66,61 +63,62 @@ impl Bodies {
                 "send the body as Content-Type: application/json, in UTF-8",
             )),
             None => {
-                drain(headers, body, LARGE_BYTES).await;
-                Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {most} bytes")))
+                drain(headers, body, LARGE_DRAIN_MAX).await;
+                Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes")))
             }
         }
     }
 
-    /// All of the body, or none if it is larger than `most`.
-    async fn gather<B>(&self, client: Client, body: &mut B, most: usize) -> Result<Option<Bytes>>
+    /// Reads the whole body, or returns none if it is larger than `max`.
+    async fn collect<B>(&self, client: Client, body: &mut B, max: usize) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
     {
         let began = Instant::now();
-        let (mut unfinished, mut gathered) = (None, Gathered::default());
+        let (mut unfinished, mut collected) = (None, Collected::default());
         loop {
             let now = Instant::now();
-            if unfinished.is_none() && now >= began + PROMPT {
-                unfinished = Some(self.unfinished.take(client, 1).ok_or_else(too_many)?);
+            if unfinished.is_none() && now >= began + UNCOUNTED {
+                unfinished = Some(self.unfinished.take(client, 1).ok_or_else(too_many_unfinished)?);
             }
-            if now >= began + time_for(gathered.len()) {
+            if now >= began + allowed_time(collected.len()) {
                 return Err(Error::malformed("the body did not arrive in time"));
             }
-            let next = if unfinished.is_none() { PROMPT } else { time_for(gathered.len()) };
+            let next = if unfinished.is_none() { UNCOUNTED } else { allowed_time(collected.len()) };
             let Ok(frame) = timeout_at(began + next, body.frame()).await else { continue };
-            let Some(frame) = frame else { return Ok(Some(gathered.whole())) };
-            let frame = frame.map_err(|_| Error::malformed("the body broke off"))?;
+            let Some(frame) = frame else { return Ok(Some(collected.into_bytes())) };
+            let frame = frame
+                .map_err(|_| Error::malformed("the connection was lost while the body was being read"))?;
             let Ok(data) = frame.into_data() else { continue };
-            if data.len() > most - gathered.len() {
+            if data.len() > max - collected.len() {
                 return Ok(None);
             }
-            gathered.add(data);
+            collected.add(data);
         }
     }
 }
 
-fn too_many() -> Error {
+fn too_many_unfinished() -> Error {
     Error::new(
         Code::Overloaded,
-        format!("{UNFINISHED_MAX} of your requests are still sending their bodies; try again shortly"),
+        format!("{UNFINISHED_MAX} of your requests are still sending their bodies; retry shortly"),
     )
 }
 
-/// How long a body may take of which so much has come.
-fn time_for(received: usize) -> Duration {
-    let seconds = u32::try_from(received).unwrap_or(u32::MAX) / LEAST_RATE;
-    (GRACE + Duration::from_secs(seconds.into())).min(BODY_TIMEOUT)
+/// Returns how long a body may take, given the bytes received so far.
+fn allowed_time(received: usize) -> Duration {
+    let seconds = u32::try_from(received).unwrap_or(u32::MAX) / MIN_RATE;
+    (RATE_GRACE + Duration::from_secs(seconds.into())).min(BODY_TIMEOUT)
 }
 
-/// What has come of a body. One frame is the usual case and is not copied.
+/// The bytes of a body received so far. A single frame is the usual case and is not copied.
 #[derive(Default)]
-struct Gathered {
+struct Collected {
     first: Bytes,
     more: BytesMut,
 }
 
-impl Gathered {
+impl Collected {
     fn len(&self) -> usize {
         self.first.len() + self.more.len()
     }
@@ -135,35 +133,36 @@ impl Gathered {
         self.more.extend_from_slice(&data);
     }
 
-    fn whole(self) -> Bytes {
+    fn into_bytes(self) -> Bytes {
         if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
 }
 
-/// A client that is still sending when the connection closes may never see the answer, so what it sends is taken
-/// and dropped, within reason.
+/// Reads and drops the body of a rejected request, up to a limit.
+///
+/// A client that is still sending when the connection closes may never see the response.
 pub(crate) async fn discard<B>(request: Request<B>)
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    // A stream of HTTP/2 ends without that.
+    // An HTTP/2 stream can be reset instead.
     if request.version() == Version::HTTP_2 {
         return;
     }
     let (head, body) = request.into_parts();
-    drain(&head.headers, body, REFUSED_BYTES).await;
+    drain(&head.headers, body, REJECTED_DRAIN_MAX).await;
 }
 
-async fn drain<B>(headers: &HeaderMap, mut body: B, most: usize)
+async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    // Who waits for `100 Continue` has sent nothing, and must not be asked for it now.
+    // A client that waits for `100 Continue` has sent nothing, and reading would ask it to.
     if body.is_end_stream() || headers.contains_key(EXPECT) {
         return;
     }
     let draining = async {
-        let mut left = most;
+        let mut left = max;
         while let Some(Ok(frame)) = body.frame().await {
             let size = frame.data_ref().map_or(0, Bytes::len);
             if size > left {
@@ -172,34 +171,34 @@ where
             left -= size;
         }
     };
-    // Too slow is as good as too much.
+    // A body that is too slow is given up like one that is too large.
     let _ = timeout(DRAIN_TIMEOUT, draining).await;
 }
 
-/// Bytes that are taken of a body that nobody wants.
-const REFUSED_BYTES: usize = 1 << 20;
-/// Bytes that are taken of a body that is too large.
-const LARGE_BYTES: usize = 16 << 20;
+/// Bytes that are read and dropped of the body of a rejected request.
+const REJECTED_DRAIN_MAX: usize = 1 << 20;
+/// Bytes that are read and dropped of a body that is too large.
+const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Refuses what another reader of the same bytes might understand in another way.
+/// Rejects framing headers that another parser might understand differently.
 fn check_framing(headers: &HeaderMap) -> Result<()> {
-    if !words(headers, TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
-        || words(headers, TRANSFER_ENCODING).count() > 1
+    if !list_items(headers, TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
+        || list_items(headers, TRANSFER_ENCODING).count() > 1
     {
-        let detail = "no transfer coding is understood but `chunked` alone";
+        let detail = "the only supported transfer coding is `chunked`";
         return Err(Error::new(Code::UnsupportedTransferCoding, detail));
     }
-    if !words(headers, EXPECT).all(|expected| expected.eq_ignore_ascii_case("100-continue")) {
-        return Err(Error::new(Code::ExpectationFailed, "no expectation can be met but `100-continue`"));
+    if !list_items(headers, EXPECT).all(|expected| expected.eq_ignore_ascii_case("100-continue")) {
+        return Err(Error::new(Code::ExpectationFailed, "the only supported expectation is `100-continue`"));
     }
     Ok(())
 }
 
-/// The words of a header that is a list.
-fn words(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+/// Returns the elements of a list header.
+fn list_items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let values = headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or("?"));
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|word| !word.is_empty())
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -211,7 +210,7 @@ fn is_json(headers: &HeaderMap) -> bool {
         && headers.get(CONTENT_ENCODING).is_none_or(plain)
 }
 
-/// Whether a parameter of a media type leaves UTF-8 as it is.
+/// Returns whether a media type parameter is compatible with UTF-8.
 fn is_utf8_or_no_charset(parameter: &str) -> bool {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
     let value = value.trim().trim_matches('"');
@@ -234,10 +233,10 @@ mod tests {
     async fn read<B: Body<Data = Bytes> + Unpin>(
         pairs: &[(&'static str, &'static str)],
         body: B,
-        most: usize,
+        max: usize,
     ) -> Result<Bytes, Code> {
         let client = Client::at([127, 0, 0, 1].into());
-        Bodies::new().read(client, &headers(pairs), body, most).await.map_err(|error| error.code())
+        Bodies::new().read(client, &headers(pairs), body, max).await.map_err(|error| error.code())
     }
 
     fn full(text: &'static str) -> Full<Bytes> {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_framed_in_an_unusual_way_is_refused() {
+    async fn unusual_framing_is_rejected() {
         let refused = async |name, value| read(&[(name, value)], full(""), 2).await.err();
         assert_eq!(refused("transfer-encoding", "Chunked").await, None);
         for other in ["gzip, chunked", "chunked, chunked", "identity", "x"] {
@@ -292,8 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_time_for_what_it_brings() {
-        let secs = |received| time_for(received).as_secs();
+    fn a_body_gets_time_for_its_size() {
+        let secs = |received| allowed_time(received).as_secs();
         assert_eq!((secs(0), secs(16 << 10), secs(160 << 10)), (5, 6, 15));
         assert_eq!((secs(2 << 20), secs(usize::MAX)), (60, 60));
     }

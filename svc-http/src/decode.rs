@@ -1,5 +1,7 @@
-//! From bytes to what the core takes: percent-decoding, the bearer token and the client's address.
-//! Strict where leniency would let two readers see two things; the meaning of a field is the core's.
+//! Decodes requests: percent-encoding, the bearer token and the client's address.
+//!
+//! Strict wherever leniency would let two readers understand the same bytes differently. What a field means
+//! is the core's business.
 
 use std::net::IpAddr;
 
@@ -9,10 +11,12 @@ use secrecy::SecretString;
 use svc_core::limits::QUERY_FIELDS_MAX;
 use svc_core::{Error, Result};
 
-/// Text fields by name, as the core takes them.
+/// Text fields by name, in the form that the core takes.
 pub(crate) type Text = Vec<(String, String)>;
 
-/// Adds the fields of a query, which are counted before any is decoded.
+/// Appends the fields of a query string to `text`.
+///
+/// The fields are counted before any is decoded.
 pub(crate) fn query(raw: Option<&str>, text: &mut Text) -> Result<()> {
     let pairs = raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     if pairs.clone().nth(QUERY_FIELDS_MAX).is_some() {
@@ -25,14 +29,14 @@ pub(crate) fn query(raw: Option<&str>, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-/// What a plus sign stands for: a space in a query, itself in a path.
+/// The meaning of a plus sign: a space in a query, itself in a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plus {
     IsSpace,
     IsPlus,
 }
 
-/// Percent-decodes; refuses an incomplete escape and what is not UTF-8 afterwards.
+/// Percent-decodes `raw`; fails on an incomplete escape and if the result is not UTF-8.
 pub(crate) fn unescape(raw: &str, plus: Plus) -> Result<String> {
     let plain = |byte: u8| byte != b'%' && (byte != b'+' || plus == Plus::IsPlus);
     if raw.bytes().all(plain) {
@@ -46,16 +50,19 @@ pub(crate) fn unescape(raw: &str, plus: Plus) -> Result<String> {
                 let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
                 let (high, low) = (digit(), digit());
                 let escaped = high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-                escaped.ok_or_else(|| Error::malformed("the address has an incomplete percent escape"))?
+                escaped.ok_or_else(|| Error::malformed("the URL has an incomplete percent escape"))?
             }
             b'+' if plus == Plus::IsSpace => b' ',
             other => other,
         });
     }
-    String::from_utf8(decoded).map_err(|_| Error::malformed("the address is not UTF-8 once decoded"))
+    String::from_utf8(decoded).map_err(|_| Error::malformed("the URL is not UTF-8 once decoded"))
 }
 
-/// The bearer token. Another scheme is no credential; a token that is no text is an unknown one.
+/// Returns the bearer token of a request.
+///
+/// Another scheme, or a value that is not visible ASCII, counts as no credential. More than one header is an
+/// error.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<SecretString>> {
     let mut sent = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = sent.next() else { return Ok(None) };
@@ -68,16 +75,16 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<SecretString>> {
     Ok(scheme.eq_ignore_ascii_case("bearer").then(|| SecretString::from(token.trim())))
 }
 
-/// The address that a request comes from: what the proxies in front say, as far as they are trusted.
+/// Returns the client's address, taken from `X-Forwarded-For` as far as the proxies in front are trusted.
 pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, trusted_hops: usize) -> IpAddr {
     if trusted_hops == 0 {
         return remote.to_canonical();
     }
-    let told = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-    let chain: Vec<&str> = told.flat_map(|value| value.split(',')).map(str::trim).collect();
-    // Each trusted proxy has added one entry at the end; what stands before them anybody can have written.
-    let told = chain.len().checked_sub(trusted_hops).and_then(|place| chain.get(place));
-    told.and_then(|text| text.parse::<IpAddr>().ok()).unwrap_or(remote).to_canonical()
+    let values = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+    let chain: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
+    // Each trusted proxy has appended one entry; anybody can have written the entries before those.
+    let client = chain.len().checked_sub(trusted_hops).and_then(|index| chain.get(index));
+    client.and_then(|text| text.parse::<IpAddr>().ok()).unwrap_or(remote).to_canonical()
 }
 
 #[cfg(test)]
@@ -110,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_head_is_decoded_or_refused(bytes in any::<Vec<u8>>(), raw in any::<String>(), hops in 0..4_usize) {
+        fn any_head_is_decoded(bytes in any::<Vec<u8>>(), raw in any::<String>(), hops in 0..4_usize) {
             let mut headers = HeaderMap::new();
             for name in ["authorization", "x-forwarded-for"] {
                 if let Ok(value) = HeaderValue::from_bytes(&bytes) {
@@ -120,17 +127,17 @@ mod tests {
             let bearer = bearer(&headers).unwrap();
             prop_assert!(bearer.is_none_or(|token| token.expose_secret().trim() == token.expose_secret()));
             let remote: IpAddr = "192.0.2.1".parse().unwrap();
-            let told = peer(remote, &headers, hops);
-            prop_assert!(hops > 0 || told == remote);
+            let client = peer(remote, &headers, hops);
+            prop_assert!(hops > 0 || client == remote);
             let mut text = Text::new();
             if query(Some(&raw), &mut text).is_ok() {
                 prop_assert!(text.len() <= QUERY_FIELDS_MAX);
             }
         }
 
-        /// Whatever is escaped comes back as it was.
+        /// Unescaping is the inverse of escaping.
         #[test]
-        fn escapes_are_taken_back(text in any::<String>()) {
+        fn unescaping_inverts_escaping(text in any::<String>()) {
             let escaped: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
             for plus in [Plus::IsSpace, Plus::IsPlus] {
                 prop_assert_eq!(&unescape(&escaped, plus).unwrap(), &text);
@@ -154,13 +161,13 @@ mod tests {
     #[test]
     fn only_trusted_proxies_are_believed() {
         let remote: IpAddr = "10.0.0.9".parse().unwrap();
-        let told =
+        let forwarded =
             headers(&[("x-forwarded-for", "6.6.6.6, 1.2.3.4"), ("x-forwarded-for", "::ffff:10.0.0.8")]);
         let seen = |headers: &HeaderMap, hops| peer(remote, headers, hops).to_string();
-        assert_eq!(seen(&told, 0), "10.0.0.9");
-        assert_eq!(seen(&told, 1), "10.0.0.8");
-        assert_eq!(seen(&told, 2), "1.2.3.4");
-        assert_eq!(seen(&told, 9), "10.0.0.9", "fewer entries than proxies: nobody wrote one we can believe");
+        assert_eq!(seen(&forwarded, 0), "10.0.0.9");
+        assert_eq!(seen(&forwarded, 1), "10.0.0.8");
+        assert_eq!(seen(&forwarded, 2), "1.2.3.4");
+        assert_eq!(seen(&forwarded, 9), "10.0.0.9", "fewer entries than proxies: none can be trusted");
         assert_eq!(seen(&headers(&[("x-forwarded-for", "nonsense")]), 1), "10.0.0.9");
     }
 }

@@ -1,4 +1,4 @@
-//! What `--dev` prints: the tokens, while they can still be shown, and a configuration that MCP clients take.
+//! The output of `--dev`: the tokens, the one time they can be shown, and a configuration for MCP clients.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,16 +7,17 @@ use std::path::Path;
 use serde_json::{Value, json};
 use svc_core::setup::Established;
 
-/// What the first workspace is called.
+/// The name of the first workspace.
 pub(crate) const WORKSPACE: &str = "Workspace";
 /// The handle of its administrator.
 pub(crate) const ADMIN: &str = "admin";
 
-/// What stands in for a token that can no longer be shown; clients take it from their environment.
+/// Placeholder for a token that can no longer be shown; clients expand it from their environment.
 const UNKNOWN: &str = "${SVC_TOKEN}";
 
-/// Variables without which another process would not find the same database and keys; svc.env holds them unless the
-/// environment does.
+/// Variables that another process needs to find the same database and keys.
+///
+/// They are in svc.env unless they are set in the environment.
 const SHARED: [&str; 6] = [
     "DATABASE_URL",
     "DATABASE_URL_FILE",
@@ -26,12 +27,14 @@ const SHARED: [&str; 6] = [
     "SVC_CONTENT_KEK_PREVIOUS_FILE",
 ];
 
-/// Those of them that this process has from its environment.
+/// Returns the shared variables that are set in this process's environment.
 pub(crate) fn inherited() -> Vec<&'static str> {
     SHARED.into_iter().filter(|name| std::env::var_os(name).is_some()).collect()
 }
 
-/// Everything after the first line. What is `inherited` is named in the configuration, and not shown.
+/// Returns the output after the first line.
+///
+/// The configuration refers to the `inherited` variables by name and does not contain their values.
 pub(crate) fn greeting(
     data: &Path,
     address: SocketAddr,
@@ -41,7 +44,7 @@ pub(crate) fn greeting(
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).display().to_string();
     let tokens = match made {
         Some(made) => format!(
-            "set up in {data}; the tokens are not shown again\n\
+            "set up in {data}; the tokens will not be shown again\n\
              workspace {}\n\
              token of {} (administrator): {}\n\
              token of {} (agent): {}\n",
@@ -52,17 +55,18 @@ pub(crate) fn greeting(
             made.agent_token.secret,
         ),
         None => format!(
-            "{data} was set up before; another token comes from `svc token mint --as-instance --data {data} --member worker`\n"
+            "{data} is already set up; to mint another token run `svc token mint --as-instance --data {data} \
+             --member worker`\n"
         ),
     };
     let token = made.map_or(UNKNOWN, |made| &made.agent_token.secret);
     let configuration = configuration(&command(), &data, address, token, inherited);
-    format!("{tokens}MCP client configuration, by command or by address:\n{configuration:#}\n")
+    format!("{tokens}MCP client configuration, by command or by URL:\n{configuration:#}\n")
 }
 
-/// Both ways to reach this service; a client needs one of them.
+/// Returns both ways to reach this service; a client needs one of them.
 fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, inherited: &[&str]) -> Value {
-    // Clients put in what their own environment has.
+    // Clients expand these from their own environment.
     let inherited = inherited.iter().map(|name| ((*name).to_owned(), format!("${{{name}}}")));
     let env: BTreeMap<String, String> =
         std::iter::once(("SVC_TOKEN".to_owned(), token.to_owned())).chain(inherited).collect();
@@ -80,14 +84,14 @@ fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, in
     }})
 }
 
-/// The `svc` beside this program, if there is one; else whichever is in the path.
+/// Returns the `svc` next to this program if there is one, otherwise the one in the PATH.
 fn command() -> String {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("svc"));
     let beside = beside.filter(|path| path.is_file());
     beside.map_or_else(|| "svc".to_owned(), |path| path.display().to_string())
 }
 
-/// An address that a client on this machine can connect to.
+/// Returns an address that a client on this machine can connect to.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {

@@ -1,4 +1,4 @@
-//! From what the core answers to bytes: JSON, RFC 9457 problems and the headers of the contract.
+//! Encodes responses: JSON, RFC 9457 problems and the headers of the contract.
 
 use bytes::Bytes;
 use hyper::body::Body as _;
@@ -12,7 +12,7 @@ use svc_core::{Code, Error};
 
 use crate::answer::Answer;
 
-/// What goes back.
+/// An HTTP response.
 pub(crate) type Response = hyper::Response<Answer>;
 
 const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
@@ -21,25 +21,25 @@ const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json"
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
 
-/// Adds how far the log of the caller's workspace reaches.
-pub(crate) fn tell_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
+/// Adds the header with the last position in the log of the caller's workspace.
+pub(crate) fn insert_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
     if let Some(lsn) = lsn {
         headers.insert(ROOM_LSN, lsn.into());
     }
 }
 
-/// The answer of an operation.
+/// Returns the response of an operation.
 pub(crate) fn reply(reply: &Reply) -> Response {
     let body = match reply.body() {
         Ok(body) => body,
         Err(error) => return problem(&error),
     };
     let mut response = json(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK), body.into());
-    tell_lsn(response.headers_mut(), reply.lsn);
+    insert_lsn(response.headers_mut(), reply.lsn);
     response
 }
 
-/// A failure.
+/// Returns the response of a failure, and logs its cause if it is internal.
 pub(crate) fn problem(error: &Error) -> Response {
     if error.code() == Code::Internal {
         tracing::error!(cause = ?error.cause(), "a request failed");
@@ -55,11 +55,11 @@ pub(crate) fn problem(error: &Error) -> Response {
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, BEARER);
     }
-    tell_lsn(headers, error.room_lsn());
+    insert_lsn(headers, error.room_lsn());
     response
 }
 
-/// A JSON document that nobody keeps.
+/// Returns a JSON response that must not be cached.
 pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     let mut response = hyper::Response::new(Answer::from(body));
     *response.status_mut() = status;
@@ -70,7 +70,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
-/// What a path allows, to who asks for just that.
+/// Returns the response to OPTIONS.
 pub(crate) fn options(allow: HeaderValue) -> Response {
     let mut response = hyper::Response::new(Answer::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -78,16 +78,15 @@ pub(crate) fn options(allow: HeaderValue) -> Response {
     response
 }
 
-/// The refusal of a method.
-pub(crate) fn wrong_method(allow: HeaderValue) -> Response {
+/// Returns the 405 response for a path that does not have the request's method.
+pub(crate) fn method_not_allowed(allow: HeaderValue) -> Response {
     let methods = allow.to_str().unwrap_or_default();
-    let mut response =
-        problem(&Error::new(Code::MethodNotAllowed, format!("the route answers to {methods}")));
+    let mut response = problem(&Error::new(Code::MethodNotAllowed, format!("this path allows {methods}")));
     response.headers_mut().insert(ALLOW, allow);
     response
 }
 
-/// The answer to HEAD: everything but the body, whose length stays.
+/// Turns a response into one to HEAD: the body is removed and its length is kept.
 pub(crate) fn without_body(mut response: Response) -> Response {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
@@ -108,7 +107,7 @@ mod tests {
         assert_eq!(refused.headers()[CONTENT_TYPE], "application/problem+json");
         let full = problem(&Error::new(Code::Overloaded, "full"));
         assert_eq!((full.status().as_u16(), &full.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
-        let method = wrong_method(HeaderValue::from_static("GET, HEAD, OPTIONS"));
+        let method = method_not_allowed(HeaderValue::from_static("GET, HEAD, OPTIONS"));
         assert_eq!(
             (method.status().as_u16(), &method.headers()[ALLOW]),
             (405, &"GET, HEAD, OPTIONS".parse().unwrap())

@@ -1,5 +1,6 @@
-//! Whether this process is up, and whether it can do its work. Nobody has to authenticate, and neither limit
-//! applies, so that the answer is there when nothing else is.
+//! The health checks: liveness and readiness.
+//!
+//! They need no credential and no limit applies to them, so they respond when nothing else does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,15 +13,17 @@ use tokio::time::timeout;
 use crate::encode::{self, Response};
 use crate::server::Phase;
 
-/// The process is up: it answers.
+/// Returns the liveness response: the process is up, since it responds.
 pub(crate) fn liveness() -> Response {
     encode::json(StatusCode::OK, r#"{"status":"ok"}"#.into())
 }
 
-/// The process can do its work, part by part. A part is `ok`, or says what is wrong with it.
+/// Returns the readiness response: whether the process can do its work.
+///
+/// It has an entry for each part: `ok`, or what is wrong with it.
 pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
     let parts = timeout(TIMEOUT, service.health()).await.unwrap_or_else(|_| {
-        vec![PartHealth { name: "database", fault: Some("it does not answer".to_owned()) }]
+        vec![PartHealth { name: "database", fault: Some("it does not respond".to_owned()) }]
     });
     let ready = parts.iter().all(|part| part.fault.is_none());
     let status = match phase {

@@ -1,5 +1,7 @@
-//! Under which names this server is reached. A page of another site can make a browser send requests here under
-//! a name of its own that resolves to this machine; what needs no credential must not be open to it.
+//! The host names under which this server is reached.
+//!
+//! A page of another site can make a browser send requests here under a name of its own that resolves to this
+//! machine (DNS rebinding). Routes that need no credential must not be open to it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,46 +20,48 @@ impl Hosts {
         Self { own: own.ip(), allowed }
     }
 
-    /// Refuses a request that names another site as where it goes to or comes from.
+    /// Rejects a request whose target host or Origin is another site.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
         let all = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
-        // The URI's wins (RFC 9112, 3.2.2; RFC 9113, 8.3.1): it is what the request goes to.
+        // The URI's authority overrides the header (RFC 9112, 3.2.2; RFC 9113, 8.3.1).
         let host = uri.authority().map(|authority| authority.as_str()).or(all(HOST).next());
         let origins = all(ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site));
-        let stranger = host.into_iter().chain(origins).find(|site| !self.is_own(site));
-        match stranger {
+        let foreign = host.into_iter().chain(origins).find(|site| !self.is_own(site));
+        match foreign {
             None if host.is_some() => Ok(()),
             _ => Err(Error::new(
                 Code::Forbidden,
-                "without a credential this server answers only under its own name; see SVC_ALLOWED_HOSTS",
+                "without a credential Host and Origin must name this server; see SVC_ALLOWED_HOSTS",
             )),
         }
     }
 
-    /// Whether `site`, a host with or without a port, is this server.
+    /// Returns whether `site`, a host with or without a port, is this server.
     fn is_own(&self, site: &str) -> bool {
         let site = site.to_ascii_lowercase();
         let bare = host_of(&site);
         if bare == "localhost" || self.allowed.iter().any(|name| *name == site || name == bare) {
             return true;
         }
-        // An address cannot be made to resolve to another, so every one of this machine is as good as its name.
+        // A literal address cannot be made to resolve to another one, so any address of this machine is
+        // accepted.
         let address = bare.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         address.is_ok_and(|ip| ip.is_loopback() || ip == self.own || self.own.is_unspecified())
     }
 }
 
-/// Refuses a request that names more than one host, or none in HTTP/1.1 (RFC 9112, 3.2): each server on its way might
-/// take another.
+/// Rejects a request with more than one Host header, or with none in HTTP/1.1 (RFC 9112, 3.2).
+///
+/// Each server on the way might choose a different one.
 pub(crate) fn check_single(version: Version, headers: &HeaderMap) -> Result<()> {
     match headers.get_all(HOST).iter().count() {
         1 => Ok(()),
         0 if version != Version::HTTP_11 => Ok(()),
-        _ => Err(Error::malformed("a request has exactly one Host header")),
+        _ => Err(Error::malformed("a request must have exactly one Host header")),
     }
 }
 
-/// The host without its port.
+/// Returns the host without its port.
 fn host_of(site: &str) -> &str {
     match site.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
@@ -72,10 +76,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_server_is_this_server() {
+    fn only_own_names_are_accepted() {
         let hosts =
             Hosts::new("192.0.2.7:8080".parse().unwrap(), vec!["svc.example:8080".into(), "board".into()]);
-        let ask = |host: &str, origin: Option<&str>| {
+        let check = |host: &str, origin: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, host.parse().unwrap());
             if let Some(origin) = origin {
@@ -92,16 +96,16 @@ mod tests {
             "svc.example:8080",
             "board:9",
         ] {
-            assert!(ask(own, None).is_ok(), "{own}");
+            assert!(check(own, None).is_ok(), "{own}");
         }
         for other in
             ["evil.example", "localhost.evil.example", "192.0.2.8", "svc.example", "", "127.0.0.1.evil"]
         {
-            assert!(ask(other, None).is_err(), "{other}");
+            assert!(check(other, None).is_err(), "{other}");
         }
-        assert!(ask("localhost", Some("http://localhost:3000")).is_ok());
-        assert!(ask("localhost", Some("https://evil.example")).is_err());
-        assert!(ask("localhost", Some("null")).is_err());
+        assert!(check("localhost", Some("http://localhost:3000")).is_ok());
+        assert!(check("localhost", Some("https://evil.example")).is_err());
+        assert!(check("localhost", Some("null")).is_err());
         let mut twice = HeaderMap::new();
         twice.insert(HOST, HeaderValue::from_static("localhost"));
         twice.append(ORIGIN, HeaderValue::from_static("http://localhost"));

@@ -1,11 +1,13 @@
-//! The HTTP shell: REST, WebSocket and MCP on one listener, over bare hyper (HTTP/1.1 and HTTP/2 in clear text).
-//! It frames bytes and asks the core; no rule of the service lives here. Routes come from the operation table, so
-//! that an operation needs no line in this crate.
+//! The HTTP shell: REST, WebSocket and MCP on one listener.
 //!
-//! What a request meets, in order: the ceiling of connections, its Host, its route, what the core says to its head, its
-//! body (size, pace and media type), the ceiling of requests in flight, and then the operation. Nothing is held for
-//! who is not let in, and nothing grows because somebody does not read. Left out on purpose: TLS and compression,
-//! which belong to a proxy in front.
+//! It is built directly on hyper and serves HTTP/1.1 and HTTP/2 in plaintext. It handles framing and calls
+//! the core; no rule of the service lives here. Routes come from the operation table, so adding an operation
+//! takes no code in this crate.
+//!
+//! A request passes, in order: the connection limit, the Host check, routing, admission by the core (from the
+//! head alone), the body checks (size, rate and media type), the limit on requests in flight, and then the
+//! operation. No resources are held for a client that has not been admitted, and no buffer grows because a
+//! client does not read. TLS and compression are left out on purpose; they belong in a proxy in front.
 
 mod answer;
 mod body;

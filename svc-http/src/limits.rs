@@ -1,4 +1,4 @@
-//! What one server takes up at once, and how long it waits for bytes. Rate limits are the core's.
+//! Concurrency limits and I/O timeouts of one server. Rate limits belong to the core.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use svc_core::config::Config;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a client may take over its request's head.
+/// Longest time that a client may take to send a request's head.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// A peer that takes nothing of what is sent to it for so long is cut off.
-pub(crate) const TAKE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long connections may take to finish once the listener is closed.
+/// Time after which a peer that reads nothing of what is sent to it is disconnected.
+pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time that connections may take to finish once the listener is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an operator can set.
+/// The settings of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// Bytes of a request body.
+    /// Limit on the bytes of a request body.
     pub body_max_bytes: usize,
-    /// Requests in flight; none means any number.
+    /// Limit on the requests in flight; none means no limit.
     pub concurrent_requests: Option<NonZeroU32>,
-    /// Connections; none means any number.
+    /// Limit on the connections; none means no limit.
     pub connections: Option<NonZeroU32>,
-    /// WebSocket connections.
+    /// Limit on the WebSocket connections.
     pub ws_connections: u32,
-    /// Proxies in front whose `X-Forwarded-For` entries are believed.
+    /// Number of proxies in front whose `X-Forwarded-For` entries are trusted.
     pub trusted_proxy_hops: usize,
-    /// Host names of this server beside localhost and its own address, in lower case.
+    /// Host names of this server in addition to localhost and its own address, in lower case.
     pub allowed_hosts: Vec<String>,
-    /// How long to serve on and say `draining` after the signal to end.
+    /// How long to keep serving, with readiness reporting `draining`, after the termination signal.
     pub shutdown_drain: Duration,
 }
 
@@ -63,60 +63,60 @@ impl From<&Config> for HttpSettings {
 }
 
 impl HttpSettings {
-    /// The same with no more connections than a process with so many `descriptors` can have.
+    /// Returns these settings with the connections limited to what `descriptors` leave room for.
     #[must_use]
     pub fn within(self, descriptors: usize) -> Self {
-        let left = u32::try_from(descriptors.saturating_sub(OWN_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
-        let connections = self.connections.map(|most| most.min(NonZeroU32::new(left).unwrap_or(most)));
+        let left = u32::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
+        let connections = self.connections.map(|max| max.min(NonZeroU32::new(left).unwrap_or(max)));
         Self { connections, ..self }
     }
 
-    /// How many connections there may be in all, and from one address.
+    /// Returns the limits on connections in all and from one address.
     pub(crate) fn connections(&self) -> (usize, usize) {
-        let most = self.connections.and_then(|most| usize::try_from(most.get()).ok());
-        let Some(most) = most else { return (usize::MAX, usize::MAX) };
-        // A trusted proxy brings everybody's.
-        let each = if self.trusted_proxy_hops == 0 { (most / PEER_PART).max(1) } else { most };
-        (most, each)
+        let max = self.connections.and_then(|max| usize::try_from(max.get()).ok());
+        let Some(max) = max else { return (usize::MAX, usize::MAX) };
+        // Behind a trusted proxy all connections come from its address.
+        let each = if self.trusted_proxy_hops == 0 { (max / PEER_DIVISOR).max(1) } else { max };
+        (max, each)
     }
 }
 
-/// Descriptors that are kept for the database, files and the runtime.
-const OWN_DESCRIPTORS: usize = 128;
-/// One address may have this part of all connections.
-const PEER_PART: usize = 10;
+/// File descriptors reserved for the database, files and the runtime.
+const RESERVED_DESCRIPTORS: usize = 128;
+/// The quota of one address is the limit on connections divided by this.
+const PEER_DIVISOR: usize = 10;
 
-/// How many of something there may be at once.
-pub(crate) struct Ceiling {
-    most: usize,
+/// A limit on how many of something there may be at once.
+pub(crate) struct ConcurrencyLimit {
+    max: usize,
     left: Arc<Semaphore>,
 }
 
-/// One of them; gives its place back when dropped.
+/// A permit under the limit; dropping it releases it.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
-impl Ceiling {
-    pub fn new(most: Option<u32>) -> Self {
-        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(Semaphore::MAX_PERMITS);
-        Self { most, left: Arc::new(Semaphore::new(most)) }
+impl ConcurrencyLimit {
+    pub fn new(max: Option<u32>) -> Self {
+        let max = max.and_then(|max| usize::try_from(max).ok()).unwrap_or(Semaphore::MAX_PERMITS);
+        Self { max, left: Arc::new(Semaphore::new(max)) }
     }
 
-    /// How many there are.
+    /// Returns how many permits are taken.
     pub fn taken(&self) -> usize {
-        self.most.saturating_sub(self.left.available_permits())
+        self.max.saturating_sub(self.left.available_permits())
     }
 
-    /// A place, if there is one left.
+    /// Takes a permit if one is left.
     pub fn take(&self) -> Option<Permit> {
         Arc::clone(&self.left).try_acquire_owned().ok()
     }
 
-    /// Whether there is one left.
+    /// Returns whether a permit is left.
     pub fn is_left(&self) -> bool {
         self.left.available_permits() > 0
     }
 
-    /// A place, as soon as there is one left.
+    /// Takes a permit, waiting until one is left.
     pub async fn wait(&self) -> Option<Permit> {
         Arc::clone(&self.left).acquire_owned().await.ok()
     }
@@ -127,9 +127,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_has_a_part_of_the_connections() {
-        let settings = |most, trusted_proxy_hops| HttpSettings {
-            connections: NonZeroU32::new(most),
+    fn one_address_has_a_quota_of_the_connections() {
+        let settings = |max, trusted_proxy_hops| HttpSettings {
+            connections: NonZeroU32::new(max),
             trusted_proxy_hops,
             ..HttpSettings::default()
         };
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_back() {
-        let ceiling = Ceiling::new(Some(1));
-        let permit = ceiling.take();
-        assert!(permit.is_some() && ceiling.take().is_none() && ceiling.take().is_none());
+    fn a_dropped_permit_is_released() {
+        let limit = ConcurrencyLimit::new(Some(1));
+        let permit = limit.take();
+        assert!(permit.is_some() && limit.take().is_none() && limit.take().is_none());
         drop(permit);
-        assert!(ceiling.take().is_some());
-        let open = Ceiling::new(None);
+        assert!(limit.take().is_some());
+        let open = ConcurrencyLimit::new(None);
         let permits: Vec<_> = (0..5000).map(|_| open.take()).collect();
         assert!(permits.iter().all(Option::is_some));
     }

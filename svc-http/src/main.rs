@@ -1,5 +1,6 @@
-//! `svc-http`: reads the configuration, opens the service, serves it, and ends in order on a signal. The first line
-//! on standard output is the address; the trace goes to standard error.
+//! `svc-http`: reads the configuration, opens the service, serves it, and shuts down gracefully on a signal.
+//!
+//! The first line on standard output is the address; the log goes to standard error.
 
 mod dev;
 
@@ -19,22 +20,24 @@ use svc_mcp_stdio::{outlive_size_limit, refuse, start_trace};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// What one thread allocates another often frees here: a request is made, run and answered on different ones.
+// mimalloc, because memory allocated on one thread is often freed on another here: a request is read, run and
+// answered on different threads.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Serve the Agent Collaboration Service over HTTP: REST, WebSocket and MCP. Settings come from the environment and
-/// from svc.env in the data folder; see svc-env(7).
+/// Serve the Agent Collaboration Service over HTTP: REST, WebSocket and MCP.
+///
+/// Settings come from the environment and from svc.env in the data folder; see svc-env(7).
 #[derive(Parser)]
 #[command(name = "svc-http", version)]
 struct Cli {
     /// The data folder.
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     data: PathBuf,
-    /// Address and port to serve on, before SVC_LISTEN_ADDR. Port 0 takes a free one.
+    /// Address and port to listen on; overrides SVC_LISTEN_ADDR. Port 0 picks a free port.
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Set the data folder up if it is not yet, and print the tokens and an MCP client configuration.
+    /// Set up the data folder if necessary, and print the tokens and an MCP client configuration.
     #[arg(long)]
     dev: bool,
 }
@@ -56,7 +59,8 @@ fn run(cli: &Cli) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::internal)?;
     let outcome = runtime.block_on(listen_and_serve(cli, &config, service.clone(), made));
-    // What was cut off must not keep the process; the service closes in order when its last handle goes.
+    // Tasks that were cut off must not keep the process alive. The service closes when its last handle is
+    // dropped.
     runtime.shutdown_background();
     drop(service);
     outcome
@@ -74,7 +78,7 @@ fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Optio
     Ok((config, service, None))
 }
 
-/// What `--dev` does before it serves.
+/// Opens the service for `--dev`, setting up the data folder first if that has not been done.
 fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<Established>)> {
     match setup::init(variables, &cli.data, dev::WORKSPACE, dev::ADMIN) {
         Ok((config, service, made)) => Ok((config, service, Some(made))),
@@ -93,9 +97,9 @@ async fn listen_and_serve(
     service: Service,
     made: Option<Established>,
 ) -> Result<()> {
-    let asked = signals()?;
+    let shutdown_requested = signals()?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
-    let cannot = |error: io::Error| Error::configuration(format!("{wanted} cannot be served on: {error}"));
+    let cannot = |error: io::Error| Error::configuration(format!("cannot listen on {wanted}: {error}"));
     let listener = listen(wanted).map_err(cannot)?;
     let address = listener.local_addr().map_err(Error::internal)?;
     let mut greeting = format!("listening on http://{address}\n");
@@ -106,15 +110,17 @@ async fn listen_and_serve(
     out.write_all(greeting.as_bytes()).and_then(|()| out.flush()).map_err(Error::internal)?;
     drop(out);
     let shutdown = async {
-        // The other half is kept until the first signal.
-        let _ = asked.await;
+        // The sender is kept until the first signal, so the receiver does not fail before that.
+        let _ = shutdown_requested.await;
     };
     let settings = HttpSettings::from(config).within(raise_descriptors());
     serve(service, listener, settings, shutdown).await.map_err(Error::internal)
 }
 
-/// From here on a signal asks for an orderly end: the receiver hears of it. A second one ends the process wherever
-/// it is, be it in a call to a database that says nothing, so the signals have a thread of their own until the end.
+/// Installs the handlers for SIGINT and SIGTERM, and returns a receiver that resolves at the first signal.
+///
+/// The first signal requests a graceful shutdown. A second one ends the process at once, even while it is
+/// blocked on a database that does not respond; that is why the signals have a thread of their own.
 fn signals() -> Result<oneshot::Receiver<()>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
@@ -122,19 +128,19 @@ fn signals() -> Result<oneshot::Receiver<()>> {
     let (mut interrupt, mut terminate) =
         (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
     drop(entered);
-    let (ask, asked) = oneshot::channel();
+    let (request_shutdown, shutdown_requested) = oneshot::channel();
     let body = move || {
         runtime.block_on(async {
             either(&mut interrupt, &mut terminate).await;
-            tracing::info!("ending: finishing what is under way; a second signal ends at once");
-            // Where nobody hears, the end has come by itself.
-            let _ = ask.send(());
+            tracing::info!("shutting down: finishing the requests in progress; a second signal ends at once");
+            // Without a receiver the server has already stopped by itself.
+            let _ = request_shutdown.send(());
             either(&mut interrupt, &mut terminate).await;
         });
         std::process::exit(0);
     };
     std::thread::Builder::new().name("svc-signals".to_owned()).spawn(body).map_err(Error::internal)?;
-    Ok(asked)
+    Ok(shutdown_requested)
 }
 
 fn listen_for(kind: SignalKind) -> Result<Signal> {

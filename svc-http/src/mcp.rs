@@ -1,6 +1,8 @@
-//! MCP over HTTP, without sessions: each POST stands for itself. rmcp speaks the protocol; what stands in front of
-//! it answers what is no message, takes the batches of revision 2025-03-26 apart, and says 401 where a credential is
-//! missing or dead. Only JSON is ever answered, so whatever a client accepts is served.
+//! MCP over HTTP, without sessions: each POST is independent.
+//!
+//! rmcp implements the protocol. The code in front of it rejects payloads that are not messages, splits the
+//! batches of revision 2025-03-26, and returns 401 if a credential is missing or has ended. Responses are
+//! always JSON, whatever the client's Accept header says.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,11 +28,11 @@ use tower_service::Service as _;
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
 use crate::limits::HttpSettings;
-use crate::server::{Link, Server, Unknown};
+use crate::server::{Link, Server, UnverifiedSlot};
 use crate::shares::Share;
 use crate::{body, unread};
 
-/// The server behind `POST /mcp`, made once.
+/// The handler of `POST /mcp`, created once.
 pub(crate) struct Endpoint {
     service: Service,
     mcp: Mcp,
@@ -45,7 +47,7 @@ impl Endpoint {
             .with_legacy_session_mode(false)
             .with_json_response(true)
             .with_max_request_body_bytes(settings.body_max_bytes)
-            // One rule for the whole server: `Hosts`.
+            // `Hosts` checks them for the whole server.
             .disable_allowed_hosts();
         Ok(Self {
             service: service.clone(),
@@ -59,12 +61,12 @@ impl Endpoint {
     }
 }
 
-/// Answers `POST /mcp`.
+/// Handles `POST /mcp`.
 pub(crate) async fn handle(
     server: &Server,
     link: &Link,
     request: Request<Incoming>,
-    unknown: &mut Unknown,
+    unverified: &mut UnverifiedSlot,
 ) -> Result<Response> {
     let endpoint = &server.mcp;
     let peer = server.peer(link, request.headers());
@@ -75,32 +77,35 @@ pub(crate) async fn handle(
             return Err(refusal);
         }
     };
-    drop(unknown.take());
+    drop(unverified.take());
     let client = principal.client().unwrap_or(Client::at(peer));
     let (head, body) = request.into_parts();
     let body = match server.bodies.read(client, &head.headers, body, server.settings.body_max_bytes).await {
         Ok(body) => body,
         Err(refusal) => return Err(principal.refuse(&endpoint.service, refusal).await),
     };
-    let mail = endpoint.open(body);
+    let parsed = endpoint.parse(body);
     let call = Call::of(&head, principal);
     drop(head);
-    match mail {
-        Ok(Mail::One(letter)) if letter.is_large_wait() => {
+    match parsed {
+        Ok(Parsed::One(pending)) if pending.is_large_wait() => {
             Err(call.principal.refuse(&endpoint.service, large_wait()).await)
         }
-        Ok(Mail::One(letter)) => {
-            let changes = letter.tool.is_some_and(|tool| tool.changes);
-            server.unread.answer(client, changes, || endpoint.one(server, client, &call, &letter)).await
+        Ok(Parsed::One(pending)) => {
+            let changes = pending.tool.is_some_and(|tool| tool.changes);
+            server
+                .unread
+                .answer(client, changes, || endpoint.handle_one(server, client, &call, &pending))
+                .await
         }
-        Ok(Mail::Batch(items, size)) if has_batches(&call.head.headers) => {
-            if size > WAIT_BATCH_MAX && items.iter().flatten().any(Letter::waits) {
+        Ok(Parsed::Batch(items, size)) if has_batches(&call.head.headers) => {
+            if size > WAIT_BATCH_MAX && items.iter().flatten().any(PendingMessage::waits) {
                 return Err(call.principal.refuse(&endpoint.service, large_batch()).await);
             }
-            Batch { server, call, client, place: None, answers: Vec::new(), share: None }.answer(items).await
+            Batch { server, call, client, slot: None, answers: Vec::new(), share: None }.run(items).await
         }
-        Ok(Mail::Batch(..)) => {
-            let refusal = Refusal::invalid("batches exist in revision 2025-03-26 alone", Value::Null);
+        Ok(Parsed::Batch(..)) => {
+            let refusal = Refusal::invalid("batches exist only in revision 2025-03-26", Value::Null);
             endpoint.refuse(&call.principal, &refusal).await
         }
         Err(refusal) => endpoint.refuse(&call.principal, &refusal).await,
@@ -111,34 +116,36 @@ fn large_batch() -> Error {
     Error::new(Code::BodyTooLarge, format!("a batch with a wait in it is larger than {WAIT_BATCH_MAX} bytes"))
 }
 
-/// What a POST brings. Of messages only the bytes are kept: parsed they would be many times as large.
-enum Mail {
-    One(Letter),
-    /// A batch that came in so many bytes.
+/// The payload of a POST.
+///
+/// Only the bytes of messages are kept: parsed they would be many times as large.
+enum Parsed {
+    One(PendingMessage),
+    /// A batch, with the bytes that it was sent in.
     Batch(Vec<Item>, usize),
 }
 
-/// A message that is still to be answered.
-struct Letter {
+/// A message that has no response yet.
+struct PendingMessage {
     kind: Kind,
     id: Value,
-    opens: bool,
-    /// The tool that it calls, which may be none of ours.
+    is_initialize: bool,
+    /// The tool that it calls, which need not exist.
     tool: Option<Tool>,
     bytes: Bytes,
 }
 
-/// What is to be known of a tool that is called.
+/// The properties of a called tool that matter here.
 #[derive(Clone, Copy)]
 struct Tool {
     waits: bool,
     changes: bool,
 }
 
-/// A message of a batch, or what stands in the place of one.
-type Item = std::result::Result<Letter, Refusal>;
+/// An item of a batch: a message, or the error to return in its place.
+type Item = std::result::Result<PendingMessage, Refusal>;
 
-impl Letter {
+impl PendingMessage {
     fn waits(&self) -> bool {
         self.tool.is_some_and(|tool| tool.waits)
     }
@@ -148,50 +155,50 @@ impl Letter {
     }
 }
 
-/// The head of a POST, with a credential that was sent.
+/// The head of a POST and its authenticated sender.
 struct Call {
     head: Parts,
     principal: Principal,
 }
 
 impl Call {
-    /// Only what rmcp reads of the head is kept. So the credential travels from here on where no trace shows it.
+    /// Keeps only the part of the head that rmcp reads, so the credential never gets into rmcp's logs.
     fn of(head: &Parts, principal: Principal) -> Self {
         let (mut kept, ()) = Request::new(()).into_parts();
         kept.method = head.method.clone();
         kept.uri = Uri::from_static("/mcp");
-        // Whatever it was, it was one of ours.
+        // The Host was checked before, so any own name will do.
         kept.headers.insert(HOST, HeaderValue::from_static("localhost"));
-        kept.headers.insert(ACCEPT, BOTH);
+        kept.headers.insert(ACCEPT, JSON_OR_SSE);
         kept.headers.insert(CONTENT_TYPE, JSON);
-        for name in READ {
-            // A second one is enough to be refused for.
+        for name in FORWARDED_HEADERS {
+            // Two values are enough for rmcp to reject a repeated header.
             for value in head.headers.get_all(&name).iter().take(2) {
-                kept.headers.append(&name, own(value));
+                kept.headers.append(&name, copied(value));
             }
         }
         Self { head: kept, principal }
     }
 }
 
-/// The headers that rmcp reads beside those that are put there.
-const READ: [HeaderName; 3] = [
+/// The headers of the request that are passed on to rmcp.
+const FORWARDED_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("mcp-protocol-version"),
     HeaderName::from_static("mcp-method"),
     HeaderName::from_static("mcp-name"),
 ];
 
-/// Bytes of a header that are kept. No revision, method or tool has as many.
-const READ_MAX: usize = 1024;
+/// Bytes of a header value that are kept. No revision, method or tool name is as long.
+const HEADER_VALUE_MAX: usize = 1024;
 
-/// The value without the head that it stands in.
-fn own(value: &HeaderValue) -> HeaderValue {
+/// Copies a header value, so that it does not keep the buffer of the whole head alive.
+fn copied(value: &HeaderValue) -> HeaderValue {
     let bytes = value.as_bytes();
-    HeaderValue::from_bytes(bytes.get(..READ_MAX).unwrap_or(bytes)).unwrap_or_else(|_| value.clone())
+    HeaderValue::from_bytes(bytes.get(..HEADER_VALUE_MAX).unwrap_or(bytes)).unwrap_or_else(|_| value.clone())
 }
 
 impl Endpoint {
-    /// Lets a POST in before its body is read.
+    /// Admits a POST before its body is read.
     async fn admit(
         &self,
         server: &Server,
@@ -206,126 +213,138 @@ impl Endpoint {
         Principal::admitted(&self.service, svc_mcp_stdio::head(token, Some(peer))).await
     }
 
-    /// Reads what a POST brings.
-    fn open(&self, body: Bytes) -> std::result::Result<Mail, Refusal> {
+    /// Parses the payload of a POST.
+    fn parse(&self, body: Bytes) -> std::result::Result<Parsed, Refusal> {
         Ok(match wire::read(&body)? {
-            Payload::One(message) => Mail::One(self.letter(&message, body)),
+            Payload::One(message) => Parsed::One(self.pending(&message, body)),
             Payload::Batch(items) => {
-                let letter = |message: Message| self.letter(&message, message.value.to_string().into());
-                Mail::Batch(items.into_iter().map(|item| item.map(letter)).collect(), body.len())
+                let pending = |message: Message| self.pending(&message, message.value.to_string().into());
+                Parsed::Batch(items.into_iter().map(|item| item.map(pending)).collect(), body.len())
             }
         })
     }
 
-    fn letter(&self, message: &Message, bytes: Bytes) -> Letter {
+    fn pending(&self, message: &Message, bytes: Bytes) -> PendingMessage {
         let tool = called_tool(message);
         let tool = tool.map(|tool| Tool { waits: self.mcp.waits(tool), changes: self.mcp.changes(tool) });
-        let opens = message.method() == "initialize";
-        Letter { kind: message.kind, id: message.id(), opens, tool, bytes }
+        let is_initialize = message.method() == "initialize";
+        PendingMessage { kind: message.kind, id: message.id(), is_initialize, tool, bytes }
     }
 
-    /// Answers one message. A parked wait is not in flight.
-    async fn one(&self, server: &Server, client: Client, call: &Call, letter: &Letter) -> Result<Response> {
-        let forwarded = self.forward(call, letter);
-        let answered = if letter.waits() {
+    /// Handles one message. A parked wait does not count as in flight.
+    async fn handle_one(
+        &self,
+        server: &Server,
+        client: Client,
+        call: &Call,
+        pending: &PendingMessage,
+    ) -> Result<Response> {
+        let forwarded = self.forward(call, pending);
+        let answered = if pending.waits() {
             server.unless_closing(forwarded).await?
         } else {
-            let _place = server.in_flight.take(client).await?;
+            let _slot = server.in_flight.take(client).await?;
             forwarded.await
         };
         match answered {
-            // Said by rmcp, which knows nothing of the log.
+            // This error comes from rmcp, which does not know the position in the log.
             Err(error) if error.code() == Code::Malformed => {
                 let mut response = encode::problem(&error);
-                encode::tell_lsn(response.headers_mut(), call.principal.room_lsn());
+                encode::insert_lsn(response.headers_mut(), call.principal.room_lsn());
                 Ok(response)
             }
             answered => answered,
         }
     }
 
-    /// Has rmcp answer one message, which may call a tool. What it says in plain text becomes a problem.
-    async fn forward(&self, call: &Call, letter: &Letter) -> Result<Response> {
+    /// Passes one message, which may call a tool, to rmcp.
+    ///
+    /// A plain-text error of rmcp is turned into a problem.
+    async fn forward(&self, call: &Call, pending: &PendingMessage) -> Result<Response> {
         let mut head = call.head.clone();
         let principal = call.principal.clone();
-        // The operation that is called looks at the credential itself, in its own transaction.
-        let principal = if letter.tool.is_some() {
+        // A called operation checks the credential itself, in its own transaction.
+        let principal = if pending.tool.is_some() {
             principal
         } else {
             principal.with_capabilities(&self.service).await?
         };
         head.extensions.insert(principal.clone());
-        principal.take_turn(letter.bytes.len()).await;
-        let request = Request::from_parts(head, Full::new(letter.bytes.clone()));
+        principal.take_turn(pending.bytes.len()).await;
+        let request = Request::from_parts(head, Full::new(pending.bytes.clone()));
         let Ok(response) = self.rmcp.clone().call(request).await;
         let (parts, body) = response.into_parts();
         let Ok(body) = body.collect().await;
         let body = body.to_bytes();
         principal.end_turn();
         if principal.is_unasked() {
-            // It was refused before it came to an operation.
-            accepted(principal.refuse(&self.service, Error::malformed("no operation was called")).await)?;
+            // rmcp rejected it before it reached an operation.
+            unless_malformed(
+                principal.refuse(&self.service, Error::malformed("no operation was called")).await,
+            )?;
         }
         if let Some(refusal) = principal.refusal() {
             return Err(refusal.clone());
         }
         if parts.status.is_success() || parts.headers.get(CONTENT_TYPE) == Some(&JSON) {
             let mut response = Response::from_parts(parts, body.into());
-            encode::tell_lsn(response.headers_mut(), principal.room_lsn());
+            encode::insert_lsn(response.headers_mut(), principal.room_lsn());
             return Ok(response);
         }
         let text = String::from_utf8_lossy(&body).into_owned();
         Err(if parts.status.is_client_error() { Error::malformed(text) } else { Error::internal(text) })
     }
 
-    /// Answers what is no message.
+    /// Returns the response to a payload that is not a message.
     async fn refuse(&self, principal: &Principal, refusal: &Refusal) -> Result<Response> {
-        accepted(principal.refuse(&self.service, refusal.error()).await)?;
+        unless_malformed(principal.refuse(&self.service, refusal.error()).await)?;
         let mut response = document(StatusCode::BAD_REQUEST, &refusal.answer());
-        encode::tell_lsn(response.headers_mut(), principal.room_lsn());
+        encode::insert_lsn(response.headers_mut(), principal.room_lsn());
         Ok(response)
     }
 }
 
-/// What is wrong beside the message itself, which is known.
-fn accepted(error: Error) -> Result<()> {
+/// Fails with `error` unless it only says that the message is malformed, which the caller reports itself.
+fn unless_malformed(error: Error) -> Result<()> {
     if error.code() == Code::Malformed { Ok(()) } else { Err(error) }
 }
 
-/// A batch on its way. Its messages are answered one after the other, so that their effects come in the order they
-/// stand in. It takes one place in flight, none while it waits; its waits share one deadline; once its answers are
-/// large, what is left is refused.
+/// A batch in progress.
+///
+/// Its messages are handled one after the other, so their effects happen in order. It takes one slot in
+/// flight, and none while it waits. Its waits share one deadline. Once the responses exceed a limit, the
+/// remaining messages are rejected.
 struct Batch<'a> {
     server: &'a Server,
     call: Call,
     client: Client,
-    place: Option<RequestSlot>,
-    /// The encoded answers.
+    slot: Option<RequestSlot>,
+    /// The encoded responses.
     answers: Vec<Bytes>,
-    /// What they count for.
+    /// Their share of the unread bytes.
     share: Option<Share<Client>>,
 }
 
 impl Batch<'_> {
-    async fn answer(mut self, items: Vec<Item>) -> Result<Response> {
+    async fn run(mut self, items: Vec<Item>) -> Result<Response> {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.call.principal = self.call.principal.until(Instant::now() + longest);
         for (number, item) in items.into_iter().enumerate() {
             let answer = match self.item(number, &item).await {
-                // A dead credential ends all of it.
+                // A credential that has ended fails the whole batch.
                 Err(error) if error.code() == Code::Unauthenticated => return Err(error),
                 Err(error) => refused(&item, &error),
                 Ok(answer) => answer,
             };
-            if item.as_ref().map_or(true, |letter| letter.kind == Kind::Request) {
+            if item.as_ref().map_or(true, |pending| pending.kind == Kind::Request) {
                 self.answers.push(answer);
             }
         }
-        self.place = None;
-        Ok(self.together())
+        self.slot = None;
+        Ok(self.into_response())
     }
 
-    /// Answers what stands in the batch, which is counted whatever it is.
+    /// Handles one item of the batch. Every item counts as a request, whatever it is.
     async fn item(&mut self, number: usize, item: &Item) -> Result<Bytes> {
         let service = &self.server.mcp.service;
         if number > 0 {
@@ -333,45 +352,48 @@ impl Batch<'_> {
         }
         self.server.unread.wait(self.client, Instant::now() + unread::TIMEOUT).await?;
         match item {
-            Ok(letter) if letter.kind == Kind::Response => {
+            Ok(pending) if pending.kind == Kind::Response => {
                 self.call.principal.clone().with_capabilities(service).await.map(|_| Bytes::new())
             }
-            Ok(letter) => self.letter(number, letter).await,
+            Ok(pending) => self.message(number, pending).await,
             Err(refusal) => {
-                accepted(self.call.principal.refuse(service, refusal.error()).await)?;
+                unless_malformed(self.call.principal.refuse(service, refusal.error()).await)?;
                 Ok(refusal.answer().to_string().into())
             }
         }
     }
 
-    /// Answers one message, or refuses it before anything is done.
-    async fn letter(&mut self, number: usize, letter: &Letter) -> Result<Bytes> {
+    /// Handles one message, or rejects it before it has any effect.
+    async fn message(&mut self, number: usize, pending: &PendingMessage) -> Result<Bytes> {
         let endpoint = &self.server.mcp;
-        if letter.is_large_wait() {
+        if pending.is_large_wait() {
             return Err(self.call.principal.refuse(&endpoint.service, large_wait()).await);
         }
-        if letter.opens {
+        if pending.is_initialize {
             let refusal = Error::malformed("initialize must not be in a batch");
             return Err(self.call.principal.refuse(&endpoint.service, refusal).await);
         }
         if self.size() >= BATCH_ANSWER_MAX {
-            return Err(Error::new(Code::Overloaded, "the answer of the batch is full; send the rest again"));
+            return Err(Error::new(
+                Code::Overloaded,
+                "the response of the batch is full; send the remaining messages again",
+            ));
         }
-        if letter.waits() {
-            self.place = None;
-        } else if self.place.is_none() {
-            let places = &self.server.in_flight;
-            self.place = Some(match number {
-                0 => places.take(self.client).await?,
-                _ => places.take_again(self.client).await?,
+        if pending.waits() {
+            self.slot = None;
+        } else if self.slot.is_none() {
+            let slots = &self.server.in_flight;
+            self.slot = Some(match number {
+                0 => slots.take(self.client).await?,
+                _ => slots.take_again(self.client).await?,
             });
         }
-        let forwarded = endpoint.forward(&self.call, letter);
+        let forwarded = endpoint.forward(&self.call, pending);
         let response =
-            if letter.waits() { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };
+            if pending.waits() { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };
         let Ok(body) = response.into_body().collect().await;
         let body = body.to_bytes();
-        let changes = letter.tool.is_some_and(|tool| tool.changes);
+        let changes = pending.tool.is_some_and(|tool| tool.changes);
         let share =
             self.server.unread.take(self.client, changes, body.len(), None).ok_or_else(unread::full)?;
         match &mut self.share {
@@ -385,8 +407,8 @@ impl Batch<'_> {
         self.answers.iter().map(Bytes::len).sum()
     }
 
-    /// One array of all answers.
-    fn together(self) -> Response {
+    /// Returns one response with the array of all responses, or 202 if there are none.
+    fn into_response(self) -> Response {
         if self.answers.is_empty() {
             let mut nothing = encode::json(StatusCode::ACCEPTED, Bytes::new());
             nothing.headers_mut().remove(CONTENT_TYPE);
@@ -399,7 +421,7 @@ impl Batch<'_> {
         }
         array.push(b']');
         let mut response = encode::json(StatusCode::OK, array.into());
-        encode::tell_lsn(response.headers_mut(), self.call.principal.room_lsn());
+        encode::insert_lsn(response.headers_mut(), self.call.principal.room_lsn());
         if let Some(share) = self.share {
             response.body_mut().counted(share);
         }
@@ -407,33 +429,35 @@ impl Batch<'_> {
     }
 }
 
-/// Bytes of a batch's answers after which nothing more is done for it.
+/// Bytes of a batch's responses after which its remaining messages are rejected.
 const BATCH_ANSWER_MAX: usize = 1 << 20;
 
-/// The answer to a message of a batch that was not forwarded.
+/// Returns the error response to a message of a batch that was not forwarded.
 fn refused(item: &Item, error: &Error) -> Bytes {
     let code = match error_form(error.code()) {
         ErrorForm::Error(code) => code,
         ErrorForm::Result if error.code() == Code::Malformed => wire::INVALID_REQUEST,
         ErrorForm::Result => SERVER_ERROR,
     };
-    let id = item.as_ref().map_or_else(Refusal::id, |letter| letter.id.clone());
+    let id = item.as_ref().map_or_else(Refusal::id, |pending| pending.id.clone());
     let error = json!({"code": code, "message": error.detail(), "data": error.problem()});
     json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into()
 }
 
-/// The JSON-RPC code of what the server could not do.
+/// The JSON-RPC code of an internal error.
 const SERVER_ERROR: i32 = -32_603;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON_OR_SSE: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 fn called_tool(message: &Message) -> Option<&str> {
     let calls = message.kind == Kind::Request && message.method() == "tools/call";
     calls.then(|| message.value.pointer("/params/name").and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Revision 2025-03-26 has no version header yet.
+/// Returns whether the request's revision has batches.
+///
+/// Revision 2025-03-26 has no version header yet, so a request without one may be of that revision.
 fn has_batches(headers: &HeaderMap) -> bool {
     headers.get("mcp-protocol-version").is_none_or(|version| version == "2025-03-26")
 }

@@ -1,5 +1,6 @@
-//! The OpenAPI document: the operations as the core describes them, and the routes that are none. Built at the first
-//! request, then the same bytes for everybody.
+//! The OpenAPI document: the operations as the core describes them, and the built-in routes.
+//!
+//! It is built at the first request and cached.
 
 use std::sync::OnceLock;
 
@@ -14,7 +15,7 @@ use svc_mcp_stdio::wire::BATCH_MAX;
 use crate::encode::{self, Response};
 use crate::route::{BUILTINS, Builtin};
 
-/// The finished bytes.
+/// The encoded document, built once.
 #[derive(Default)]
 pub(crate) struct Document(OnceLock<Bytes>);
 
@@ -27,7 +28,7 @@ impl Document {
     }
 }
 
-/// The document of everything that is served.
+/// Returns the document of all routes.
 fn document(table: &Table) -> Value {
     let mut document = openapi::document(table);
     let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return document };
@@ -40,7 +41,7 @@ fn document(table: &Table) -> Value {
     document
 }
 
-/// A route that is no operation.
+/// Returns the description of a built-in route.
 fn route(own: Builtin, path: &str) -> Value {
     let Description { summary, description, responses, refused, more } = describe(own);
     let id = path.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
@@ -66,7 +67,7 @@ struct Description {
     summary: &'static str,
     description: &'static str,
     responses: Value,
-    /// The statuses with a problem as body.
+    /// The statuses whose body is a problem.
     refused: &'static [u16],
     /// Parameters, body and security, where there are any.
     more: Value,
@@ -103,10 +104,10 @@ fn health() -> Description {
     });
     Description {
         summary: "Readiness",
-        description: "Whether this server can do its work, part by part. Needs no credential.",
+        description: "Returns whether this server can do its work, part by part. Needs no credential.",
         responses: json!({
-            "200": answer("It can.", JSON, &schema),
-            "503": answer("It cannot, or is being shut down.", JSON, &schema),
+            "200": answer("The server is ready.", JSON, &schema),
+            "503": answer("The server is not ready, or is shutting down.", JSON, &schema),
         }),
         refused: &[500],
         more: json!({}),
@@ -117,8 +118,8 @@ fn liveness() -> Description {
     let schema = json!({"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]});
     Description {
         summary: "Liveness",
-        description: "Answers while the process is up. Needs no credential.",
-        responses: json!({"200": answer("It is up.", JSON, &schema)}),
+        description: "Returns 200 while the process is up. Needs no credential.",
+        responses: json!({"200": answer("The process is up.", JSON, &schema)}),
         refused: &[500],
         more: json!({}),
     }
@@ -127,7 +128,7 @@ fn liveness() -> Description {
 fn this_document() -> Description {
     Description {
         summary: "This document",
-        description: "The OpenAPI document of the service. Needs no credential.",
+        description: "Returns the OpenAPI document of the service. Needs no credential.",
         responses: json!({"200": answer("The document.", JSON, &json!({"type": "object"}))}),
         refused: &[400, 403, 429, 500, 503],
         more: json!({}),
@@ -138,8 +139,8 @@ fn problem() -> Description {
     let names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     Description {
         summary: "What a problem type means",
-        description: "The page at the address that a problem names as its `type`: what it means and what to do, as \
-            JSON, or as text for those who accept that sooner. Needs no credential.",
+        description: "Returns the page at the path that a problem has as its `type`: what it means and what \
+            to do, as JSON, or as text if the Accept header prefers that. Needs no credential.",
         responses: json!({"200": {
             "description": "The problem type.",
             "content": {
@@ -149,7 +150,8 @@ fn problem() -> Description {
         }}),
         refused: &[400, 403, 404, 429, 500, 503],
         more: json!({"parameters": [{
-            "name": "type", "in": "path", "required": true, "description": "The last part of the problem's type.",
+            "name": "type", "in": "path", "required": true,
+            "description": "The last segment of the problem's type.",
             "schema": {"type": "string", "enum": names}, "example": Code::NotFound.name(),
         }]}),
     }
@@ -158,11 +160,13 @@ fn problem() -> Description {
 fn subscribe() -> Description {
     Description {
         summary: "Subscribe to events",
-        description: "A WebSocket (RFC 6455, over HTTP/1.1). The first frame is a JSON object: `token` unless the \
-            handshake carries it, `filter` with `workspace_id` and optionally `channel_id`, `thread_id`, \
-            `member_id` and `kind`, and `after_id` to begin after an event, or `resume_token` of an earlier answer to \
-            go on. The answer is a frame `subscribe_ack`, then one frame an event. Without a credential that has `event:subscribe` it is closed with 1008.",
-        responses: json!({"101": {"description": "The connection is a WebSocket from here on."}}),
+        description: "Opens a WebSocket (RFC 6455, over HTTP/1.1). The first frame from the client is a JSON \
+            object: `token` unless the handshake carries one, `filter` with `workspace_id` and optionally \
+            `channel_id`, `thread_id`, `member_id` and `kind`, and either `after_id` to start after an event \
+            or the `resume_token` of an earlier acknowledgement to resume. The server responds with a frame \
+            `subscribe_ack`, then sends one frame per event. Without a credential that has `event:subscribe` \
+            the connection is closed with 1008.",
+        responses: json!({"101": {"description": "The connection is upgraded to a WebSocket."}}),
         refused: &[400, 401, 403, 429, 500, 503],
         more: json!({"security": [{"bearer": []}, {}], "parameters": [
             header("Connection", &json!({"const": "Upgrade"})),
@@ -184,7 +188,7 @@ fn mcp() -> Description {
         "properties": {
             "jsonrpc": {"const": "2.0"},
             "id": {
-                "description": "Left out in a notification.",
+                "description": "Omitted in a notification.",
                 "type": ["string", "integer"], "minimum": -EXACT, "maximum": EXACT,
             },
             "method": {"type": "string"},
@@ -211,13 +215,13 @@ fn mcp() -> Description {
     let answers = json!({"anyOf": [answer_to_one, {"type": "array", "items": answer_to_one}]});
     Description {
         summary: "Model Context Protocol",
-        description: "One JSON-RPC message of the Model Context Protocol, or in revision 2025-03-26 a batch of them. \
-            There are no sessions: each request stands for itself. Each operation that is not marked otherwise is a \
-            tool of the same name.",
+        description: "Takes one JSON-RPC message of the Model Context Protocol, or in revision 2025-03-26 a \
+            batch of them. There are no sessions: each request is independent. Each operation is a tool of \
+            the same name unless marked otherwise.",
         responses: json!({
-            "200": answer("The answer, or those to a batch.", JSON, &answers),
-            "202": {"description": "A notification was taken; there is no answer."},
-            "400": {"description": "It is no message, or not one of the revision that it names.", "content": {
+            "200": answer("The response, or the responses to a batch.", JSON, &answers),
+            "202": {"description": "A notification was accepted; there is no response."},
+            "400": {"description": "The body is not a message of the revision that it names.", "content": {
                 JSON: {"schema": answer_to_one},
                 "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
             }},

@@ -1,23 +1,25 @@
-//! Whether the peer of a connection takes its answers. One that reads from its socket can still leave an answer
-//! where it is, over HTTP/2 by giving the stream no window; nothing below notices that.
+//! Detects peers that do not read their responses.
+//!
+//! A peer that reads from its socket can still leave a response unread, over HTTP/2 by giving the stream no
+//! window. The layers below do not notice that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// The pace of one connection. Clones are handles to the same one.
+/// The unread chunks of one connection. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Pace(Arc<Mutex<Waiting>>);
 
-/// What waits to be taken: since when, with the number of each.
+/// The chunks that wait to be taken: the number of each, and since when it waits.
 #[derive(Default)]
 struct Waiting {
-    pieces: Vec<(u64, Instant)>,
+    chunks: Vec<(u64, Instant)>,
     last: u64,
 }
 
-/// A piece of an answer that is not taken yet, or the rest of one.
+/// A chunk of a response, or the rest of one, that was not taken yet.
 pub(crate) struct Pending {
     waiting: Arc<Mutex<Waiting>>,
     number: u64,
@@ -28,17 +30,17 @@ impl Pace {
         Self(Arc::default())
     }
 
-    /// One more piece waits, until what this returns is dropped.
+    /// Registers one more chunk as waiting until the returned guard is dropped.
     pub fn pending(&self) -> Pending {
         Pending::new(&self.0)
     }
 
-    /// Comes back when a piece has waited for `timeout`, whatever else was taken meanwhile.
+    /// Resolves when a chunk has waited for `timeout`, whatever else was taken meanwhile.
     pub async fn stalled(&self, timeout: Duration) {
         loop {
             let now = Instant::now();
-            let oldest = lock(&self.0).pieces.iter().map(|(_, since)| *since).min();
-            // What begins to wait later is seen in time: nobody is woken for it.
+            let oldest = lock(&self.0).chunks.iter().map(|(_, since)| *since).min();
+            // A chunk that starts to wait later has a later deadline, so no wake-up is needed for it.
             let deadline = oldest.unwrap_or(now) + timeout;
             if now >= deadline {
                 return;
@@ -57,12 +59,12 @@ impl Pending {
         let mut waiting = lock(shared);
         waiting.last = waiting.last.saturating_add(1);
         let number = waiting.last;
-        waiting.pieces.push((number, Instant::now()));
+        waiting.chunks.push((number, Instant::now()));
         drop(waiting);
         Self { waiting: Arc::clone(shared), number }
     }
 
-    /// One that begins to wait now.
+    /// Registers another chunk of the same connection, which starts to wait now.
     pub fn another(&self) -> Self {
         Self::new(&self.waiting)
     }
@@ -71,8 +73,8 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         let mut waiting = lock(&self.waiting);
-        if let Some(place) = waiting.pieces.iter().position(|(number, _)| *number == self.number) {
-            waiting.pieces.swap_remove(place);
+        if let Some(index) = waiting.chunks.iter().position(|(number, _)| *number == self.number) {
+            waiting.chunks.swap_remove(index);
         }
     }
 }
@@ -87,14 +89,14 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(50);
 
     #[tokio::test]
-    async fn a_peer_that_takes_nothing_of_what_waits_is_stalled() {
+    async fn a_peer_that_leaves_a_chunk_is_stalled() {
         let pace = Pace::new();
         assert!(timeout(2 * SHORT, pace.stalled(SHORT)).await.is_err(), "nothing waits");
         let mut stalled = Box::pin(pace.stalled(SHORT));
         assert!(stalled.as_mut().now_or_never().is_none());
         let began = Instant::now();
         let left = pace.pending();
-        // What else it takes does not help.
+        // Taking other chunks does not help.
         for _ in 0..8 {
             drop(left.another());
             if timeout(SHORT / 2, &mut stalled).await.is_ok() {
@@ -102,6 +104,6 @@ mod tests {
                 return;
             }
         }
-        panic!("one that leaves a piece is not stalled");
+        panic!("a peer that leaves a chunk is not stalled");
     }
 }

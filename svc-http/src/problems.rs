@@ -1,5 +1,6 @@
-//! The pages of the problem types: what each means and what to do, at the address that problems name as their type. JSON
-//! unless the client would rather have text, as browsers do.
+//! The pages of the problem types, at the paths that problems have as their type.
+//!
+//! Each says what the problem means and what to do. JSON unless the client prefers text, as browsers do.
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
@@ -7,7 +8,7 @@ use svc_core::{Code, Error, PROBLEM_BASE, Result};
 
 use crate::encode::{self, Response};
 
-/// The page at `path`, which begins with [`PROBLEM_BASE`].
+/// Returns the page at `path`, which starts with [`PROBLEM_BASE`].
 pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
     let code = path.strip_prefix(PROBLEM_BASE).and_then(Code::named);
     let unknown = || Error::new(Code::NotFound, "there is no such problem type; svc-errors(7) lists them");
@@ -25,7 +26,7 @@ pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
     Ok(response)
 }
 
-/// Whether the client accepts text, or a page to be read, sooner than JSON.
+/// Returns whether the Accept header prefers plain text or HTML to JSON.
 fn prefers_text(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges: Vec<Range<'_>> = accepted.flat_map(|value| value.split(',')).map(Range::read).collect();
@@ -49,7 +50,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// How much a type is wanted: by the range that names it most exactly; not at all if none does.
+/// Returns the weight of a media type: that of the most specific matching range, or 0 if none matches.
 fn weight(ranges: &[Range<'_>], kind: &str, subtype: &str) -> f32 {
     let named = |wanted: (&str, &str)| {
         let same = |range: &&Range<'_>| {
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_for_who_would_rather_have_it() {
+    fn text_is_served_where_preferred() {
         let cases = [
             ("", false),
             ("*/*", false),

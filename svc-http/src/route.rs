@@ -1,5 +1,7 @@
-//! Which route answers a method and a path. Operations bring their own paths; the few routes that are no
-//! operation stand here. Paths are matched as they come, then their variables are decoded.
+//! Routing: from a method and a path to an operation or a built-in route.
+//!
+//! Operations declare their own paths; the few routes that are not operations are listed here. Paths are
+//! matched undecoded, then their variables are decoded.
 
 use std::sync::Arc;
 
@@ -10,14 +12,14 @@ use svc_core::{Error, Result};
 
 use crate::decode::{Plus, Text, unescape};
 
-/// What answers.
+/// What serves a route.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     Operation(Arc<Operation>),
     Builtin(Builtin),
 }
 
-/// A route that is no operation.
+/// A route that is not an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
     Health,
@@ -28,7 +30,7 @@ pub(crate) enum Builtin {
     Mcp,
 }
 
-/// The routes that are no operation.
+/// The routes that are not operations.
 pub(crate) const BUILTINS: [(Method, &str, Builtin); 7] = [
     (Method::GET, "/health", Builtin::Health),
     (Method::GET, "/health/ready", Builtin::Health),
@@ -39,30 +41,28 @@ pub(crate) const BUILTINS: [(Method, &str, Builtin); 7] = [
     (Method::POST, "/mcp", Builtin::Mcp),
 ];
 
-/// All routes.
 pub(crate) struct Routes {
     router: matchit::Router<Methods>,
 }
 
-/// One path template.
+/// The methods of one path template.
 struct Methods {
     methods: Vec<(Method, Target)>,
     allow: HeaderValue,
 }
 
-/// What a method and a path lead to.
+/// The outcome of routing.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A route, with the path's variables if they can be read.
+    /// A route, with the path's variables or the reason why they cannot be decoded.
     Target(Target, Result<Text>),
-    /// The path exists and allows these methods.
+    /// The path exists, but not with this method. Holds the value of the Allow header.
     Allow(HeaderValue),
-    /// There is no such path.
-    Nothing,
+    NotFound,
 }
 
 impl Routes {
-    /// The routes of a table and our own, or the defect that two of them collide.
+    /// Builds the routes of a table and the built-in ones; fails if two of them collide.
     pub fn build(table: &Table) -> Result<Self> {
         let mut places: Vec<(&'static str, Vec<(Method, Target)>)> = Vec::new();
         let of_operations = table.shared_operations().flat_map(|operation| {
@@ -73,7 +73,7 @@ impl Routes {
         for (method, path, target) in own.chain(of_operations) {
             match places.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, methods)) if methods.iter().any(|(known, _)| *known == method) => {
-                    return Err(Error::internal(format!("two routes answer {method} {path}")));
+                    return Err(Error::internal(format!("two routes match {method} {path}")));
                 }
                 Some((_, methods)) => methods.push((method, target)),
                 None => places.push((path, vec![(method, target)])),
@@ -87,9 +87,9 @@ impl Routes {
         Ok(Self { router })
     }
 
-    /// What answers `method` on `path`. HEAD is answered by whatever answers GET.
+    /// Finds the route of `method` and `path`. HEAD uses the route of GET.
     pub fn find(&self, method: &Method, path: &str) -> Found {
-        let Ok(found) = self.router.at(path) else { return Found::Nothing };
+        let Ok(found) = self.router.at(path) else { return Found::NotFound };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let Some((_, target)) = found.value.methods.iter().find(|(method, _)| method == wanted) else {
             return Found::Allow(found.value.allow.clone());
@@ -99,7 +99,7 @@ impl Routes {
 }
 
 fn variables(params: &matchit::Params<'_, '_>) -> Result<Text> {
-    // Room for a few fields of a query.
+    // With capacity for a few query fields, which are added later.
     let mut text = Text::with_capacity(params.len() + 3);
     for (name, value) in params.iter() {
         text.push((name.to_owned(), unescape(value, Plus::IsPlus)?));
@@ -138,7 +138,7 @@ mod tests {
     /// Probes.
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only the schema is looked at")]
+    #[expect(dead_code, reason = "only the schema is read")]
     struct Probe {
         /// One.
         thread_id: Option<String>,
@@ -184,13 +184,13 @@ mod tests {
         for nowhere in
             ["/", "*", "/threads/", "/threads/1/", "//threads", "/Threads", "/threads/1/2", "/healthy"]
         {
-            assert!(matches!(find("GET", nowhere), Found::Nothing), "{nowhere}");
+            assert!(matches!(find("GET", nowhere), Found::NotFound), "{nowhere}");
         }
         assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Found::Target(_, Err(_))));
     }
 
     #[test]
-    fn two_rows_with_one_route_are_a_defect() {
+    fn two_operations_with_one_route_are_an_error() {
         assert!(routes(vec![operation("a").get("/x"), operation("b").get("/x")]).is_err());
         assert!(routes(vec![operation("a").get("/x"), operation("b").get("/health").alias("/y")]).is_err());
         assert!(routes(vec![operation("a").get("/x"), operation("b").post("/x")]).is_ok());

@@ -1,5 +1,7 @@
-//! Accepts connections, leads each request to what answers it, and ends in order: say `draining`, stop
-//! accepting, finish what is under way.
+//! Accepts connections, routes requests and shuts down gracefully.
+//!
+//! A shutdown reports `draining` on the readiness check, then stops accepting, then finishes the requests
+//! in progress.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Write as _};
@@ -34,7 +36,9 @@ use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::hosts::{self, Hosts};
 use crate::in_flight::{RequestSlots, overloaded};
-use crate::limits::{CLOSE_TIMEOUT, Ceiling, HEAD_TIMEOUT, HttpSettings, Permit, TAKE_TIMEOUT};
+use crate::limits::{
+    CLOSE_TIMEOUT, ConcurrencyLimit, HEAD_TIMEOUT, HttpSettings, Permit, WRITE_STALL_TIMEOUT,
+};
 use crate::openapi::Document;
 use crate::pace::Pace;
 use crate::route::{Builtin, Found, Routes, Target};
@@ -43,18 +47,17 @@ use crate::stream::Stream;
 use crate::unread::UnreadAnswers;
 use crate::{health, mcp, problems, ws};
 
-/// How far the server is on its way to the end.
+/// The phase of the server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It serves.
     Serving,
-    /// It serves, and tells who asks that it soon will not.
+    /// Still serving, but readiness reports the coming shutdown.
     Draining,
-    /// It takes nothing new and ends what waits.
+    /// Accepts nothing new; parked waits end.
     Closing,
 }
 
-/// What every request needs.
+/// The state shared by all requests.
 pub(crate) struct Server {
     pub service: Service,
     pub settings: HttpSettings,
@@ -69,26 +72,28 @@ pub(crate) struct Server {
     document: Document,
     connections: Shares<Client>,
     pub in_flight: RequestSlots,
-    /// Streams of HTTP/2 whose credential is not known to be live, and answers on them.
-    unknown: Shares<Client>,
-    sockets: Ceiling,
+    /// HTTP/2 requests whose credential has not been verified, counted until their responses are sent.
+    unverified: Shares<Client>,
+    sockets: ConcurrencyLimit,
 }
 
-/// The place of a request whose credential is not known to be live yet.
-pub(crate) type Unknown = Option<Share<Client>>;
+/// The slot of a request whose credential has not been verified yet.
+pub(crate) type UnverifiedSlot = Option<Share<Client>>;
 
-/// Why a stream is ended without an answer.
-type TurnedAway = &'static str;
+/// Why a stream is reset without a response.
+type StreamRejected = &'static str;
 
-/// The connection that a request comes over.
+/// The connection that a request arrives on.
 pub(crate) struct Link {
     remote: IpAddr,
     pace: Pace,
-    /// Its place among all connections. Whatever it is upgraded to keeps it.
-    pub place: Arc<Share<Client>>,
+    /// Its slot among all connections, kept through an upgrade.
+    pub slot: Arc<Share<Client>>,
 }
 
-/// Serves until `shutdown` is over, drains, and answers when every connection has ended or was cut off.
+/// Serves until `shutdown` resolves, then drains.
+///
+/// Returns when every connection has ended or was cut off.
 pub async fn serve(
     service: Service,
     listener: TcpListener,
@@ -109,16 +114,16 @@ pub async fn serve(
             () = &mut end => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, remote)) => match server.connections.take(Client::at(remote.ip()), 1) {
-                    Some(place) => {
-                        let link = Link { remote: remote.ip(), pace: Pace::new(), place: Arc::new(place) };
+                    Some(slot) => {
+                        let link = Link { remote: remote.ip(), pace: Pace::new(), slot: Arc::new(slot) };
                         let (server, builder) = (Arc::clone(&server), Arc::clone(&builder));
                         connections.spawn(connection(server, builder, graceful.watcher(), stream, link));
                     }
-                    None => turn_away(stream),
+                    None => reject_connection(stream),
                 },
                 Err(error) => {
-                    // Out of file descriptors, most likely: some come back when connections end.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    // Most likely the file descriptors have run out; some become free as connections end.
+                    tracing::warn!(%error, "could not accept a connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -129,14 +134,14 @@ pub async fn serve(
     server.phase.send_replace(Phase::Closing);
     let finished = async {
         graceful.shutdown().await;
-        // Upgraded connections hold a receiver until they have closed.
+        // Upgraded connections hold a receiver until they are closed.
         server.phase.closed().await;
     };
     if timeout(CLOSE_TIMEOUT, finished).await.is_err() {
         tracing::warn!("some connections did not finish in time and were cut off");
     }
     connections.shutdown().await;
-    // All zero, unless something holds on to what it had when its connection ended.
+    // All zero, unless something leaks beyond the end of its connection.
     tracing::debug!(
         connections = server.connections.taken(),
         in_flight = server.in_flight.taken(),
@@ -151,16 +156,18 @@ pub async fn serve(
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Bytes of a request's head, and of what is read of a body before it is asked for.
+/// Limit on the bytes of a request's head, and on those read ahead of a body.
 const BUFFER_MAX: usize = 64 << 10;
-/// Bytes of a request's head over HTTP/2.
+/// Limit on the bytes of a request's head over HTTP/2.
 const HEAD_MAX: u32 = 16 << 10;
-/// Bytes that a client may send over HTTP/2 before they are asked for: the least that a connection can have.
+/// The HTTP/2 flow-control window in bytes, the smallest that a connection can have.
 const WINDOW: u32 = (64 << 10) - 1;
-/// Requests at once on one connection of HTTP/2.
+/// Limit on concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 64;
-/// Of one address, over all of its connections of HTTP/2, as long as they show no live credential.
-const UNKNOWN_MAX: usize = 512;
+/// Limit on concurrent HTTP/2 requests of one address whose credential is not verified.
+///
+/// It applies to all connections of the address together.
+const UNVERIFIED_MAX: usize = 512;
 
 fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -177,8 +184,10 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Refuses a connection for which there is no place. Nothing is read or waited for, so the peer may not see why.
-fn turn_away(stream: TcpStream) {
+/// Rejects a connection above the limit.
+///
+/// Nothing is read and nothing is waited for, so the peer may not see the reason.
+fn reject_connection(stream: TcpStream) {
     let refusal = overloaded().problem();
     let body = serde_json::to_string(&refusal).unwrap_or_default();
     let answer = format!(
@@ -186,11 +195,10 @@ fn turn_away(stream: TcpStream) {
          retry-after: 1\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    // What cannot be told at once is not told.
+    // A response that cannot be written without blocking is dropped.
     drop(stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes())));
 }
 
-/// Serves one connection to its end.
 async fn connection(
     server: Arc<Server>,
     builder: Arc<auto::Builder<TokioExecutor>>,
@@ -202,31 +210,33 @@ async fn connection(
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
     let (pace, link) = (link.pace.clone(), Arc::new(link));
-    let spoken = Arc::new(AtomicBool::new(false));
-    let heard = Arc::clone(&spoken);
+    let request_seen = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&request_seen);
     let service = service_fn(move |request| {
-        heard.store(true, Ordering::Relaxed);
+        seen.store(true, Ordering::Relaxed);
         let (server, link) = (Arc::clone(&server), Arc::clone(&link));
         async move { server.answer(&link, request).await }
     });
-    let stream = TokioIo::new(Stream::new(stream, TAKE_TIMEOUT));
+    let stream = TokioIo::new(Stream::new(stream, WRITE_STALL_TIMEOUT));
     let conn = builder.serve_connection_with_upgrades(stream, service);
     let mut conn = pin!(watcher.watch(conn));
     let begun = poll_fn(|cx| match conn.as_mut().poll(cx) {
-        Poll::Pending if spoken.load(Ordering::Relaxed) => Poll::Ready(None),
+        Poll::Pending if request_seen.load(Ordering::Relaxed) => Poll::Ready(None),
         polled => polled.map(Some),
     });
-    // Hyper begins to count when it knows the protocol, which a client can keep from it.
+    // Hyper's own timeout starts only once it knows the protocol, and a client can keep it from knowing.
     let Ok(begun) = timeout(HEAD_TIMEOUT, begun).await else { return };
     let ended = match begun {
         Some(ended) => ended,
         None => tokio::select! {
             ended = conn => ended,
-            () = pace.stalled(TAKE_TIMEOUT) => return tracing::debug!("a peer that takes no answers was cut off"),
+            () = pace.stalled(WRITE_STALL_TIMEOUT) => {
+                return tracing::debug!("a peer that does not read its responses was disconnected");
+            }
         },
     };
     if let Err(error) = ended {
-        tracing::debug!(error = %error, "a connection broke off");
+        tracing::debug!(error = %error, "a connection was lost");
     }
 }
 
@@ -246,22 +256,22 @@ impl Server {
                 Shares::new(all, each)
             },
             in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
-            unknown: Shares::new(usize::MAX, UNKNOWN_MAX),
-            sockets: Ceiling::new(Some(settings.ws_connections)),
+            unverified: Shares::new(usize::MAX, UNVERIFIED_MAX),
+            sockets: ConcurrencyLimit::new(Some(settings.ws_connections)),
             service,
             settings,
         })
     }
 
-    /// Answers a request, whatever happens.
+    /// Returns the response to a request, a problem if it fails or panics.
     async fn answer(
         &self,
         link: &Link,
         request: Request<Incoming>,
-    ) -> std::result::Result<Response, TurnedAway> {
+    ) -> std::result::Result<Response, StreamRejected> {
         let head = request.method() == Method::HEAD;
-        let mut unknown = self.unknown(link, &request)?;
-        let respond = AssertUnwindSafe(self.respond(link, request, &mut unknown)).catch_unwind();
+        let mut unverified = self.unverified(link, &request)?;
+        let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => encode::problem(&error),
@@ -269,43 +279,50 @@ impl Server {
         };
         let mut response = if head { encode::without_body(response) } else { response };
         response.body_mut().watched(&link.pace);
-        unknown.into_iter().for_each(|place| response.body_mut().keep(place));
+        unverified.into_iter().for_each(|slot| response.body_mut().keep(slot));
         Ok(response)
     }
 
-    /// A place for a request that may be anybody's. A connection of HTTP/1 has one request at a time, and needs none.
-    fn unknown(&self, link: &Link, request: &Request<Incoming>) -> std::result::Result<Unknown, TurnedAway> {
+    /// Takes a slot for a request whose credential is not verified yet.
+    ///
+    /// An HTTP/1 connection has one request at a time and needs none.
+    fn unverified(
+        &self,
+        link: &Link,
+        request: &Request<Incoming>,
+    ) -> std::result::Result<UnverifiedSlot, StreamRejected> {
         if request.version() != Version::HTTP_2 {
             return Ok(None);
         }
         let peer = Client::at(self.peer(link, request.headers()));
-        self.unknown.take(peer, 1).map(Some).ok_or("too many requests of that address are under way")
+        self.unverified.take(peer, 1).map(Some).ok_or("too many requests from that address are in progress")
     }
 
     async fn respond(
         &self,
         link: &Link,
         request: Request<Incoming>,
-        unknown: &mut Unknown,
+        unverified: &mut UnverifiedSlot,
     ) -> Result<Response> {
         hosts::check_single(request.version(), request.headers())?;
-        // Only operations are answered in place: the others are rare, and would make every request's future large.
+        // All but operations are boxed: they are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
             Found::Target(Target::Operation(operation), text) => {
-                self.operation(&operation, text, link, request, unknown).await
+                self.operation(&operation, text, link, request, unverified).await
             }
-            Found::Target(Target::Builtin(own), _) => Box::pin(self.own(own, link, request, unknown)).await,
-            nowhere => Box::pin(self.elsewhere(nowhere, link, request)).await,
+            Found::Target(Target::Builtin(builtin), _) => {
+                Box::pin(self.builtin(builtin, link, request, unverified)).await
+            }
+            not_found => Box::pin(self.unrouted(not_found, link, request)).await,
         }
     }
 
-    /// Answers on a route that is no operation.
-    async fn own(
+    async fn builtin(
         &self,
         target: Builtin,
         link: &Link,
         request: Request<Incoming>,
-        unknown: &mut Unknown,
+        unverified: &mut UnverifiedSlot,
     ) -> Result<Response> {
         match target {
             Builtin::Health => {
@@ -314,27 +331,27 @@ impl Server {
             }
             Builtin::Liveness => Ok(health::liveness()),
             Builtin::OpenApi => {
-                self.let_anybody_in(link, &request).await?;
+                self.admit_open(link, &request).await?;
                 Ok(self.document.response(self.service.table()))
             }
             Builtin::Problem => {
-                self.let_anybody_in(link, &request).await?;
+                self.admit_open(link, &request).await?;
                 problems::page(request.uri().path(), request.headers())
             }
             Builtin::WebSocket => ws::upgrade(self, link, request).await,
-            Builtin::Mcp => mcp::handle(self, link, request, unknown).await,
+            Builtin::Mcp => mcp::handle(self, link, request, unverified).await,
         }
     }
 
-    /// Answers where there is no route.
-    async fn elsewhere(&self, found: Found, link: &Link, request: Request<Incoming>) -> Result<Response> {
-        self.let_anybody_in(link, &request).await?;
+    /// Handles a request that no route matches: OPTIONS, 405 or 404.
+    async fn unrouted(&self, found: Found, link: &Link, request: Request<Incoming>) -> Result<Response> {
+        self.admit_open(link, &request).await?;
         let path = echo(request.uri().path()).into_owned();
         match found {
             Found::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
             Found::Allow(allow) => {
                 body::discard(request).await;
-                Ok(encode::wrong_method(allow))
+                Ok(encode::method_not_allowed(allow))
             }
             _ => {
                 body::discard(request).await;
@@ -344,15 +361,17 @@ impl Server {
         }
     }
 
-    /// Lets a request in that needs no credential: without one, under this server's own names alone.
-    async fn let_anybody_in(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {
+    /// Admits a request to a route that needs no credential.
+    ///
+    /// Without a credential the Host must be one of this server's own names.
+    async fn admit_open(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {
         let head = self.head(link, request).await?;
-        self.check_name(&head, request)?;
+        self.check_host(&head, request)?;
         self.service.count(head).await
     }
 
-    /// Refuses what comes without a credential to another name than this server's own.
-    pub(crate) fn check_name(&self, head: &op::Head, request: &Request<Incoming>) -> Result<()> {
+    /// Rejects a request that has no credential and names another host than this server.
+    pub(crate) fn check_host(&self, head: &op::Head, request: &Request<Incoming>) -> Result<()> {
         if head.credential.is_some() {
             return Ok(());
         }
@@ -365,20 +384,20 @@ impl Server {
         text: Result<Text>,
         link: &Link,
         request: Request<Incoming>,
-        unknown: &mut Unknown,
+        unverified: &mut UnverifiedSlot,
     ) -> Result<Response> {
-        let asks = self.head(link, &request).await?;
+        let request_head = self.head(link, &request).await?;
         if operation.needed() == Needs::Nothing {
-            self.check_name(&asks, &request)?;
+            self.check_host(&request_head, &request)?;
         }
-        let admission = match self.service.admit(Some(operation), asks).await {
+        let admission = match self.service.admit(Some(operation), request_head).await {
             Ok(admission) => admission,
             Err(refusal) => {
                 Box::pin(body::discard(request)).await;
                 return Err(refusal);
             }
         };
-        drop(unknown.take());
+        drop(unverified.take());
         let client = admission.client().unwrap_or_else(|| Client::at(self.peer(link, request.headers())));
         let input = match self.input(operation, text, client, request).await {
             Ok(input) => input,
@@ -386,7 +405,7 @@ impl Server {
         };
         let again = AtomicBool::new(false);
         let run = || {
-            // What is run again was recorded before.
+            // The first attempt was counted and audited, so a retry is not.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
             self.run(operation, admission, &input, client)
@@ -394,7 +413,7 @@ impl Server {
         self.unread.answer(client, !operation.effect().changes_nothing(), run).await
     }
 
-    /// What a request asks, once its body is read.
+    /// Reads the body and the query into the operation's input.
     async fn input(
         &self,
         operation: &Arc<Operation>,
@@ -403,10 +422,10 @@ impl Server {
         request: Request<Incoming>,
     ) -> Result<op::Input> {
         let (head, body) = request.into_parts();
-        let most = self.settings.body_max_bytes;
-        let most = if operation.needed() == Needs::Nothing { most.min(OPEN_BODY_MAX) } else { most };
-        let most = if operation.effect() == Effect::Wait { most.min(WAIT_INPUT_MAX_BYTES) } else { most };
-        let body = self.bodies.read(client, &head.headers, body, most).await?;
+        let max = self.settings.body_max_bytes;
+        let max = if operation.needed() == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
+        let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
+        let body = self.bodies.read(client, &head.headers, body, max).await?;
         let mut text = text?;
         decode::query(head.uri.query(), &mut text)?;
         Ok(op::Input { text, body })
@@ -419,11 +438,11 @@ impl Server {
         input: &op::Input,
         client: Client,
     ) -> Result<Response> {
-        let place = self.in_flight.take(client).await?;
+        let slot = self.in_flight.take(client).await?;
         let run = self.service.run(operation, admission, input);
         let reply = if operation.effect() == Effect::Wait {
-            // A parked wait is not in flight.
-            drop(place);
+            // A parked wait does not count as in flight.
+            drop(slot);
             Box::pin(self.unless_closing(run)).await??
         } else {
             run.await?
@@ -431,12 +450,12 @@ impl Server {
         Ok(encode::reply(&reply))
     }
 
-    /// A place among the WebSocket connections.
+    /// Takes a slot among the WebSocket connections.
     pub fn socket(&self) -> Result<Permit> {
         self.sockets.take().ok_or_else(overloaded)
     }
 
-    /// What the core wants to know of a request before its body is read.
+    /// Returns what the core needs to admit a request before its body is read.
     pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::Head> {
         let peer = self.peer(link, request.headers());
         Ok(op::Head {
@@ -447,7 +466,9 @@ impl Server {
         })
     }
 
-    /// The bearer token. A request of which that cannot be told is counted for its address.
+    /// Returns the bearer token.
+    ///
+    /// A request whose credential cannot be read counts against its address.
     pub async fn bearer(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Option<SecretString>> {
         let token = decode::bearer(headers);
         if token.is_err() {
@@ -456,25 +477,25 @@ impl Server {
         token
     }
 
-    /// The address a request comes from.
+    /// Returns the address of the client that sent a request.
     pub fn peer(&self, link: &Link, headers: &HeaderMap) -> IpAddr {
         decode::peer(link.remote, headers, self.settings.trusted_proxy_hops)
     }
 
-    /// What `work` comes to, unless the server closes before.
+    /// Returns the outcome of `work`, or fails with `closing` if the server closes first.
     pub async fn unless_closing<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let mut phase = self.phase.subscribe();
         tokio::select! {
             outcome = work => Ok(outcome),
             () = closing(&mut phase) => {
-                Err(Error::new(Code::Closing, "the server is closing; try again"))
+                Err(Error::new(Code::Closing, "the server is shutting down; try again"))
             }
         }
     }
 }
 
-/// Comes back when the server closes.
+/// Resolves when the server closes.
 pub(crate) async fn closing(phase: &mut watch::Receiver<Phase>) {
-    // The sender goes away only after closing.
+    // The sender is dropped only after the closing phase.
     let _ = phase.wait_for(|phase| *phase == Phase::Closing).await;
 }

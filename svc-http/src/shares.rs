@@ -1,5 +1,7 @@
-//! What many share: so much of it in all, and a part of that for each of them. Connections, unfinished bodies and
-//! bytes that nobody has taken yet are shared out like that, so that nobody can have all.
+//! A limited supply with a quota for each holder.
+//!
+//! Connections, unfinished bodies and unread response bytes are limited like this, so that no single client
+//! can use up all of them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A supply that is shared by many, who are told apart by a key.
+/// A supply shared by many holders, each identified by a key.
 pub(crate) struct Shares<K>(Arc<Supply<K>>);
 
 impl<K> Clone for Shares<K> {
@@ -17,21 +19,21 @@ impl<K> Clone for Shares<K> {
 }
 
 struct Supply<K> {
-    /// How much there is in all.
+    /// The limit in all.
     all: usize,
-    /// How much one of them may have.
+    /// The quota of one holder.
     each: usize,
     taken: Mutex<Taken<K>>,
     returned: Notify,
 }
 
 struct Taken<K> {
-    /// What one has beyond its part lessens nobody else's, so it does not count here.
+    /// The total. Each holder counts up to its quota, so what it has beyond that takes nothing from others.
     all: usize,
     each: HashMap<K, usize>,
 }
 
-/// A part that somebody has; it is returned when this is dropped.
+/// A share of the supply; dropping it returns it.
 #[must_use = "dropping the share returns it"]
 pub(crate) struct Share<K: Copy + Eq + Hash> {
     supply: Arc<Supply<K>>,
@@ -40,58 +42,62 @@ pub(crate) struct Share<K: Copy + Eq + Hash> {
 }
 
 impl<K: Copy + Eq + Hash> Shares<K> {
-    /// A supply of `all`, of which one may have `each`.
+    /// Creates a supply of `all`, of which one holder may have `each`.
     pub fn new(all: usize, each: usize) -> Self {
         let taken = Mutex::new(Taken { all: 0, each: HashMap::new() });
         Self(Arc::new(Supply { all, each, taken, returned: Notify::new() }))
     }
 
-    /// Takes `size`, if there is so much left. Who has nothing may take more than its part: else what is larger than
-    /// that could never be had.
+    /// Takes `size` if that much is left.
+    ///
+    /// A holder that has nothing may take more than its quota; otherwise something larger than the quota
+    /// could never be taken. Likewise a share larger than the whole supply is available while nothing is
+    /// taken.
     pub fn take(&self, key: K, size: usize) -> Option<Share<K>> {
         let supply = &self.0;
         let mut taken = supply.lock();
         let own = taken.each.get(&key).copied().unwrap_or(0);
         let fits = |taken: usize, most: usize| taken == 0 || taken.saturating_add(size) <= most;
         let may = fits(taken.all, supply.all) && fits(own, supply.each);
-        may.then(|| self.enter(&mut taken, key, size))
+        may.then(|| self.record(&mut taken, key, size))
     }
 
-    /// Takes `size` of what there is, or more than there is.
+    /// Takes `size` even beyond the quota and the limit.
     pub fn take_anyway(&self, key: K, size: usize) -> Share<K> {
-        self.enter(&mut self.0.lock(), key, size)
+        self.record(&mut self.0.lock(), key, size)
     }
 
-    /// Takes `size` as soon as there is so much left.
+    /// Takes `size`, waiting until that much is left.
     pub async fn wait(&self, key: K, size: usize) -> Share<K> {
-        self.once(|| self.take(key, size)).await
+        self.poll_until(|| self.take(key, size)).await
     }
 
-    /// How much somebody has.
+    /// Returns how much is taken in all.
     pub fn taken(&self) -> usize {
         self.0.lock().all
     }
 
-    /// Comes back once `key` has less than its part.
-    pub async fn below_part(&self, key: K) {
-        self.once(|| self.0.lock().each.get(&key).is_none_or(|own| *own < self.0.each).then_some(())).await;
+    /// Resolves once `key` has less than its quota.
+    pub async fn below_quota(&self, key: K) {
+        self.poll_until(|| self.0.lock().each.get(&key).is_none_or(|own| *own < self.0.each).then_some(()))
+            .await;
     }
 
-    /// What `ready` says as soon as it says something; it is asked again whenever something is returned.
-    async fn once<T>(&self, ready: impl Fn() -> Option<T>) -> T {
+    /// Polls `ready` whenever a share is returned, and resolves to its first value.
+    async fn poll_until<T>(&self, ready: impl Fn() -> Option<T>) -> T {
         loop {
             let returned = self.0.returned.notified();
             let mut returned = std::pin::pin!(returned);
-            // From here on no return is missed.
+            // Registered before `ready` is polled, so that no return is missed.
             returned.as_mut().enable();
-            if let Some(said) = ready() {
-                return said;
+            if let Some(value) = ready() {
+                return value;
             }
             returned.await;
         }
     }
 
-    fn enter(&self, taken: &mut Taken<K>, key: K, size: usize) -> Share<K> {
+    fn record(&self, taken: &mut Taken<K>, key: K, size: usize) -> Share<K> {
         let own = taken.each.entry(key).or_default();
         let counted = (*own).min(self.0.each);
         *own = own.saturating_add(size);
@@ -111,12 +117,12 @@ impl<K: Copy + Eq + Hash> Share<K> {
         self.size
     }
 
-    /// Adds a share of the same holder.
+    /// Merges a share of the same holder into this one.
     pub fn merge(&mut self, mut other: Self) {
         self.size = self.size.saturating_add(std::mem::take(&mut other.size));
     }
 
-    /// Parts with `size` of it.
+    /// Splits off a share of `size`.
     pub fn split(&mut self, size: usize) -> Self {
         let size = size.min(self.size);
         self.size = self.size.saturating_sub(size);
@@ -156,15 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_than_its_part_or_all() {
+    fn nobody_exceeds_the_quota_or_the_limit() {
         let shares = Shares::new(10, 4);
         let mut held: Vec<_> = [1, 1, 2, 2, 3].iter().map(|key| shares.take(*key, 2).unwrap()).collect();
-        assert!(shares.take(1, 1).is_none(), "it has its part");
+        assert!(shares.take(1, 1).is_none(), "its quota is used up");
         assert!(shares.take(3, 1).is_none(), "nothing is left");
         let over = shares.take_anyway(3, 5);
-        assert_eq!(taken(&shares), (12, 3), "what it has beyond its part is nobody else's loss");
+        assert_eq!(taken(&shares), (12, 3), "what is beyond the quota takes nothing from others");
         assert!(
-            shares.below_part(3).now_or_never().is_none() && shares.below_part(4).now_or_never().is_some()
+            shares.below_quota(3).now_or_never().is_none() && shares.below_quota(4).now_or_never().is_some()
         );
         drop(over);
         assert_eq!(taken(&shares), (10, 3));
@@ -193,13 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_gets_what_is_returned() {
+    fn a_waiter_gets_what_is_returned() {
         let shares = Shares::new(10, 5);
         let held = shares.take(1, 5).unwrap();
         let mut waiting = Box::pin(shares.wait(1, 3));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(shares.take(2, 5).unwrap());
-        assert!(waiting.as_mut().now_or_never().is_none(), "another's return is none of its own");
+        assert!(
+            waiting.as_mut().now_or_never().is_none(),
+            "a share returned by another holder does not help"
+        );
         drop(held);
         assert!(waiting.now_or_never().is_some());
     }

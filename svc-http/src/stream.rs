@@ -1,5 +1,7 @@
-//! The bytes of a connection. A peer that takes none of those that are sent to it for too long is cut off: what is on
-//! its way to it is held in memory until then. What it has to send is somebody else's business.
+//! The byte stream of a connection, with a timeout for writes.
+//!
+//! A peer that reads nothing of what is sent to it is disconnected after a timeout, since the bytes on their
+//! way are held in memory until then. Timeouts for reads are enforced elsewhere.
 
 use std::io;
 use std::pin::Pin;
@@ -9,22 +11,26 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail once the peer has taken nothing for a while.
+/// A stream whose writes fail once the peer has read nothing for a while.
 pub(crate) struct Stream<T> {
     inner: T,
     timeout: Duration,
-    /// Since the peer takes nothing.
+    /// Runs while a write is pending.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Stream<T> {
-    /// Gives up a peer that takes nothing for `timeout`.
+    /// Wraps `inner`; writes fail once the peer has read nothing for `timeout`.
     pub fn new(inner: T, timeout: Duration) -> Self {
         Self { inner, timeout, stalled: None }
     }
 
-    /// Passes on what a write came to, unless it has been pending for too long.
-    fn settle<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+    /// Passes on the outcome of a write, or fails if it has been pending for too long.
+    fn check_stalled<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -32,7 +38,7 @@ impl<T> Stream<T> {
         let timeout = self.timeout;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(stalled.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
     }
 }
 
@@ -49,7 +55,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Stream<T> {
 impl<T: AsyncWrite + Unpin> AsyncWrite for Stream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        self.settle(cx, written)
+        self.check_stalled(cx, written)
     }
 
     fn poll_write_vectored(
@@ -58,7 +64,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stream<T> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
-        self.settle(cx, written)
+        self.check_stalled(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -67,12 +73,12 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stream<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.inner).poll_flush(cx);
-        self.settle(cx, flushed)
+        self.check_stalled(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = Pin::new(&mut self.inner).poll_shutdown(cx);
-        self.settle(cx, ended)
+        self.check_stalled(cx, ended)
     }
 }
 
@@ -85,7 +91,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(50);
 
     #[tokio::test]
-    async fn a_peer_that_takes_nothing_is_cut_off() {
+    async fn a_peer_that_reads_nothing_is_disconnected() {
         let (ours, _theirs) = duplex(8);
         let mut stream = Stream::new(ours, SHORT);
         let refused = stream.write_all(&[0; 9]).await.unwrap_err();
@@ -93,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_takes_something_now_and_then_is_not() {
+    async fn a_peer_that_reads_slowly_is_not() {
         let (ours, mut theirs) = duplex(1);
         let mut stream = Stream::new(ours, SHORT);
         let slow = async {

@@ -1,5 +1,8 @@
-//! Unread answers. What was made and is not taken yet is counted, for the server and for each client; while a
-//! client, or all together, have left too much of it, no more is made for them.
+//! Limits on unread responses.
+//!
+//! The bytes of responses that were produced but not read yet are counted, for the server and for each
+//! client. While a client, or all clients together, have too many unread bytes, no further responses are
+//! produced for them.
 
 use std::time::Duration;
 
@@ -9,31 +12,33 @@ use tokio::time::{Instant, timeout_at};
 use crate::encode::Response;
 use crate::shares::{Share, Shares};
 
-/// Bytes that all clients together may leave.
-const ALL_MAX: usize = 64 << 20;
-/// Bytes that one client may leave.
-const EACH_MAX: usize = 8 << 20;
-/// A smaller answer is counted, and given while its client has left less than its part: what an agent does goes on while
-/// it leaves a large one.
-const SMALL: usize = 16 << 10;
-/// How long to wait for room.
+/// Limit on the unread bytes of all clients together.
+const TOTAL_MAX: usize = 64 << 20;
+/// Limit on the unread bytes of one client.
+const CLIENT_MAX: usize = 8 << 20;
+/// Size in bytes up to which a response needs no room.
+///
+/// It is counted, and produced as long as its client is below its quota, so that an agent can go on working
+/// while it leaves a large response unread.
+const SMALL_MAX: usize = 16 << 10;
+/// Longest wait for room.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The bytes that were made and are not taken. Clones are handles to the same room.
+/// The count of unread response bytes. Clones share it.
 #[derive(Clone)]
 pub(crate) struct UnreadAnswers(Shares<Client>);
 
 impl UnreadAnswers {
     pub fn new() -> Self {
-        Self(Shares::new(ALL_MAX, EACH_MAX))
+        Self(Shares::new(TOTAL_MAX, CLIENT_MAX))
     }
 
-    /// Bytes that were made and are not taken.
+    /// Returns the number of unread bytes.
     pub fn taken(&self) -> usize {
         self.0.taken()
     }
 
-    /// Makes an answer, which is counted until it is taken.
+    /// Produces a response, whose body counts until it is read.
     pub async fn answer<F: Future<Output = Result<Response>>>(
         &self,
         client: Client,
@@ -45,8 +50,10 @@ impl UnreadAnswers {
         Ok(response)
     }
 
-    /// Makes something of a `size`, which counts as long as its share is held. What finds no room is dropped, and made
-    /// again once there is some: so only what changes nothing is made like that, and a change keeps what it made.
+    /// Produces a value of `size`, which counts as long as its share is held.
+    ///
+    /// If there is no room for the value it is dropped and produced again once there is. That is only done
+    /// for reads: the response of a change is always kept.
     pub async fn hold<T, F: Future<Output = Result<T>>>(
         &self,
         client: Client,
@@ -68,13 +75,15 @@ impl UnreadAnswers {
         }
     }
 
-    /// Comes back once the client has left less than its part. Before that nothing is done for it, so that even what is
-    /// small, or changes something and has to be told, adds no more than was under way.
+    /// Waits until the client is below its quota.
+    ///
+    /// Nothing is done for it before that, so even the responses that need no room (small ones, and those of
+    /// changes) exceed the quota by no more than the requests in progress.
     pub async fn wait(&self, client: Client, deadline: Instant) -> Result<()> {
-        timeout_at(deadline, self.0.below_part(client)).await.map_err(|_| full())
+        timeout_at(deadline, self.0.below_quota(client)).await.map_err(|_| full())
     }
 
-    /// Room for `size` bytes, of what is `kept` or else of what there is.
+    /// Takes room for `size` bytes, from the share `kept` or else from the supply.
     pub fn take(
         &self,
         client: Client,
@@ -84,15 +93,15 @@ impl UnreadAnswers {
     ) -> Option<Share<Client>> {
         match kept.filter(|kept| kept.size() >= size) {
             Some(mut kept) => Some(kept.split(size)),
-            None if changes || size <= SMALL => Some(self.0.take_anyway(client, size)),
+            None if changes || size <= SMALL_MAX => Some(self.0.take_anyway(client, size)),
             None => self.0.take(client, size),
         }
     }
 }
 
-/// The refusal of what has found no room.
+/// Returns the error of a request for whose response there is no room.
 pub(crate) fn full() -> Error {
-    Error::new(Code::Overloaded, "too much that was answered is not read yet; read that, and try again")
+    Error::new(Code::Overloaded, "too many response bytes are unread; read the pending responses, then retry")
 }
 
 #[cfg(test)]
@@ -106,7 +115,7 @@ mod tests {
     use crate::encode;
 
     #[tokio::test]
-    async fn who_leaves_its_part_is_done_nothing_for_and_lessens_nobody_elses() {
+    async fn a_client_above_its_quota_is_paused_and_others_are_not() {
         let (room, client) = (UnreadAnswers::new(), Client::at([127, 0, 0, 1].into()));
         let made = Cell::new(0);
         let make = async |size: usize| {
@@ -129,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_finds_no_room_is_made_again_when_there_is_some() {
+    async fn a_read_without_room_is_run_again_when_there_is_some() {
         let (room, client) = (UnreadAnswers::new(), Client::at([127, 0, 0, 1].into()));
         let made = Cell::new(0);
         let make = async |size: usize| {
@@ -139,7 +148,7 @@ mod tests {
         let left = room.answer(client, false, || make(7 << 20)).await.unwrap();
         let mut waiting = Box::pin(room.answer(client, false, || make(2 << 20)));
         assert!(waiting.as_mut().now_or_never().is_none());
-        for (size, changes) in [(SMALL, false), (2 << 20, true)] {
+        for (size, changes) in [(SMALL_MAX, false), (2 << 20, true)] {
             assert!(room.answer(client, changes, || make(size)).now_or_never().is_some());
         }
         let other = Client::at([127, 0, 0, 2].into());

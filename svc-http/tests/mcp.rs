@@ -1,4 +1,4 @@
-//! A whole server, asked at `POST /mcp`.
+//! Tests of `POST /mcp` on a whole server.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -49,8 +49,9 @@ impl Server {
         Self { _folder: folder, address, token: made.agent_token.secret, workspace }
     }
 
-    /// Sends `body` with the agent's token and a JSON content type; `headers` replace what is sent, or with an empty
-    /// value remove it.
+    /// Sends `body` with the agent's token and a JSON content type.
+    ///
+    /// `headers` override these; an empty value removes the header.
     async fn send(&self, method: Method, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method;
@@ -122,7 +123,7 @@ async fn every_legacy_revision_is_echoed_without_a_session() {
 }
 
 #[tokio::test]
-async fn the_newest_revision_is_told_apart_by_each_request() {
+async fn the_newest_revision_is_stated_by_each_request() {
     let server = Server::start().await;
     let found = server.modern("server/discover", json!({})).await;
     assert_eq!(found.body["result"]["cacheScope"], "public", "{}", found.body);
@@ -170,7 +171,7 @@ async fn a_credential_is_needed_for_everything() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn invalid_messages_are_rejected() {
     let server = Server::start().await;
     let bad = server.send(Method::POST, &[], "{").await;
     assert_eq!((bad.status, &bad.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32700)));
@@ -204,7 +205,7 @@ async fn what_is_no_message_is_refused() {
 }
 
 #[tokio::test]
-async fn only_this_server_is_served_whatever_is_accepted() {
+async fn only_own_hosts_are_served_with_any_accept_header() {
     let server = Server::start().await;
     for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example"), ("origin", "null")] {
         assert_eq!(
@@ -226,7 +227,7 @@ async fn only_this_server_is_served_whatever_is_accepted() {
 }
 
 #[tokio::test]
-async fn batches_belong_to_one_revision() {
+async fn only_one_revision_has_batches() {
     let server = Server::start().await;
     let whoami = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "whoami"}});
     let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -246,7 +247,7 @@ async fn batches_belong_to_one_revision() {
 }
 
 #[tokio::test]
-async fn the_answer_of_a_batch_has_an_end() {
+async fn the_response_of_a_batch_is_limited() {
     let server = Server::with(HttpSettings::default(), RateSettings::default()).await;
     let list = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
     let batch: Vec<Value> = (0..100).map(list).collect();
@@ -275,7 +276,7 @@ async fn each_message_of_a_batch_counts() {
 }
 
 #[tokio::test]
-async fn a_batch_that_waits_takes_no_place_in_flight() {
+async fn a_batch_that_waits_takes_no_slot_in_flight() {
     let settings =
         HttpSettings { concurrent_requests: std::num::NonZeroU32::new(1), ..HttpSettings::default() };
     let server = Server::with(settings, RateSettings::default()).await;
@@ -290,7 +291,7 @@ async fn a_batch_that_waits_takes_no_place_in_flight() {
     );
     let batch = json!([call(1, "whoami", json!({})), wait, call(3, "whoami", json!({}))]);
     let mut waiting = Box::pin(server.post(&[], batch));
-    // Once it waits, whoever comes is served.
+    // Once it waits, other requests are served.
     assert!(tokio::time::timeout(std::time::Duration::from_millis(500), &mut waiting).await.is_err());
     while server.post(&[], call(4, "whoami", json!({}))).await.status == 503 {}
     let made = json!({"workspace_id": server.workspace, "name": "work"});
@@ -303,7 +304,7 @@ async fn a_batch_that_waits_takes_no_place_in_flight() {
 }
 
 #[tokio::test]
-async fn a_member_that_stands_twice_is_refused() {
+async fn a_repeated_member_is_rejected() {
     let server = Server::start().await;
     for twice in [
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
@@ -316,7 +317,7 @@ async fn a_member_that_stands_twice_is_refused() {
 }
 
 #[tokio::test]
-async fn refusals_of_the_service_come_back() {
+async fn errors_of_the_service_are_returned() {
     let server = Server::start().await;
     let call = async |name: &str, arguments: Value| {
         server.legacy("tools/call", json!({"name": name, "arguments": arguments})).await

@@ -1,4 +1,4 @@
-//! The tools as they are shown, made once from the operation table: schemas are costly to make and never change.
+//! The list of tools, built once from the operation table: schemas are expensive to build and never change.
 
 use std::sync::Arc;
 
@@ -8,10 +8,9 @@ use svc_core::capability::Capabilities;
 use svc_core::op::{Effect, Operation, Table, mcp};
 use svc_core::{Error, Result};
 
-/// Tools on a page.
-const PAGE: usize = 250;
+/// Number of tools on a page.
+const PAGE_SIZE: usize = 250;
 
-/// One tool.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub tool: Tool,
@@ -30,13 +29,13 @@ impl Entry {
     }
 }
 
-/// Every tool, by name.
+/// All tools, sorted by name.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
     entries: Vec<Entry>,
 }
 
-/// A page of tools, and where the next one begins.
+/// A page of tools, with the cursor of the next one.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub tools: Vec<Tool>,
@@ -44,22 +43,23 @@ pub(crate) struct Page {
 }
 
 impl Catalogue {
-    /// Shows every operation of `table` that is a tool.
+    /// Builds the tools of all operations of `table` that are tools.
     pub fn of(table: &Table) -> Result<Self> {
         let entry = |operation: &Arc<Operation>| -> Result<Entry> {
-            Ok(Entry { tool: shown(mcp::tool(operation))?, operation: Arc::clone(operation) })
+            Ok(Entry { tool: parsed(mcp::tool(operation))?, operation: Arc::clone(operation) })
         };
         Ok(Self { entries: mcp::tools(table, Capabilities::all()).map(entry).collect::<Result<_>>()? })
     }
 
-    /// The tool called `name`.
+    /// Returns the tool called `name`.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
-        let at = self.entries.binary_search_by(|entry| entry.tool.name.as_ref().cmp(name)).ok()?;
-        self.entries.get(at)
+        let index = self.entries.binary_search_by(|entry| entry.tool.name.as_ref().cmp(name)).ok()?;
+        self.entries.get(index)
     }
 
-    /// The tools that a credential with `held` can call, after the one that `cursor` names. None if the cursor is
-    /// none of ours.
+    /// Returns the tools that a credential with `held` can call, starting after the one that `cursor` names.
+    ///
+    /// Returns none if the cursor is not the name of a tool.
     pub fn page(&self, held: Capabilities, cursor: Option<&str>) -> Option<Page> {
         if let Some(cursor) = cursor {
             self.entry(cursor)?;
@@ -67,12 +67,12 @@ impl Catalogue {
         let callable = |entry: &&Entry| entry.operation.needed().satisfied_by(held);
         let later = |entry: &&Entry| cursor.is_none_or(|cursor| entry.tool.name.as_ref() > cursor);
         let mut rest = self.entries.iter().filter(later).filter(callable).map(|entry| entry.tool.clone());
-        let tools: Vec<Tool> = rest.by_ref().take(PAGE).collect();
+        let tools: Vec<Tool> = rest.by_ref().take(PAGE_SIZE).collect();
         let next_cursor = rest.next().and(tools.last()).map(|tool| tool.name.to_string());
         Some(Page { tools, next_cursor })
     }
 }
 
-fn shown(tool: Value) -> Result<Tool> {
+fn parsed(tool: Value) -> Result<Tool> {
     serde_json::from_value(tool).map_err(Error::internal)
 }

@@ -1,6 +1,7 @@
-//! One message a line: the transport under rmcp for standard input and output. It answers what is not a message,
-//! takes batches apart and puts their answers together where the revision has them, and ends only when everything
-//! that came in is answered. Nothing but protocol is written.
+//! The transport under rmcp for standard input and output, with one message per line.
+//!
+//! It responds to lines that are not messages, splits batches and collects their responses in revisions that
+//! have batches, and ends only when every request has a response. It writes nothing but protocol messages.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,21 +19,21 @@ use tokio::sync::{mpsc, watch};
 use crate::server::Size;
 use crate::wire::{self, Kind, Message, Payload, Refusal, WAIT_BATCH_MAX};
 
-/// Bytes of a line at the most.
+/// Limit on the bytes of a line.
 const LINE_MAX: usize = 4 << 20;
-/// Messages that may wait for rmcp.
+/// Limit on the messages queued for rmcp.
 const QUEUE_MAX: usize = 64;
-/// The revision that has batches.
-const BATCHING: &str = "2025-03-26";
+/// The only revision that has batches.
+const BATCH_REVISION: &str = "2025-03-26";
 
-/// The transport.
+/// A pair of byte streams as a transport of rmcp.
 pub(crate) struct Connection<W> {
     incoming: mpsc::Receiver<ClientJsonRpcMessage>,
     outbox: Arc<Outbox<W>>,
 }
 
 impl<W: AsyncWrite + Unpin + Send + 'static> Connection<W> {
-    /// Begins to read. `ended` permits true when the input ends.
+    /// Starts reading. `ended` becomes true when the input ends.
     pub fn start<R: AsyncRead + Unpin + Send + 'static>(
         reader: R,
         writer: W,
@@ -42,12 +43,12 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Connection<W> {
         let outbox = Arc::new(Outbox {
             out: tokio::sync::Mutex::new(writer),
             unanswered: Mutex::default(),
-            quiet: watch::Sender::new(true),
+            idle: watch::Sender::new(true),
             broken: watch::Sender::new(false),
         });
-        let reading = Reading { outbox: Arc::clone(&outbox), queue };
+        let lines = Reader { outbox: Arc::clone(&outbox), queue };
         tokio::spawn(async move {
-            reading.all(BufReader::new(reader)).await;
+            lines.run(BufReader::new(reader)).await;
             ended.send_replace(true);
         });
         Self { incoming, outbox }
@@ -65,14 +66,14 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Transport<RoleServer> for Connectio
         async move { outbox.send(message).await }
     }
 
-    /// The next message. After the last one this comes back only when everything is answered.
+    /// Returns the next message. After the last one it returns none once every request has a response.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         let outbox = Arc::clone(&self.outbox);
         tokio::select! {
-            () = raised(&outbox.broken) => None,
+            () = wait_for(&outbox.broken) => None,
             message = self.incoming.recv() => {
                 if message.is_none() {
-                    raised(&outbox.quiet).await;
+                    wait_for(&outbox.idle).await;
                 }
                 message
             }
@@ -84,51 +85,51 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Transport<RoleServer> for Connectio
     }
 }
 
-/// Comes back when the flag is up.
-async fn raised(flag: &watch::Sender<bool>) {
-    // The sender is borrowed here, so it is not gone.
-    let _ = flag.subscribe().wait_for(|up| *up).await;
+/// Resolves when the flag is true.
+async fn wait_for(flag: &watch::Sender<bool>) {
+    // The sender is borrowed, so it cannot be dropped meanwhile.
+    let _ = flag.subscribe().wait_for(|flag| *flag).await;
 }
 
-/// What reader and writer share.
+/// The state shared by the reader and the writer.
 struct Outbox<W> {
     out: tokio::sync::Mutex<W>,
     unanswered: Mutex<Unanswered>,
-    /// Whether nothing is left to be answered.
-    quiet: watch::Sender<bool>,
-    /// Whether nobody reads what is written.
+    /// Whether no request is without a response.
+    idle: watch::Sender<bool>,
+    /// Whether the output is broken.
     broken: watch::Sender<bool>,
 }
 
-/// What is still to be answered.
+/// The requests that have no response yet.
 #[derive(Default)]
 struct Unanswered {
-    /// Requests, with the batch they came in.
+    /// The requests, each with the batch that it belongs to.
     open: HashMap<RequestId, Option<u64>>,
-    /// Answers that are being written.
+    /// The number of responses being written.
     writing: usize,
     batches: HashMap<u64, Batch>,
     last_batch: u64,
     batching: bool,
 }
 
-/// A batch whose answer is not complete.
+/// A batch whose responses are not complete.
 #[derive(Default)]
 struct Batch {
-    /// Its requests that are not answered.
+    /// The number of its requests without a response.
     awaited: usize,
     answers: Vec<Value>,
-    /// Whether all of it has been handed on.
-    whole: bool,
+    /// Whether all of its messages were passed on.
+    closed: bool,
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
-    /// Changes what is unanswered.
-    fn enter<T>(&self, change: impl FnOnce(&mut Unanswered) -> T) -> T {
+    /// Updates the pending requests.
+    fn update<T>(&self, change: impl FnOnce(&mut Unanswered) -> T) -> T {
         let mut unanswered: MutexGuard<'_, Unanswered> =
             self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = change(&mut unanswered);
-        self.quiet.send_replace(unanswered.open.is_empty() && unanswered.writing == 0);
+        self.idle.send_replace(unanswered.open.is_empty() && unanswered.writing == 0);
         outcome
     }
 
@@ -140,19 +141,21 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         };
         let Some(id) = id.cloned() else { return self.write(&serde_json::to_value(message)?).await };
         let batching = match &message {
-            JsonRpcMessage::Response(response) => agreed_revision(&response.result).map(|r| r == BATCHING),
+            JsonRpcMessage::Response(response) => {
+                agreed_revision(&response.result).map(|r| r == BATCH_REVISION)
+            }
             _ => None,
         };
         let answer = serde_json::to_value(message)?;
-        let due = self.enter(|unanswered| {
+        let due = self.update(|unanswered| {
             unanswered.batching = batching.unwrap_or(unanswered.batching);
-            let due = unanswered.settle(&id, Some(answer));
+            let due = unanswered.complete_request(&id, Some(answer));
             unanswered.writing += usize::from(due.is_some());
             due
         });
         let Some(due) = due else { return Ok(()) };
         let written = self.write(&due).await;
-        self.enter(|unanswered| unanswered.writing = unanswered.writing.saturating_sub(1));
+        self.update(|unanswered| unanswered.writing = unanswered.writing.saturating_sub(1));
         written
     }
 
@@ -179,7 +182,7 @@ fn agreed_revision(result: &ServerResult) -> Option<&str> {
 }
 
 impl Unanswered {
-    /// Enters a request; false if its id is in use.
+    /// Adds a request; returns false if its id is in use.
     fn begin(&mut self, id: &RequestId, batch: Option<u64>) -> bool {
         if self.open.contains_key(id) {
             return false;
@@ -191,17 +194,19 @@ impl Unanswered {
         true
     }
 
-    /// Takes the answer to a request in, or none if it was given up; says what is to be written now.
-    fn settle(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
+    /// Removes a request and returns what is to be written now.
+    ///
+    /// `answer` is its response, or none if it was cancelled.
+    fn complete_request(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
         match self.open.remove(id) {
             Some(None) => answer,
             Some(Some(number)) => {
                 let batch = self.batches.get_mut(&number)?;
                 batch.awaited = batch.awaited.saturating_sub(1);
                 batch.answers.extend(answer);
-                self.complete(number)
+                self.completed_batch(number)
             }
-            // Given up before: nobody waits for it any more.
+            // It was cancelled, so the client no longer expects a response.
             None => None,
         }
     }
@@ -212,33 +217,33 @@ impl Unanswered {
         self.last_batch
     }
 
-    /// Closes a batch of which some messages were refused; says what is to be written now.
+    /// Closes a batch, adding the errors of rejected messages. Returns what is to be written now.
     fn close_batch(&mut self, number: u64, refused: Vec<Value>) -> Option<Value> {
         let batch = self.batches.get_mut(&number)?;
         batch.answers.extend(refused);
-        batch.whole = true;
-        self.complete(number)
+        batch.closed = true;
+        self.completed_batch(number)
     }
 
-    /// The batch's answer, if it is complete and there is one.
-    fn complete(&mut self, number: u64) -> Option<Value> {
-        self.batches.get(&number).filter(|batch| batch.whole && batch.awaited == 0)?;
+    /// Returns the response of a batch if it is complete and not empty.
+    fn completed_batch(&mut self, number: u64) -> Option<Value> {
+        self.batches.get(&number).filter(|batch| batch.closed && batch.awaited == 0)?;
         let answers = self.batches.remove(&number)?.answers;
         (!answers.is_empty()).then_some(Value::Array(answers))
     }
 }
 
-/// The reader's side.
-struct Reading<W> {
+/// The reading side of a connection.
+struct Reader<W> {
     outbox: Arc<Outbox<W>>,
     queue: mpsc::Sender<ClientJsonRpcMessage>,
 }
 
-/// Why a message was not handed on.
+/// Why a message was not passed on.
 enum Stop {
     Refused(Refusal),
-    /// Nobody takes messages, or nobody reads answers.
-    Over,
+    /// rmcp takes no more messages, or the output is broken.
+    Disconnected,
 }
 
 impl From<Refusal> for Stop {
@@ -247,8 +252,8 @@ impl From<Refusal> for Stop {
     }
 }
 
-impl<W: AsyncWrite + Unpin> Reading<W> {
-    async fn all(&self, mut reader: impl AsyncBufRead + Unpin) {
+impl<W: AsyncWrite + Unpin> Reader<W> {
+    async fn run(&self, mut reader: impl AsyncBufRead + Unpin) {
         let mut line = Vec::new();
         loop {
             let done = match next_line(&mut reader, &mut line).await {
@@ -272,16 +277,16 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
         }
         match wire::read(line)? {
             Payload::One(message) => self.admit(message, Size(line.len()), None).await,
-            Payload::Batch(items) if self.outbox.enter(|unanswered| unanswered.batching) => {
+            Payload::Batch(items) if self.outbox.update(|unanswered| unanswered.batching) => {
                 self.batch(items, line.len()).await
             }
             Payload::Batch(_) => Err(Refusal::invalid("this revision has no batches", Value::Null).into()),
         }
     }
 
-    /// Hands the messages of a batch on. Its answer goes out when the last of them is answered.
+    /// Passes on the messages of a batch. Its response is written once the last of them has one.
     async fn batch(&self, items: Vec<Result<Message, Refusal>>, size: usize) -> Result<(), Stop> {
-        let number = self.outbox.enter(Unanswered::open_batch);
+        let number = self.outbox.update(Unanswered::open_batch);
         let mut refused = Vec::new();
         for item in items {
             let admitted = match item {
@@ -290,7 +295,7 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 }
                 Ok(message) => {
                     let own = message.value.to_string().len();
-                    // In a large one no wait is small.
+                    // In a large batch every wait counts as too large.
                     let counted = if size > WAIT_BATCH_MAX { size } else { own };
                     self.admit(message, Size(counted), Some(number)).await
                 }
@@ -301,11 +306,11 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 admitted => admitted?,
             }
         }
-        let due = self.outbox.enter(|unanswered| unanswered.close_batch(number, refused));
+        let due = self.outbox.update(|unanswered| unanswered.close_batch(number, refused));
         self.write(due).await
     }
 
-    /// Hands a message on to rmcp. Answers to us are dropped: this server asks nothing.
+    /// Passes a message on to rmcp. Responses are dropped: this server sends no requests.
     async fn admit(&self, message: Message, size: Size, batch: Option<u64>) -> Result<(), Stop> {
         match message.kind {
             Kind::Response => Ok(()),
@@ -313,13 +318,13 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 if message.method() == "notifications/cancelled" {
                     let id = message.value.pointer("/params/requestId").cloned().unwrap_or_default();
                     if let Ok(id) = serde_json::from_value(id) {
-                        let due = self.outbox.enter(|unanswered| unanswered.settle(&id, None));
+                        let due = self.outbox.update(|unanswered| unanswered.complete_request(&id, None));
                         self.write(due).await?;
                     }
                 }
                 match serde_json::from_value(message.value) {
-                    Ok(message) => self.queue.send(message).await.map_err(|_| Stop::Over),
-                    // Nothing can be answered to a notification.
+                    Ok(message) => self.queue.send(message).await.map_err(|_| Stop::Disconnected),
+                    // A notification has no response, not even an error.
                     Err(_) => Ok(()),
                 }
             }
@@ -331,17 +336,17 @@ impl<W: AsyncWrite + Unpin> Reading<W> {
                 if let ClientJsonRpcMessage::Request(request) = &mut request {
                     request.request.extensions_mut().insert(size);
                 }
-                if !self.outbox.enter(|unanswered| unanswered.begin(&number, batch)) {
-                    return Err(Refusal::invalid("the id is that of a request under way", id).into());
+                if !self.outbox.update(|unanswered| unanswered.begin(&number, batch)) {
+                    return Err(Refusal::invalid("the id is in use by a request in progress", id).into());
                 }
-                self.queue.send(request).await.map_err(|_| Stop::Over)
+                self.queue.send(request).await.map_err(|_| Stop::Disconnected)
             }
         }
     }
 
     async fn write(&self, due: Option<Value>) -> Result<(), Stop> {
         match due {
-            Some(value) => self.outbox.write(&value).await.map_err(|_| Stop::Over),
+            Some(value) => self.outbox.write(&value).await.map_err(|_| Stop::Disconnected),
             None => Ok(()),
         }
     }
@@ -353,7 +358,7 @@ enum Line {
     End,
 }
 
-/// Reads up to the end of a line, or of the input. Never keeps more than [`LINE_MAX`] bytes.
+/// Reads up to the end of a line or of the input. Never buffers more than [`LINE_MAX`] bytes.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Line {
     line.clear();
     let mut too_long = false;

@@ -1,6 +1,8 @@
-//! The Model Context Protocol on top of the service: the server itself, which any transport can mount, and the
-//! transport over standard input and output. rmcp speaks the protocol; this crate says what is offered, and does
-//! what rmcp leaves out: it answers what is not a message, and takes batches.
+//! The Model Context Protocol on top of the service.
+//!
+//! It has the server, which any transport can mount, and the transport over standard input and output. rmcp
+//! implements the protocol; this crate declares what is offered and adds what rmcp leaves out: error
+//! responses to payloads that are not messages, and batches.
 
 mod catalogue;
 mod connection;
@@ -29,8 +31,9 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use connection::Connection;
 pub use server::{Mcp, Principal, head, large_wait};
 
-/// Serves one caller, the bearer of `token`, on standard input and output until the input ends and everything that
-/// came in is answered.
+/// Serves one caller, the bearer of `token`, on standard input and output.
+///
+/// Returns when the input has ended and every request has a response.
 pub async fn serve_stdio(service: Service, token: SecretString) -> Result<()> {
     let (reader, writer) = rmcp::transport::stdio_pipes();
     serve(service, token, reader, writer).await
@@ -44,14 +47,17 @@ where
 {
     let (end, ended) = watch::channel(false);
     let mcp = Mcp::for_one(service, token, ended)?;
-    // Directly: both eras share the pipe, and a message before the handshake must not end the process.
+    // Without rmcp's handshake: newer revisions have none, and a message that precedes it must not end the
+    // process.
     let running = serve_directly(mcp, Connection::start(reader, writer, end), None);
     running.waiting().await.map_err(Error::internal)?;
     Ok(())
 }
 
-/// What a process of its own does: begins the trace on standard error, opens the service that `config` describes and
-/// serves the bearer of its token until standard input ends. Then closes the service.
+/// Runs a whole process: starts the log, opens the service and serves until standard input ends.
+///
+/// The log goes to standard error. The service is the one that `config` describes, the caller the bearer of
+/// its token. Closes the service at the end.
 pub fn process(config: &Config) -> Result<()> {
     let token = config.token.clone().ok_or_else(|| {
         Error::new(
@@ -64,49 +70,57 @@ pub fn process(config: &Config) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let outcome = runtime.block_on(serve_stdio(service, token));
-    // A read of standard input that nobody will answer must not keep the process.
+    // A pending read of standard input must not keep the process alive.
     runtime.shutdown_background();
     outcome
 }
 
-/// From here on a file that has come to the limit of sizes (`ulimit -f`) is like a full disk: a write to it fails, and
-/// does not end the process.
+/// Makes writes beyond the file size limit (`ulimit -f`) fail instead of ending the process.
+///
+/// It catches SIGXFSZ, so such a write is handled like one to a full disk.
 pub fn outlive_size_limit() -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let _entered = runtime.enter();
-    // That the signal is caught is enough. It stays so without the runtime, and nobody has to hear of it.
+    // Installing the handler is enough. It stays installed without the runtime, and nothing has to react to
+    // it.
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).map_err(Error::internal)
 }
 
-/// Ends a program that was refused: one line on standard error, with every cause, and the exit code of svc(1).
+/// Reports a fatal error on standard error and returns its exit code of svc(1).
+///
+/// The report is one line with every cause.
 pub fn refuse(program: &str, error: &Error) -> ExitCode {
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed there is nowhere to report it.
     let _ = writeln!(io::stderr().lock(), "{program}: {}", error.line());
     ExitCode::from(error.code().exit_code())
 }
 
-/// Starts the trace of a process, on standard error: standard output belongs to the protocol, or to what a program
-/// announces.
+/// Starts the diagnostic log of the process, on standard error.
+///
+/// Standard output is reserved for the protocol, or for the results of a program.
 pub fn start_trace(config: &Config) -> Result<()> {
     let wanted =
         EnvFilter::try_new(&config.log).map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
-    let trace = tracing_subscriber::registry().with(wanted).with(filter_fn(shows_no_token));
+    let registry = tracing_subscriber::registry().with(wanted).with(filter_fn(is_safe_to_log));
     let lines = layer().with_writer(io::stderr).with_ansi(false);
     match config.log_format {
-        LogFormat::Text => trace.with(lines).init(),
-        LogFormat::Json => trace.with(lines.json()).init(),
+        LogFormat::Text => registry.with(lines).init(),
+        LogFormat::Json => registry.with(lines.json()).init(),
     }
     Ok(())
 }
 
-/// What speaks MCP and WebSocket for us traces whole messages, with the tokens in them. So of that only errors are
-/// shown, whatever is wanted; and not that an answer found nobody, which says only that a client has left.
-fn shows_no_token(traced: &Metadata<'_>) -> bool {
-    let mut modules = traced.target().split("::");
+/// Returns whether a log record is safe to write.
+///
+/// The libraries for MCP and WebSocket log whole messages, with the tokens in them, so only their errors are
+/// written, whatever the filter says. Errors of `rmcp::service` are left out too: they only say that a client
+/// has disconnected before its response.
+fn is_safe_to_log(metadata: &Metadata<'_>) -> bool {
+    let mut modules = metadata.target().split("::");
     match modules.next() {
-        Some("rmcp") => *traced.level() == Level::ERROR && modules.next() != Some("service"),
-        Some("tungstenite" | "tokio_tungstenite") => *traced.level() == Level::ERROR,
+        Some("rmcp") => *metadata.level() == Level::ERROR && modules.next() != Some("service"),
+        Some("tungstenite" | "tokio_tungstenite") => *metadata.level() == Level::ERROR,
         _ => true,
     }
 }

@@ -1,4 +1,4 @@
-//! `svc-mcp-stdio`: `svc mcp-stdio` as a program of its own, for set-ups that need nothing else.
+//! `svc-mcp-stdio`: `svc mcp-stdio` as a separate program, for installations that need nothing else.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,9 +7,10 @@ use clap::Parser;
 use svc_core::config::Config;
 use svc_core::data_dir;
 
-/// Serve one agent over standard input and output with the Model Context Protocol, as the member of the token in
-/// SVC_TOKEN or in the file SVC_TOKEN_FILE. Several such processes and a server may share one data folder. The trace
-/// goes to standard error.
+/// Serve one agent over standard input and output with the Model Context Protocol.
+///
+/// The agent acts as the member of the token in SVC_TOKEN, or in the file that SVC_TOKEN_FILE names. Several
+/// such processes and a server may share one data folder. The log goes to standard error.
 #[derive(Parser)]
 #[command(name = "svc-mcp-stdio", version)]
 struct Cli {

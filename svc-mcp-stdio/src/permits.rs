@@ -1,5 +1,8 @@
-//! Turns of what is large: parsed JSON takes many times its bytes, so only a few large texts are parsed at once in a
-//! process, and only some more wait for that with what they have. A turn is over before anything else is waited for.
+//! Permits for parsing large JSON texts.
+//!
+//! Parsed JSON takes many times the memory of its text, so a process parses only a few large texts at once,
+//! and only a limited number of finished responses wait for that in memory. A permit is released before its
+//! holder waits for anything else.
 
 use std::time::Duration;
 
@@ -7,41 +10,44 @@ use svc_core::{Code, Error, Result};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// A text of more bytes waits for its turn.
-const LARGE: usize = 64 << 10;
-/// Turns at once.
-const TURNS: usize = 4;
-/// Answers that are ready and wait for their turn.
-const READY_MAX: usize = 32;
-/// How long to wait until fewer are ready.
+/// Size in bytes above which a text needs a permit.
+const LARGE_BYTES: usize = 64 << 10;
+/// Large texts that may be parsed at once.
+const PARSING_MAX: usize = 4;
+/// Finished responses that may wait for a permit.
+const WAITING_MAX: usize = 32;
+/// Longest wait until fewer responses are waiting.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-static FREE: Semaphore = Semaphore::const_new(TURNS);
-static READY: Semaphore = Semaphore::const_new(READY_MAX);
+static PARSING: Semaphore = Semaphore::const_new(PARSING_MAX);
+static WAITING: Semaphore = Semaphore::const_new(WAITING_MAX);
 
-/// The turn of a large text; over when this is dropped.
+/// The permit to parse a large text; dropping it releases it.
 pub type RequestPermit = SemaphorePermit<'static>;
 
-/// The turn of a text of so many bytes. None if it is small, so that it needs none.
+/// Waits for the permit to parse a text of `bytes`. Returns none for a small text, which needs no permit.
 pub async fn take(bytes: usize) -> Option<RequestPermit> {
-    if bytes <= LARGE {
+    if bytes <= LARGE_BYTES {
         return None;
     }
-    // It is never closed.
-    FREE.acquire().await.ok()
+    // The semaphore is never closed, so this does not fail.
+    PARSING.acquire().await.ok()
 }
 
-/// The same for an answer that can be made again: none while so many are ready that it must not wait with it.
+/// Waits for the permit to parse a response that can be produced again.
+///
+/// Returns none if too many responses are waiting already, so the caller must drop this one instead of
+/// waiting.
 pub(crate) async fn take_ready(bytes: usize) -> Option<Option<RequestPermit>> {
-    if bytes <= LARGE {
+    if bytes <= LARGE_BYTES {
         return Some(None);
     }
-    let _place = READY.try_acquire().ok()?;
+    let _waiting = WAITING.try_acquire().ok()?;
     Some(take(bytes).await)
 }
 
-/// Comes back when fewer answers are ready.
+/// Waits until fewer responses are waiting.
 pub(crate) async fn fewer_ready() -> Result<()> {
-    let full = |_| Error::new(Code::Overloaded, "too many large answers are under way; try again shortly");
-    timeout(TIMEOUT, READY.acquire()).await.map(drop).map_err(full)
+    let full = |_| Error::new(Code::Overloaded, "too many large responses are in progress; retry shortly");
+    timeout(TIMEOUT, WAITING.acquire()).await.map(drop).map_err(full)
 }

@@ -1,5 +1,7 @@
-//! The protocol's server over the service: what the caller may see becomes the list of tools, a tool call becomes
-//! an operation, an outcome becomes a result. It decides nothing: who may do what is asked of the core each time.
+//! The MCP server on top of the service.
+//!
+//! The operations that the caller may use become the list of tools, a tool call becomes an operation, and its
+//! outcome becomes a result. Authorization is left to the core, at each call.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -30,57 +32,62 @@ use tokio::time::{Instant, sleep_until};
 use crate::catalogue::{Catalogue, Entry};
 use crate::permits::{self, RequestPermit};
 
-/// The path that audit rows give for a tool call.
+/// The path recorded in the audit trail for tool calls.
 const PATH: &str = "/mcp";
-/// How long a client may keep what hardly ever changes.
-const FRESH_MS: u64 = 3_600_000;
-/// The operation that tells a credential what it can do.
+/// How long a client may cache results that hardly ever change, in milliseconds.
+const CACHE_TTL_MS: u64 = 3_600_000;
+/// The operation that returns the capabilities of a credential.
 const WHOAMI: &str = "whoami";
-/// The methods that are served; parameters of the wrong form are told apart from methods that are not there.
+/// The methods that exist, to distinguish invalid parameters from unknown methods.
 const METHODS: &[&str] = &["server/discover", "tools/list", "tools/call"];
-/// Those that revision 2026-07-28 has no more.
+/// The methods that revision 2026-07-28 has removed.
 const LEGACY_METHODS: &[&str] = &["initialize", "ping"];
 
 const INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
-1. `whoami` says who you are; `list_channels` and `list_threads` show what there is.\n\
-2. `claim_next_thread` gives you the next task that you can do, and with it a lease; no thread means there is \
-nothing to do, and `wait_for_ready` waits for some. Call `acknowledge_claim` when you begin.\n\
-3. `get_thread_context` is the brief: read it before you work. `post_message` tells the others what you do.\n\
-4. While you work, `renew_claim` before the lease ends; a lapsed claim goes to somebody else, and its lease id is \
-refused from then on.\n\
-5. `set_thread_result` records what came of it, then `transition_thread` moves the thread on. If you cannot finish, \
-`release_claim`.\n\
-A refusal says what was refused, with a stable code in brackets, why, and what to do.";
+1. `whoami` returns who you are; `list_channels` and `list_threads` list the existing work.\n\
+2. `claim_next_thread` claims the next task that you can do and returns it with a lease. If it returns no \
+thread there is nothing to do, and `wait_for_ready` waits until there is. Call `acknowledge_claim` when you \
+start.\n\
+3. `get_thread_context` returns the brief: read it before you start. Use `post_message` to tell the others \
+what you are doing.\n\
+4. While you work, call `renew_claim` before the lease expires. A lapsed claim goes to somebody else, and \
+its lease id is rejected from then on.\n\
+5. `set_thread_result` records the outcome, then `transition_thread` changes the thread's state. If you \
+cannot finish, call `release_claim`.\n\
+An error says what was rejected, with a stable code in brackets, why, and what to do.";
 
-/// Who a request comes from, for a server that has many callers: put into the extensions of the HTTP request.
+/// The caller of a request, for a server with many callers.
+///
+/// It is passed in the extensions of the HTTP request. Clones share the state of the request.
 #[derive(Clone, Debug)]
 pub struct Principal {
     head: Head,
     admission: Arc<Mutex<Admitted>>,
     client: Option<Client>,
     capabilities: Option<Capabilities>,
-    /// When its waits are over, whatever they ask for.
+    /// The time at which its waits end, whatever timeout they name.
     deadline: Option<Instant>,
     refusal: Arc<OnceLock<Error>>,
     room_lsn: Arc<AtomicI64>,
-    /// That of the message or of its answer, while one of them is parsed.
+    /// The permit for the message or its response, while one of them is parsed.
     permit: Arc<Mutex<Option<RequestPermit>>>,
 }
 
-/// By what a message is let in. It is counted, and recorded, once: by what it asks first.
+/// The admission of a message. The message is counted and audited once, with its first request to the core.
 #[derive(Debug, Default)]
 enum Admitted {
-    /// Whatever it asks is let in by itself.
+    /// Not admitted: each request to the core is admitted by itself.
     #[default]
     Never,
-    /// It has asked nothing yet.
+    /// Admitted, but without a request to the core so far.
     Unasked(Admission),
+    /// Admitted, for follow-up requests to the core.
     Asked(Admission),
 }
 
 impl Admitted {
-    /// What the next question is asked by.
+    /// Returns the admission for the next request to the core.
     fn next(&mut self) -> Option<Admission> {
         let (admission, follow_up) = match std::mem::take(self) {
             Self::Never => return None,
@@ -93,7 +100,9 @@ impl Admitted {
 }
 
 impl Principal {
-    /// Whoever sends `head`. What it asks is counted each time, and decides about the credential.
+    /// Creates the sender of `head` without admitting it.
+    ///
+    /// Each of its requests to the core is counted, and checks the credential.
     pub fn new(head: Head) -> Self {
         Self {
             head,
@@ -102,17 +111,17 @@ impl Principal {
             capabilities: None,
             deadline: None,
             refusal: Arc::default(),
-            room_lsn: Arc::new(AtomicI64::new(UNKNOWN)),
+            room_lsn: Arc::new(AtomicI64::new(UNKNOWN_LSN)),
             permit: Arc::default(),
         }
     }
 
-    /// Whoever sends `head`, if its credential is live; for one message, which is counted.
+    /// Admits the sender of `head` for one message, which is counted. Fails unless the credential is live.
     pub async fn admitted(service: &Service, head: Head) -> Result<Self> {
         Self::new(head).again(service).await
     }
 
-    /// The same for one more message, which is counted.
+    /// Admits the same sender for one more message, which is counted.
     pub async fn again(&self, service: &Service) -> Result<Self> {
         let admission = service.admit(None, self.head.clone()).await?;
         let client = admission.client();
@@ -120,18 +129,18 @@ impl Principal {
         Ok(Self { admission, client, refusal: Arc::default(), ..self.clone() })
     }
 
-    /// The same, whose waits are over at `deadline`: together they take no longer than one.
+    /// Sets a common deadline for all waits, so that together they take no longer than one.
     #[must_use]
     pub fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Whom its requests are charged to, if it was admitted.
+    /// Returns the client that its requests count against, if it was admitted.
     pub fn client(&self) -> Option<Client> {
         self.client
     }
 
-    /// Whether nothing has been asked for the message, so that nothing has decided about its credential.
+    /// Returns whether the message has made no request to the core, which would check its credential again.
     pub fn is_unasked(&self) -> bool {
         matches!(*self.lock(), Admitted::Unasked(_))
     }
@@ -140,13 +149,13 @@ impl Principal {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the turn of a message of so many bytes. It is over when something is asked.
+    /// Waits for the permit to parse a message of `bytes`. It is released at the next request to the core.
     pub async fn take_turn(&self, bytes: usize) {
-        let turn = permits::take(bytes).await;
-        self.set_permit(turn);
+        let permit = permits::take(bytes).await;
+        self.set_permit(permit);
     }
 
-    /// Says that nothing of a message or of its answer is parsed any more.
+    /// Releases the permit once neither the message nor its response is being parsed.
     pub fn end_turn(&self) {
         self.set_permit(None);
     }
@@ -155,9 +164,9 @@ impl Principal {
         *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
     }
 
-    /// What the next question is asked by.
+    /// Returns the admission for the next request to the core, admitting that request itself if necessary.
     async fn admission(&self, service: &Service, operation: Option<&Operation>) -> Result<Admission> {
-        // Whoever waits for the database keeps nobody waiting.
+        // A permit must not be held while waiting for the database.
         self.end_turn();
         let admission = self.lock().next();
         match admission {
@@ -166,131 +175,132 @@ impl Principal {
         }
     }
 
-    /// The same, with what the bearer can do.
+    /// Adds the capabilities of the bearer, read from the service.
     pub async fn with_capabilities(self, service: &Service) -> Result<Self> {
         let held = self.capabilities(service).await?;
         Ok(Self { capabilities: Some(held), ..self })
     }
 
-    /// Over MCP, the bearer of `token` on this machine.
+    /// Creates the caller for the bearer of `token` on this machine.
     fn local(token: SecretString) -> Self {
         Self::new(head(Some(token), None))
     }
 
-    /// How far the log of the bearer's workspace reached when the core last answered.
+    /// Returns the last position in the log of the bearer's workspace, as of the core's last reply.
     pub fn room_lsn(&self) -> Option<i64> {
-        Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN)
+        Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN_LSN)
     }
 
-    fn saw(&self, lsn: Option<i64>) {
-        self.room_lsn.store(lsn.unwrap_or(UNKNOWN), Ordering::Relaxed);
+    fn record_lsn(&self, lsn: Option<i64>) {
+        self.room_lsn.store(lsn.unwrap_or(UNKNOWN_LSN), Ordering::Relaxed);
     }
 
-    /// Why the core has refused the credential as such, if it has.
+    /// Returns the error with which the core rejected the credential, if it did.
     pub fn refusal(&self) -> Option<&Error> {
         self.refusal.get()
     }
 
-    /// Comes back at the deadline.
-    async fn is_over(&self) {
+    /// Resolves at the deadline; never if there is none.
+    async fn deadline_passed(&self) {
         match self.deadline {
             Some(deadline) => sleep_until(deadline).await,
             None => std::future::pending().await,
         }
     }
 
-    async fn ask(&self, service: &Service, operation: &Arc<Operation>, input: &Input) -> Result<Reply> {
+    async fn request(&self, service: &Service, operation: &Arc<Operation>, input: &Input) -> Result<Reply> {
         let admission = self.admission(service, Some(operation)).await?;
         service.run(operation, admission, input).await
     }
 
-    /// Why a message that calls no operation, or could not be read, is refused: for its credential, if that has ended by
-    /// now.
+    /// Returns the error for a message that calls no operation or cannot be read.
+    ///
+    /// That is `refusal`, unless the credential has ended by now: then it is the error for that.
     pub async fn refuse(&self, service: &Service, refusal: Error) -> Error {
         let error = match self.admission(service, None).await {
             Ok(admission) => service.refuse(None, admission, refusal).await,
             Err(error) => error,
         };
-        self.saw(error.room_lsn());
-        self.note(&error);
+        self.record_lsn(error.room_lsn());
+        self.record_refusal(&error);
         error
     }
 
-    /// Keeps why the core has refused the credential as such.
-    fn note(&self, error: &Error) {
+    /// Stores `error` if it says that the core rejected the credential.
+    fn record_refusal(&self, error: &Error) {
         if error.code() == Code::Unauthenticated {
-            // A second refusal of the same request says nothing new.
+            // Only the first one is kept; a second error of the same request adds nothing.
             let _ = self.refusal.set(error.clone());
         }
     }
 
     async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
-        let reply = self.ask(service, service.operation(WHOAMI)?, &Input::json("{}")).await?;
+        let reply = self.request(service, service.operation(WHOAMI)?, &Input::json("{}")).await?;
         let answer: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
-        self.saw(reply.lsn);
+        self.record_lsn(reply.lsn);
         serde_json::from_value(answer.get("capabilities").cloned().unwrap_or_default())
             .map_err(Error::internal)
     }
 }
 
-/// The head of a request over MCP.
+/// Creates the head of a request over MCP.
 pub fn head(credential: Option<SecretString>, peer: Option<IpAddr>) -> Head {
     Head { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
 
-/// Stands for a log whose end was not told.
-const UNKNOWN: i64 = -1;
+/// Marks that the last position in the log is not known.
+const UNKNOWN_LSN: i64 = -1;
 
-/// The server. Clones serve the same service.
+/// The MCP server. Clones serve the same service.
 #[derive(Clone)]
 pub struct Mcp {
     service: Service,
     catalogue: Arc<Catalogue>,
-    caller: CallerIs,
+    caller: CallerSource,
 }
 
 #[derive(Clone)]
-enum CallerIs {
+enum CallerSource {
     /// The bearer of this token, until the input ends.
-    Always(SecretString, watch::Receiver<bool>),
-    /// Whoever the request's [`Principal`] is.
-    InTheRequest,
+    Fixed(SecretString, watch::Receiver<bool>),
+    /// The [`Principal`] in each request.
+    PerRequest,
 }
 
 impl Mcp {
-    /// A server for requests that carry a [`Principal`].
+    /// Creates a server for requests that carry a [`Principal`].
     pub fn for_many(service: Service) -> Result<Self> {
-        Self::new(service, CallerIs::InTheRequest)
+        Self::new(service, CallerSource::PerRequest)
     }
 
-    /// A server for one caller. Waits are over when `ended` permits true.
+    /// Creates a server for one caller. Its waits end when `ended` becomes true.
     pub(crate) fn for_one(
         service: Service,
         token: SecretString,
         ended: watch::Receiver<bool>,
     ) -> Result<Self> {
-        Self::new(service, CallerIs::Always(token, ended))
+        Self::new(service, CallerSource::Fixed(token, ended))
     }
 
-    fn new(service: Service, caller: CallerIs) -> Result<Self> {
+    fn new(service: Service, caller: CallerSource) -> Result<Self> {
         let catalogue = Arc::new(Catalogue::of(service.table())?);
         Ok(Self { service, catalogue, caller })
     }
 
-    /// Whether a call of `tool` may change something.
+    /// Returns whether a call of `tool` may change state.
     pub fn changes(&self, tool: &str) -> bool {
         self.catalogue.entry(tool).is_some_and(Entry::changes)
     }
 
-    /// Whether a call of `tool` may be parked.
+    /// Returns whether a call of `tool` may be parked.
     pub fn waits(&self, tool: &str) -> bool {
         self.catalogue.entry(tool).is_some_and(Entry::waits)
     }
 
     fn principal(&self, cx: &RequestContext<RoleServer>) -> Result<Principal> {
         match &self.caller {
-            CallerIs::Always(token, _) => Ok(Principal::local(token.clone())),
-            CallerIs::InTheRequest => {
+            CallerSource::Fixed(token, _) => Ok(Principal::local(token.clone())),
+            CallerSource::PerRequest => {
                 let parts = cx.extensions.get::<http::request::Parts>();
                 let principal = parts.and_then(|parts| parts.extensions.get::<Principal>());
                 principal.cloned().ok_or_else(|| Error::internal("the request has no principal"))
@@ -305,14 +315,14 @@ impl Mcp {
         }
     }
 
-    /// Comes back when nobody is left to wait for an answer.
+    /// Resolves when the input has ended, so that no client waits for a response any more.
     async fn ended(&self) {
         match &self.caller {
-            CallerIs::Always(_, ended) => {
-                // The other half goes away only when the input has ended.
+            CallerSource::Fixed(_, ended) => {
+                // The sender is dropped only when the input has ended.
                 let _ = ended.clone().wait_for(|ended| *ended).await;
             }
-            CallerIs::InTheRequest => std::future::pending().await,
+            CallerSource::PerRequest => std::future::pending().await,
         }
     }
 
@@ -320,24 +330,25 @@ impl Mcp {
         let principal = self.principal(cx)?;
         let outcome = self.run(&principal, request, cx).await;
         if let Err(Failure::Refused(error)) = &outcome {
-            principal.note(error);
+            principal.record_refusal(error);
         }
         outcome
     }
 
-    /// What the tool answers, and with it the turn of that. What cannot wait for its turn is dropped, and asked for
-    /// again later, if it changes nothing.
-    async fn answer(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<Vec<u8>> {
+    /// Runs the tool's operation and takes the permit to parse its response.
+    ///
+    /// The response of a read that cannot wait for a permit is dropped, and the operation is run again later.
+    async fn run_operation(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<Vec<u8>> {
         loop {
-            let outcome = principal.ask(&self.service, &entry.operation, input).await;
-            principal.saw(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
+            let outcome = principal.request(&self.service, &entry.operation, input).await;
+            principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
             let body = outcome?.body()?;
             if entry.changes() {
                 principal.take_turn(body.len()).await;
                 return Ok(body);
             }
-            if let Some(turn) = permits::take_ready(body.len()).await {
-                principal.set_permit(turn);
+            if let Some(permit) = permits::take_ready(body.len()).await {
+                principal.set_permit(permit);
                 return Ok(body);
             }
             drop(body);
@@ -365,31 +376,31 @@ impl Mcp {
         let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
         let input = Input::json(arguments);
         tokio::select! {
-            outcome = self.answer(principal, entry, &input) => Ok(outcome?),
+            outcome = self.run_operation(principal, entry, &input) => Ok(outcome?),
             () = cx.ct.cancelled() => Err(Failure::Cancelled),
             () = self.ended(), if entry.waits() => Ok(TIMED_OUT.to_vec()),
-            () = principal.is_over(), if entry.waits() => Ok(TIMED_OUT.to_vec()),
+            () = principal.deadline_passed(), if entry.waits() => Ok(TIMED_OUT.to_vec()),
         }
     }
 }
 
-/// The bytes of the message that a request came in, where the transport has not looked at them.
+/// The size in bytes of the message of a request, where the transport has not checked it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size(pub usize);
 
-/// The refusal of a wait that came in too large a message.
+/// Returns the error for a wait in a message that is too large.
 pub fn large_wait() -> Error {
     let detail = format!("the message of a wait is larger than {WAIT_INPUT_MAX_BYTES} bytes");
     Error::new(Code::BodyTooLarge, detail)
 }
 
-/// What a wait answers when the input ends, or the time of its batch: the client's time is over.
+/// The response of a wait that ends with the input or at the deadline of its batch.
 const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
 
-/// The encoded answer of an operation.
+/// The encoded response of an operation.
 type Outcome = std::result::Result<Vec<u8>, Failure>;
 
-/// Why a tool call has no answer.
+/// Why a tool call has no result.
 enum Failure {
     Refused(Error),
     NoSuchTool(Error),
@@ -414,9 +425,9 @@ fn tool_result(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResu
     }
 }
 
-/// A result: the JSON as structured content and, for clients that read text alone, as text.
+/// Returns a result: the JSON as structured content and, for clients that read only text, as text.
 fn answered(body: &[u8]) -> std::result::Result<CallToolResult, ErrorData> {
-    let garbled = |_| ErrorData::internal_error("the answer could not be encoded", None);
+    let garbled = |_| ErrorData::internal_error("the response could not be encoded", None);
     let structured: Value = serde_json::from_slice(body).map_err(garbled)?;
     let mut result = CallToolResult::default();
     result.content = vec![ContentBlock::text(String::from_utf8_lossy(body))];
@@ -425,8 +436,10 @@ fn answered(body: &[u8]) -> std::result::Result<CallToolResult, ErrorData> {
     Ok(result)
 }
 
-/// A result that says why there is none: as text for the model, and for programs as the problem among the metadata.
-/// Structured content would have to be of the tool's output schema, and clients refuse what is not.
+/// Returns an error result: text for the model, and for programs the problem in the metadata.
+///
+/// The problem is not structured content, which would have to match the tool's output schema: clients reject
+/// a result that does not.
 fn refusal(tool: &str, error: &Error) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.content = vec![ContentBlock::text(mcp::refusal_text(tool, error))];
@@ -439,12 +452,12 @@ fn refused(code: ErrorCode, error: &Error) -> ErrorData {
     ErrorData::new(code, error.detail().to_owned(), Some(json!(error.problem())))
 }
 
-/// The error of what has no result in which a problem could stand.
+/// Returns the JSON-RPC error for a request whose result cannot carry a problem.
 fn failed(error: &Error) -> ErrorData {
     refused(ErrorCode(error.code().status().into()), error)
 }
 
-/// Whether the request is of revision 2026-07-28 or later, which each such request says of itself.
+/// Returns whether the request is of revision 2026-07-28 or later. Such requests state their revision.
 fn is_modern(cx: &RequestContext<RoleServer>) -> bool {
     cx.meta.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
@@ -453,7 +466,9 @@ fn server_info() -> Implementation {
     Implementation::new("svc", env!("CARGO_PKG_VERSION")).with_title("Agent Collaboration Service")
 }
 
-/// The metadata of a result with the server's name: since 2026-07-28 there is no handshake that would tell it.
+/// Returns the metadata of a result, with the server's name for revisions since 2026-07-28.
+///
+/// These have no handshake that would carry it.
 fn meta(cx: &RequestContext<RoleServer>, of_result: Option<MetaObject>) -> Option<MetaObject> {
     if is_modern(cx) {
         Some(with_member(of_result, "io.modelcontextprotocol/serverInfo", json!(server_info())))
@@ -484,7 +499,7 @@ impl ServerHandler for Mcp {
         self.catalogue.entry(name).map(|entry| entry.tool.clone())
     }
 
-    /// The newest first.
+    /// Returns the revisions, newest first.
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Owned(ProtocolVersion::KNOWN_VERSIONS.iter().rev().cloned().collect())
     }
@@ -510,7 +525,7 @@ impl ServerHandler for Mcp {
         let mut result = DiscoverResult::new(self.supported_protocol_versions().into_owned(), tools_only())
             .with_server_info(server_info());
         result.instructions = Some(INSTRUCTIONS.to_owned());
-        result.ttl_ms = FRESH_MS;
+        result.ttl_ms = CACHE_TTL_MS;
         result.cache_scope = CacheScope::Public;
         Ok(result)
     }
@@ -524,13 +539,13 @@ impl ServerHandler for Mcp {
         let held = self.held(&principal).await.map_err(|error| failed(&error))?;
         let cursor = request.and_then(|request| request.cursor);
         let Some(page) = self.catalogue.page(held, cursor.as_deref()) else {
-            let error = Error::malformed("the cursor is not one of this list");
+            let error = Error::malformed("the cursor does not belong to this list");
             return Err(refused(ErrorCode::INVALID_PARAMS, &error));
         };
         let mut result = ListToolsResult::with_all_items(page.tools);
         result.next_cursor = page.next_cursor;
         if is_modern(&cx) {
-            result.ttl_ms = Some(FRESH_MS);
+            result.ttl_ms = Some(CACHE_TTL_MS);
             result.cache_scope = Some(CacheScope::Private);
             result.meta = meta(&cx, None);
         }
@@ -556,7 +571,7 @@ impl ServerHandler for Mcp {
         let method = request.method.as_str();
         let (code, message) =
             if METHODS.contains(&method) || (LEGACY_METHODS.contains(&method) && !is_modern(&cx)) {
-                let message = format!("the params of {method} are not of the form that it takes");
+                let message = format!("the params of {method} do not have the form that it takes");
                 (ErrorCode::INVALID_PARAMS, message)
             } else {
                 (ErrorCode::METHOD_NOT_FOUND, format!("there is no method {}", echo(method)))
@@ -566,7 +581,7 @@ impl ServerHandler for Mcp {
         Err(if error.code() == Code::Malformed { refused(code, &error) } else { failed(&error) })
     }
 
-    // What is not declared among the capabilities is not there, rather than empty.
+    // Methods of capabilities that are not declared do not exist, rather than return empty lists.
 
     async fn complete(
         &self,

@@ -1,68 +1,74 @@
-//! The envelope of JSON-RPC 2.0, checked before anything else looks at a message: which kind of message it is, and
-//! the refusal of what is none. Methods and their parameters are not looked at.
+//! The JSON-RPC 2.0 envelope, checked before a message is processed any further.
+//!
+//! It determines the kind of a message and rejects what is not a message. Methods and their parameters are
+//! not checked here.
 
 use serde_json::{Value, json};
 use svc_core::Error;
 use svc_core::json::{self, Unread};
 
-/// Messages in one batch at the most.
+/// Limit on the messages in a batch.
 pub const BATCH_MAX: usize = 100;
 
-/// Bytes of a batch with a wait in it at the most: all of it is kept while that is parked.
+/// Limit on the bytes of a batch with a wait in it.
+///
+/// The whole batch is kept in memory while the wait is parked.
 pub const WAIT_BATCH_MAX: usize = 64 << 10;
 
-/// Values in what is sent at once, at all depths together: more than the largest arguments have.
+/// Limit on the JSON values in one payload, at all depths together: more than the largest arguments have.
 const VALUES_MAX: usize = 300_000;
-/// Values in a request beside the arguments of a call. They stay as they are for as long as it is under way.
-const VALUES_BESIDE_MAX: usize = 256;
+/// Limit on the JSON values in a request outside of a call's arguments.
+///
+/// These stay parsed as long as the request is in progress.
+const VALUES_OUTSIDE_MAX: usize = 256;
 
-/// The bytes are not JSON.
+/// JSON-RPC error code: the bytes are not JSON.
 pub const PARSE_ERROR: i32 = -32_700;
-/// The JSON is not a JSON-RPC message.
+/// JSON-RPC error code: the JSON is not a JSON-RPC message.
 pub const INVALID_REQUEST: i32 = -32_600;
 
-/// What came in.
+/// A received payload.
 #[derive(Debug)]
 pub enum Payload {
     /// One message.
     One(Message),
-    /// An array of messages, each sound or refused.
+    /// An array of messages, each valid or rejected.
     Batch(Vec<Result<Message, Refusal>>),
 }
 
-/// A message with a sound envelope.
+/// A message with a valid envelope.
 #[derive(Debug)]
 pub struct Message {
-    /// What it is.
+    /// The kind of message.
     pub kind: Kind,
-    /// All of it.
+    /// The whole message.
     pub value: Value,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Wants an answer.
+    /// Expects a response.
     Request,
-    /// Wants none.
+    /// Expects no response.
     Notification,
-    /// Is one.
+    /// A response to a request.
     Response,
 }
 
 impl Message {
-    /// The method; empty for a response.
+    /// Returns the method; empty for a response.
     pub fn method(&self) -> &str {
         self.value.get("method").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The id; null if it has none.
+    /// Returns the id; null if the message has none.
     pub fn id(&self) -> Value {
         self.value.get("id").cloned().unwrap_or_default()
     }
 }
 
-/// An error answer to what was not a message.
+/// The error response to something that is not a valid message.
 #[derive(Debug)]
 pub struct Refusal {
     code: i32,
@@ -71,32 +77,32 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal of something that is not a request, with the id as far as it could be read.
+    /// Creates the error for an invalid request, with its id if that could be read.
     pub fn invalid(message: &'static str, id: Value) -> Self {
         Self { code: INVALID_REQUEST, message, id }
     }
 
-    /// The same as an error of the service.
+    /// Returns it as an error of the service.
     pub fn error(&self) -> Error {
         Error::malformed(self.message)
     }
 
-    /// The id of what is refused, as far as it could be read.
+    /// Returns the id of the invalid message, null if it could not be read.
     pub fn id(&self) -> Value {
         self.id.clone()
     }
 
-    /// The answer.
+    /// Returns the JSON-RPC error response.
     pub fn answer(&self) -> Value {
         json!({"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.message}})
     }
 }
 
-/// Reads one message or one batch.
+/// Parses one message or one batch.
 pub fn read(bytes: &[u8]) -> Result<Payload, Refusal> {
     let value = json::read_at_most(bytes, VALUES_MAX).map_err(|unread| match unread {
         Unread::TooMany => Refusal::invalid("the message has more than 300,000 values", Value::Null),
-        Unread::Twice => Refusal::invalid("a member stands twice in the message", Value::Null),
+        Unread::Twice => Refusal::invalid("a member appears twice in the message", Value::Null),
         Unread::NotJson => Refusal { code: PARSE_ERROR, message: "the message is not JSON", id: Value::Null },
     })?;
     match value {
@@ -113,7 +119,7 @@ fn message(value: Value) -> Result<Message, Refusal> {
     let readable = |id: &&Value| id.is_string() || id.is_i64();
     let id = value.get("id").filter(readable).cloned().unwrap_or_default();
     let refuse = |message| Err(Refusal::invalid(message, id.clone()));
-    let Some(members) = value.as_object() else { return refuse("a message is a JSON object") };
+    let Some(members) = value.as_object() else { return refuse("a message must be a JSON object") };
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return refuse("the member jsonrpc must be \"2.0\"");
     }
@@ -132,14 +138,14 @@ fn message(value: Value) -> Result<Message, Refusal> {
     };
     if kind == Kind::Request {
         let arguments = value.pointer("/params/arguments").map_or(0, values);
-        if values(&value) - arguments > VALUES_BESIDE_MAX {
-            return refuse("the message has more than 256 values beside the arguments of a call");
+        if values(&value) - arguments > VALUES_OUTSIDE_MAX {
+            return refuse("the message has more than 256 values outside of the arguments of a call");
         }
     }
     Ok(Message { kind, value })
 }
 
-/// How many values there are, at all depths together.
+/// Counts the values at all depths together.
 fn values(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(values).sum(),
@@ -161,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_envelopes_are_told_apart() {
+    fn kinds_of_messages_are_distinguished() {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         assert_eq!(one(ping), Ok((Kind::Request, "ping".to_owned())));
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":null}"#;
@@ -173,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_the_id_if_it_has_one() {
+    fn an_invalid_message_is_rejected_with_its_id() {
         assert_eq!(one("{"), Err((PARSE_ERROR, Value::Null)));
         assert_eq!(one("7"), Err((INVALID_REQUEST, Value::Null)));
         assert_eq!(one("[]"), Err((INVALID_REQUEST, Value::Null)));
@@ -191,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_values_than_it_may_is_refused() {
+    fn too_many_values_are_rejected() {
         let call = |name: &str, count: usize| {
             let zeros = vec!["0"; count].join(",");
             one(&format!(
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_keeps_sound_and_refused_messages_apart() {
+    fn a_batch_keeps_valid_and_rejected_messages_apart() {
         let Ok(Payload::Batch(items)) = read(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#) else {
             panic!("no batch")
         };

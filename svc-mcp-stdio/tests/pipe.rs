@@ -1,4 +1,4 @@
-//! A whole service behind a pipe, spoken to in lines.
+//! Tests of a whole service over a pipe.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -10,7 +10,7 @@ use svc_core::{Database, OpenMode, Options, Service};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 
-/// A pipe with a server at the other end.
+/// A pipe to a running server.
 struct Pipe {
     _folder: tempfile::TempDir,
     out: Option<DuplexStream>,
@@ -84,7 +84,7 @@ impl Pipe {
         self.request("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    /// Ends the input, and gives what still comes.
+    /// Closes the input and returns the remaining responses.
     async fn end(mut self) -> Vec<Value> {
         drop(self.out.take());
         let mut rest = Vec::new();
@@ -119,7 +119,7 @@ async fn every_handshake_is_echoed() {
 }
 
 #[tokio::test]
-async fn the_handshake_of_a_revision_without_one_is_answered_with_the_last_that_has_one() {
+async fn a_handshake_falls_back_to_the_last_revision_that_has_one() {
     let mut pipe = Pipe::open();
     assert_eq!(pipe.initialize("2026-07-28").await["result"]["protocolVersion"], "2025-11-25");
 }
@@ -152,7 +152,7 @@ async fn the_newest_revision_needs_no_handshake() {
 }
 
 #[tokio::test]
-async fn tools_are_sorted_annotated_and_those_that_the_token_can_call() {
+async fn tools_are_sorted_annotated_and_limited_to_the_token() {
     let mut pipe = Pipe::open();
     pipe.initialize("2025-11-25").await;
     let answer = pipe.request("tools/list", json!({})).await;
@@ -173,7 +173,7 @@ async fn tools_are_sorted_annotated_and_those_that_the_token_can_call() {
 }
 
 #[tokio::test]
-async fn calls_reach_the_service_and_refusals_come_back() {
+async fn calls_reach_the_service_and_errors_are_returned() {
     let mut pipe = Pipe::open();
     pipe.initialize("2025-06-18").await;
     let arguments = json!({"workspace_id": pipe.workspace, "name": "work"});
@@ -208,7 +208,7 @@ async fn calls_reach_the_service_and_refusals_come_back() {
 }
 
 #[tokio::test]
-async fn a_dead_credential_is_refused_at_each_use() {
+async fn an_invalid_credential_is_rejected_at_each_use() {
     let mut pipe = Pipe::with_token(Some("svc_unknown"));
     assert!(pipe.initialize("2025-11-25").await["result"].is_object());
     for (method, params) in [
@@ -223,7 +223,7 @@ async fn a_dead_credential_is_refused_at_each_use() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_answered_and_the_line_stays_open() {
+async fn invalid_messages_get_an_error_and_the_pipe_stays_open() {
     let mut pipe = Pipe::open();
     pipe.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#).await;
     pipe.write("").await;
@@ -243,7 +243,7 @@ async fn what_is_no_message_is_answered_and_the_line_stays_open() {
 }
 
 #[tokio::test]
-async fn batches_are_answered_as_batches_where_they_exist() {
+async fn batches_get_one_response_where_they_exist() {
     let mut pipe = Pipe::open();
     pipe.initialize("2025-03-26").await;
     let answer = pipe
@@ -270,7 +270,7 @@ async fn batches_are_answered_as_batches_where_they_exist() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_leaves_nothing_unanswered() {
+async fn every_request_gets_a_response_after_the_end_of_input() {
     let mut pipe = Pipe::open();
     pipe.initialize("2025-11-25").await;
     for id in 0..50 {
@@ -286,7 +286,7 @@ async fn the_end_of_the_input_leaves_nothing_unanswered() {
 }
 
 #[tokio::test]
-async fn waits_are_over_when_the_input_ends_and_gone_when_cancelled() {
+async fn waits_time_out_at_the_end_of_input_and_vanish_when_cancelled() {
     let mut pipe = Pipe::open();
     pipe.initialize("2025-11-25").await;
     let channel = pipe.call("create_channel", json!({"workspace_id": pipe.workspace, "name": "work"})).await;

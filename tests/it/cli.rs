@@ -273,7 +273,7 @@ fn a_secret_that_could_not_be_shown_is_a_failure() {
         let place = Place::on(Engine::Sqlite);
         let init = run_mute(&place, &["init"], out());
         let told = format!(
-            "{} is set up, but the tokens could not be shown and nobody has seen them: mint others with \
+            "{} is set up, but the tokens could not be shown, so nobody has seen them: mint others with \
              `svc token mint --as-instance --member admin --data {}`",
             place.data().display(),
             place.data().display()

@@ -206,7 +206,7 @@ fn provoke_a_line(server: &Server) {
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
     stream.write_all(b"this is no HTTP\r\n\r\n").unwrap();
     drop(stream);
-    until("a line in the trace", || server.running.err.text().contains("a connection broke off"));
+    until("a line in the trace", || server.running.err.text().contains("a connection was lost"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::output::Output;
 /// Print a machine-readable contract of this build, as a JSON array.
 #[derive(Args)]
 pub struct Contract {
-    /// Which one.
+    /// The contract to print.
     what: What,
 }
 
@@ -24,7 +24,7 @@ enum What {
     Capabilities,
 }
 
-/// Runs the command. JSON either way: it is for programs.
+/// Runs the command. The output is JSON with and without `--json`.
 pub fn run(command: &Contract, output: &Output) -> Result<()> {
     let table = operation_table()?;
     let contract: Value = match command.what {

@@ -8,20 +8,20 @@ use svc_core::setup::{self, Established, Variables};
 use super::Folder;
 use crate::output::Output;
 
-/// Set a service up.
+/// Set up a service.
 ///
-/// Makes the data folder, keys, the database, the first workspace, its administrator, an agent, and a token for
-/// each, which is shown this once. With DATABASE_URL set the rows go to that PostgreSQL database, and its address
-/// is not stored. A second set-up of a folder or database is refused and changes nothing; one that was interrupted
-/// can be repeated.
+/// Creates the data folder, the keys, the database, the first workspace, its administrator, an agent, and a
+/// token for each of the two, which is shown only this once. If DATABASE_URL is set, the data goes to that
+/// PostgreSQL database, whose address is not stored. A second set-up of a folder or database fails and
+/// changes nothing; one that was interrupted can be repeated.
 #[derive(Args)]
 pub struct Init {
     #[command(flatten)]
     folder: Folder,
-    /// What people will call the first workspace.
+    /// Name of the first workspace.
     #[arg(long, default_value = "Workspace")]
     name: String,
-    /// The handle of its administrator.
+    /// Handle of its administrator.
     #[arg(long, value_name = "HANDLE", default_value = "admin")]
     admin: String,
 }
@@ -46,10 +46,10 @@ pub fn run(command: &Init, variables: &Variables, output: &Output) -> Result<()>
          token      {}\n\
          agent      {} ({})\n\
          token      {}\n\n\
-         The tokens are not shown again. Keep a copy of {data_dir}/keys: without content.kek no message can be \
-         read.\n\
-         Serve with `svc-http --data {data_dir}`, or an agent alone with `SVC_TOKEN=... svc mcp-stdio --data \
-         {data_dir}`.",
+         The tokens will not be shown again. Keep a copy of {data_dir}/keys: without content.kek no message \
+         can be read.\n\
+         Serve with `svc-http --data {data_dir}`, or serve a single agent with `SVC_TOKEN=... svc mcp-stdio \
+         --data {data_dir}`.",
         made.workspace.name,
         made.workspace.id,
         made.admin.handle,
@@ -61,8 +61,8 @@ pub fn run(command: &Init, variables: &Variables, output: &Output) -> Result<()>
     );
     let lost = || {
         format!(
-            "{data_dir} is set up, but the tokens could not be shown and nobody has seen them: mint others with `svc \
-             token mint --as-instance --member {} --data {data_dir}`, and the same for {}",
+            "{data_dir} is set up, but the tokens could not be shown, so nobody has seen them: mint others \
+             with `svc token mint --as-instance --member {} --data {data_dir}`, and likewise for {}",
             made.admin.handle, made.agent.handle
         )
     };

@@ -8,7 +8,8 @@ use super::Folder;
 
 /// Serve one agent over standard input and output with the Model Context Protocol.
 ///
-/// The agent acts as the member of the token in SVC_TOKEN. Several such processes and a server may share one data folder. The trace goes to standard error.
+/// The agent acts as the member of the token in SVC_TOKEN. Several such processes and a server may share one
+/// data folder. The log goes to standard error.
 #[derive(Args)]
 pub struct McpStdio {
     #[command(flatten)]

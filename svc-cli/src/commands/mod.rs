@@ -1,4 +1,4 @@
-//! The commands, one a file: its arguments, whose comments are the help, and what it does.
+//! The commands, one per file. The doc comments of their arguments are the help texts.
 
 pub mod contract;
 pub mod init;
@@ -15,7 +15,7 @@ use svc_core::data_dir;
 use svc_core::setup::Variables;
 use svc_core::{Code, Error, Result};
 
-/// Which data folder a command is about.
+/// The data folder that a command works on.
 #[derive(Args)]
 pub struct Folder {
     /// The data folder.
@@ -24,13 +24,13 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The configuration that the folder and the variables give.
+    /// Reads the configuration from the variables and the folder.
     pub fn config(&self, variables: &Variables) -> Result<Config> {
         Config::read(variables.iter().cloned(), &self.data)
     }
 }
 
-/// The token that the command acts as.
+/// Returns the token that the command acts as.
 fn credential(config: &Config) -> Result<SecretString> {
     config.token.clone().ok_or_else(|| {
         Error::new(

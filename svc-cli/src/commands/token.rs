@@ -23,30 +23,30 @@ enum Action {
     Mint(Mint),
 }
 
-/// Mint a token for a member; its secret is shown this once.
+/// Mint a token for a member; its secret is shown only this once.
 ///
-/// Acts as the token in SVC_TOKEN, which must have the
-/// capability token:admin, or with --as-instance by the authority of whoever administers the machine.
+/// Acts as the member of the token in SVC_TOKEN, which must have the capability token:admin, or with
+/// --as-instance on the authority of the machine's administrator.
 #[derive(Args)]
 pub struct Mint {
     #[command(flatten)]
     folder: Folder,
-    /// The handle of the member that the token will act as.
+    /// Handle of the member that the token will act as.
     #[arg(long, value_name = "HANDLE")]
     member: String,
-    /// The member's workspace; it may be left out where there is no choice.
+    /// The member's workspace. May be omitted if there is only one possible.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
-    /// What the token is for, so that it can be told apart later.
+    /// What the token is for, to identify it later.
     #[arg(long)]
     label: Option<String>,
-    /// The named set that it is minted from. Left out, and without --capabilities: the one for the member's kind.
+    /// The named set to mint from; without --set and --capabilities, the one for the member's kind.
     #[arg(long, value_name = "NAME", value_parser = named_set, conflicts_with = "capabilities")]
     set: Option<CapabilitySet>,
-    /// Exactly what it can do.
+    /// The exact capabilities of the token, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability)]
     capabilities: Option<Vec<Capability>>,
-    /// Act as the instance, without a token. Audited as such.
+    /// Act as the instance, without a token. The audit trail records this.
     #[arg(long)]
     as_instance: bool,
 }
@@ -66,8 +66,8 @@ pub fn run(command: &Token, variables: &Variables, output: &Output) -> Result<()
     let text = |field: &str| minted.get(field).and_then(Value::as_str).unwrap_or_default();
     let lost = || {
         format!(
-            "the token {} was minted for {}, but its secret could not be shown and nobody has seen it: revoke it, and \
-             mint another one",
+            "the token {} was minted for {}, but its secret could not be shown, so nobody has seen it: \
+             revoke it, and mint another one",
             text("id"),
             mint.member
         )
@@ -123,9 +123,9 @@ impl Caller {
     }
 }
 
-fn field(answer: &Value, pointer: &str) -> Result<Value> {
-    let found = answer.pointer(pointer).cloned();
-    found.ok_or_else(|| Error::internal(format!("the answer has no {pointer}")))
+fn field(reply: &Value, pointer: &str) -> Result<Value> {
+    let found = reply.pointer(pointer).cloned();
+    found.ok_or_else(|| Error::internal(format!("the reply has no {pointer}")))
 }
 
 fn named_set(name: &str) -> Result<CapabilitySet, String> {

@@ -13,14 +13,14 @@ use crate::output::Output;
 
 /// Verify the event logs of a database.
 ///
-/// Every event must be whole and linked to the one before it, and the head must agree. Reads only; needs no key and
-/// no running service. Without --expect-head a log whose end was cut off together
-/// with its head is not noticed: remember the head that this command prints.
+/// Every event must be intact and linked to the one before it, and the head must match. The command only
+/// reads, and needs no key and no running service. Without --expect-head it does not notice a log whose end
+/// was cut off together with its head: keep the head that this command prints.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
     folder: Folder,
-    /// Only the log of this workspace.
+    /// Verify only the log of this workspace.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
     /// A head that the log must contain: its position and its hash.
@@ -30,7 +30,7 @@ pub struct Verify {
 
 #[derive(Serialize)]
 struct Findings<'a> {
-    /// Whether all of them are valid.
+    /// Whether all logs are valid.
     valid: bool,
     logs: &'a [ChainReport],
 }

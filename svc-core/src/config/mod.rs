@@ -1,7 +1,9 @@
-//! The configuration: one registry of every variable, and one strict reader. The core itself reads no environment:
-//! a shell hands its variables over, `DIR/svc.env` adds what they leave unset. An unknown name, a secret given
-//! twice or a value that is not allowed refuses the start, and every such defect is named at once, never a secret's
-//! value. Whether the folder is completely set up is [`crate::data_dir`]'s question.
+//! The configuration: a registry of all variables, and a strict reader.
+//!
+//! The core itself does not read the environment: a shell passes its variables, and `DIR/svc.env` supplies
+//! those that are unset. An unknown name, a secret given twice or an invalid value prevents the start. All
+//! such errors are reported at once, and never the value of a secret. [`crate::data_dir`] checks whether the
+//! folder is completely set up.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +25,7 @@ mod registry;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
 use registry::{is_known, known, suggestion};
 
-/// The file in a data folder that gives what the environment does not.
+/// The file in a data folder with the variables that are unset in the environment.
 pub const ENV_FILE: &str = "svc.env";
 
 /// A key of 32 bytes.
@@ -32,22 +34,22 @@ pub type Key = SecretBox<[u8; 32]>;
 /// The key-encryption keys.
 #[derive(Debug)]
 pub struct ContentKeys {
-    /// The one that wraps.
+    /// The key that wraps the keys of new messages.
     pub current: Key,
-    /// Retired ones that still unwrap.
+    /// Retired keys, which still unwrap.
     pub previous: Vec<Key>,
 }
 
-/// How the trace is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// The configuration, checked. What a variable says stands in [`VARIABLES`].
+/// The checked configuration. [`VARIABLES`] describes the variables.
 #[derive(Debug)]
 pub struct Config {
     /// The data folder, which need not exist.
@@ -73,25 +75,25 @@ pub struct Config {
     pub trusted_proxy_hops: usize,
     /// `SVC_MAX_BODY_BYTES`.
     pub body_max_bytes: usize,
-    /// `SVC_MAX_CONCURRENT_REQUESTS`; none means any number.
+    /// `SVC_MAX_CONCURRENT_REQUESTS`; none means no limit.
     pub concurrent_requests: Option<NonZeroU32>,
-    /// `SVC_MAX_CONNECTIONS`; none means any number.
+    /// `SVC_MAX_CONNECTIONS`; none means no limit.
     pub connections: Option<NonZeroU32>,
     /// `SVC_MAX_WS_CONNECTIONS`.
     pub ws_connections: u32,
-    /// `SVC_RATE_LIMIT_MAX`; none means any number.
+    /// `SVC_RATE_LIMIT_MAX`; none means no limit.
     pub rate_limit: Option<NonZeroU32>,
     /// `SVC_RATE_LIMIT_WINDOW_SECS`.
     pub rate_limit_window: Duration,
-    /// `SVC_WORKSPACE_RATE_LIMIT_MAX`; none means any number.
+    /// `SVC_WORKSPACE_RATE_LIMIT_MAX`; none means no limit.
     pub workspace_rate_limit: Option<NonZeroU32>,
     /// `SVC_SHUTDOWN_DRAIN_SECS`.
     pub shutdown_drain: Duration,
     /// `SVC_CLAIM_DEFAULT_LEASE_SECS`.
     pub lease_default: Duration,
-    /// `SVC_CLAIM_REAP_TICK_SECS`; none means no rounds.
+    /// `SVC_CLAIM_REAP_TICK_SECS`; none means that this process does not reap.
     pub reap_tick: Option<Duration>,
-    /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; none means no acknowledgement.
+    /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; none means that no acknowledgement is required.
     pub ack_timeout: Option<Duration>,
     /// `SVC_LOG`.
     pub log: String,
@@ -100,7 +102,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the variables `vars` and the file [`ENV_FILE`] of `data_dir`, or names everything that is wrong.
+    /// Reads the variables `vars` and the file [`ENV_FILE`] in `data_dir`.
+    ///
+    /// Fails with a list of everything that is wrong.
     pub fn read<N, V>(vars: impl IntoIterator<Item = (N, V)>, data_dir: &Path) -> Result<Self>
     where
         N: Into<OsString>,
@@ -108,10 +112,10 @@ impl Config {
     {
         let mut reader = Reader::of(vars, data_dir, |_| true);
         let config = reader.config(data_dir);
-        reader.or_refuse(config)
+        reader.finish(config)
     }
 
-    /// Reads, from the same places, only where the rows are kept: for those who have no key.
+    /// Reads only the database URL, from the same sources, for callers that have no key.
     pub fn read_database_url<N, V>(
         vars: impl IntoIterator<Item = (N, V)>,
         data_dir: &Path,
@@ -122,25 +126,27 @@ impl Config {
     {
         let mut reader = Reader::of(vars, data_dir, |variable| variable.name == "DATABASE_URL");
         let url = reader.database_url();
-        reader.or_refuse(url)
+        reader.finish(url)
     }
 
-    /// The key-encryption keys, or what to do about their lack. Verification alone does without.
+    /// Returns the key-encryption keys; fails with what to do if there are none.
+    ///
+    /// Only verification works without them.
     pub fn content_keys(&self) -> Result<&ContentKeys> {
         self.content_keys.as_ref().ok_or_else(|| {
             Error::configuration(format!(
-                "SVC_CONTENT_KEK is not set, neither in the environment nor in {}; run `svc init`, or give the key \
-                 that this service was set up with",
+                "SVC_CONTENT_KEK is not set, neither in the environment nor in {}; run `svc init`, or \
+                 provide the key that this service was set up with",
                 self.data_dir.join(ENV_FILE).display()
             ))
         })
     }
 }
 
-/// Secret until it is known not to be.
+/// Values by name. All are treated as secrets, since it is not known yet which ones are.
 type Values = BTreeMap<String, Zeroizing<String>>;
 
-/// Collects values and everything that is wrong with them.
+/// Collects the values and all errors in them.
 #[derive(Default)]
 struct Reader {
     values: BTreeMap<&'static str, Zeroizing<String>>,
@@ -149,7 +155,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The values of the variables that are `wanted`. Unknown names are refused in any case.
+    /// Reads the values of the `wanted` variables. Unknown names are rejected in any case.
     fn of<N: Into<OsString>, V: Into<OsString>>(
         vars: impl IntoIterator<Item = (N, V)>,
         data_dir: &Path,
@@ -162,8 +168,8 @@ impl Reader {
             .into_iter()
             .any(|source| source.get("SVC_ALLOW_UNKNOWN_ENV").is_some_and(|value| value.as_str() == "1"));
         if !allow_unknown {
-            reader.refuse_unknown(&environment, "the environment");
-            reader.refuse_unknown(&file, ENV_FILE);
+            reader.reject_unknown(&environment, "the environment");
+            reader.reject_unknown(&file, ENV_FILE);
         }
         for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {
             let given = reader.given(variable, &environment, Path::new(""));
@@ -174,15 +180,15 @@ impl Reader {
         reader
     }
 
-    /// What was read, if nothing is wrong.
-    fn or_refuse<T>(self, read: T) -> Result<T> {
+    /// Returns what was read, or an error with all problems.
+    fn finish<T>(self, read: T) -> Result<T> {
         match self.problems.as_slice() {
             [] => Ok(read),
             problems => Err(Error::configuration(problems.join("; "))),
         }
     }
 
-    /// Those of `vars` that are ours, as text.
+    /// Returns those of `vars` that belong to this service, as text.
     fn environment<N: Into<OsString>, V: Into<OsString>>(
         &mut self,
         vars: impl IntoIterator<Item = (N, V)>,
@@ -201,7 +207,7 @@ impl Reader {
         values
     }
 
-    /// The values of [`ENV_FILE`]; none if there is no such file.
+    /// Reads the values of [`ENV_FILE`]; none if there is no such file.
     fn file(&mut self, data_dir: &Path) -> Values {
         let path = data_dir.join(ENV_FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -218,7 +224,7 @@ impl Reader {
                 Ok(None) => {}
                 Ok(Some((name, value))) => {
                     if values.insert(name.to_owned(), Zeroizing::new(value.to_owned())).is_some() {
-                        self.problems.push(format!("{} line {number}: {name} stands twice", path.display()));
+                        self.problems.push(format!("{} line {number}: {name} is set twice", path.display()));
                     }
                 }
                 Err(why) => self.problems.push(format!("{} line {number}: {why}", path.display())),
@@ -227,7 +233,7 @@ impl Reader {
         values
     }
 
-    fn refuse_unknown(&mut self, values: &Values, place: &str) {
+    fn reject_unknown(&mut self, values: &Values, place: &str) {
         for name in values.keys().filter(|name| !is_known(name)) {
             self.problems.push(match suggestion(name) {
                 Some(near) => format!("unknown variable {name} in {place}, did you mean {near}?"),
@@ -236,7 +242,7 @@ impl Reader {
         }
     }
 
-    /// The value that one source gives, directly or as a file.
+    /// Returns the value from one source, given directly or as a file.
     fn given(&mut self, variable: &Variable, source: &Values, base: &Path) -> Option<Zeroizing<String>> {
         let set = |name: &str| source.get(name).filter(|value| !value.is_empty());
         let direct = set(variable.name);
@@ -273,7 +279,7 @@ impl Reader {
 
     fn config(&mut self, data_dir: &Path) -> Config {
         let production = self.word("SVC_ENV") == "production";
-        self.refuse_no_authentication();
+        self.reject_no_authentication();
         Config {
             secret_files: std::mem::take(&mut self.secret_files),
             data_dir: data_dir.to_owned(),
@@ -302,8 +308,10 @@ impl Reader {
         }
     }
 
-    /// Who asks for a service without authentication must not get one that seems to run so, nor the reverse.
-    fn refuse_no_authentication(&mut self) {
+    /// Rejects the variables that ask for a service without authentication.
+    ///
+    /// Ignoring them would leave an operator believing that authentication is off.
+    fn reject_no_authentication(&mut self) {
         let asked = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| self.text(name) != "0");
         if asked.contains(&true) {
             self.problems.push(
@@ -329,7 +337,7 @@ impl Reader {
         let dev = self.flag("SVC_ALLOW_INSECURE_DEV_KEK");
         if dev && production {
             self.problems
-                .push("SVC_ALLOW_INSECURE_DEV_KEK is refused while SVC_ENV is production".to_owned());
+                .push("SVC_ALLOW_INSECURE_DEV_KEK is not allowed while SVC_ENV is production".to_owned());
         }
         let previous = self.values.get("SVC_CONTENT_KEK_PREVIOUS").cloned().unwrap_or_default();
         let previous = previous.split(',').map(str::trim).filter(|text| !text.is_empty());
@@ -416,7 +424,7 @@ impl Reader {
         }
     }
 
-    /// The number, which is 0 only after a problem or where the registry allows it.
+    /// Parses a number. The result is 0 only after a problem or where the registry allows it.
     fn number<T: TryFrom<i64> + Default>(&mut self, name: &str) -> T {
         let Some(Form::Number(_, least, most)) = known(name).map(|variable| variable.form) else {
             self.problems.push(format!("{name} is not registered as a number"));
@@ -439,10 +447,10 @@ impl Reader {
 
 const SESSION_SECRET_MIN_BYTES: usize = 32;
 
-/// Known to everybody, which is why production refuses it.
+/// A publicly known key, which is why it is not allowed in production.
 const INSECURE_DEV_KEK: [u8; 32] = *b"svc public key, development only";
 
-/// One line of [`ENV_FILE`]: nothing, or a name and its value.
+/// Parses a line of [`ENV_FILE`]: nothing, or a name and its value.
 fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -475,7 +483,7 @@ mod tests {
     const KEK: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     const KEK_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-    /// Variables, `svc.env`, and what the refusal says.
+    /// Variables, `svc.env`, and a part of the error's text.
     type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
 
     fn read(vars: &[(&str, &str)], file: &str) -> Result<Config> {
@@ -546,17 +554,19 @@ mod tests {
         let dev = ("SVC_ALLOW_INSECURE_DEV_KEK", "1");
         let config = read(&[dev], "").unwrap();
         assert_eq!(*config.content_keys().unwrap().current.expose_secret(), INSECURE_DEV_KEK);
-        assert!(read(&[dev, ("SVC_ENV", "production")], "").unwrap_err().detail().contains("refused while"));
+        assert!(
+            read(&[dev, ("SVC_ENV", "production")], "").unwrap_err().detail().contains("not allowed while")
+        );
     }
 
     #[test]
-    fn the_environment_wins_over_the_file() {
+    fn the_environment_overrides_the_file() {
         let config = read(&[("SVC_LOG", "debug")], "SVC_LOG=warn\nSVC_LOG_FORMAT=json\n").unwrap();
         assert_eq!((config.log.as_str(), config.log_format), ("debug", LogFormat::Json));
     }
 
     #[test]
-    fn refusals_name_the_variable_and_help() {
+    fn errors_name_the_variable_and_help() {
         let cases: [Case; 25] = [
             (
                 &[("SVC_LISTEN_ADR", "x")],
@@ -569,7 +579,7 @@ mod tests {
             (&[], "HOME=/root", "unknown variable HOME in svc.env"),
             (&[], "SVC_LOG", "svc.env line 1: expected NAME=VALUE"),
             (&[], "\n export SVC_LOG=info", "svc.env line 2: expected NAME=VALUE"),
-            (&[], "SVC_LOG=info\nSVC_LOG=info", "svc.env line 2: SVC_LOG stands twice"),
+            (&[], "SVC_LOG=info\nSVC_LOG=info", "svc.env line 2: SVC_LOG is set twice"),
             (
                 &[("SVC_TOKEN", "a"), ("SVC_TOKEN_FILE", "DIR/good")],
                 "",
@@ -605,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_rows_are_can_be_read_without_a_key() {
+    fn the_database_url_can_be_read_without_a_key() {
         let keyless = "SVC_CONTENT_KEK_FILE=none\n";
         assert!(read(&[], keyless).is_err());
         let dir = tempfile::tempdir().unwrap();
@@ -616,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_starts_a_service_without_authentication() {
+    fn no_service_starts_without_authentication() {
         let (disabled, allowed) = (("AUTH_DISABLED", "1"), ("SVC_ALLOW_INSECURE_NO_AUTH", "1"));
         let asked: [&[(&str, &str)]; 5] = [
             &[disabled],
@@ -627,9 +637,9 @@ mod tests {
         ];
         for vars in asked {
             let refusal = read(vars, "").unwrap_err();
-            let told =
+            let wanted =
                 "there is no mode without authentication: unset AUTH_DISABLED and SVC_ALLOW_INSECURE_NO_AUTH";
-            assert_eq!(refusal.detail(), told, "{vars:?}");
+            assert_eq!(refusal.detail(), wanted, "{vars:?}");
         }
         assert!(read(&[], "AUTH_DISABLED=1").is_err());
         assert!(read(&[("AUTH_DISABLED", "0"), ("SVC_ALLOW_INSECURE_NO_AUTH", "")], "").is_ok());

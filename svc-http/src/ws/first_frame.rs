@@ -1,5 +1,6 @@
-//! What the first frame of a client says: who it is, what it wants and from where on. A resume token is the cursor in
-//! one opaque word.
+//! The client's first frame: credential, filter and start position.
+//!
+//! A resume token is the cursor as one opaque string.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +12,6 @@ use svc_core::json;
 
 use super::socket::End;
 
-/// The fields of the frame.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hello {
@@ -21,10 +21,10 @@ struct Hello {
     resume_token: Option<String>,
 }
 
-/// What is wanted, from where on.
+/// A parsed subscription.
 #[derive(Debug)]
 pub(super) struct Subscription {
-    /// None is that of the handshake.
+    /// None means the credential of the handshake.
     pub credential: Option<SecretString>,
     pub workspace_id: String,
     pub filter: Map<String, Value>,
@@ -34,7 +34,9 @@ pub(super) struct Subscription {
 const FILTERS: [&str; 5] = ["workspace_id", "channel_id", "thread_id", "member_id", "kind"];
 
 impl Subscription {
-    /// Reads the frame. The filter's fields, the workspace apart, are the operation's to check.
+    /// Parses the frame.
+    ///
+    /// The operation checks the values of the filter, except for the workspace.
     pub fn read(text: &str) -> Result<Self, End> {
         let hello: Hello = json::read(text.as_bytes())
             .and_then(Hello::deserialize)
@@ -51,18 +53,18 @@ impl Subscription {
         }
         let after_id = match (hello.after_id, &hello.resume_token) {
             (Some(_), Some(_)) => {
-                return Err(malformed("name either `after_id` or `resume_token`, not both"));
+                return Err(malformed("give either `after_id` or `resume_token`, not both"));
             }
             (None, Some(token)) => {
                 let position = resumed(token, &workspace_id);
-                Some(position.ok_or_else(|| malformed("`resume_token` is not one of this workspace"))?)
+                Some(position.ok_or_else(|| malformed("`resume_token` does not belong to this workspace"))?)
             }
             (after_id, None) => after_id,
         };
         Ok(Self { credential, workspace_id, filter: hello.filter, after_id })
     }
 
-    /// The cursor at `after_id`, in one opaque word.
+    /// Returns the cursor at `after_id` as one opaque string.
     pub fn resume_token(&self, after_id: i64) -> String {
         URL_SAFE_NO_PAD.encode(format!("v1:{}:{after_id}", self.workspace_id.to_ascii_lowercase()))
     }
@@ -72,7 +74,7 @@ fn malformed(what: &str) -> End {
     End::policy(format!("malformed-request: {what}"))
 }
 
-/// The position in a resume token of `workspace_id`.
+/// Returns the position in a resume token, if it belongs to `workspace_id`.
 fn resumed(token: &str, workspace_id: &str) -> Option<i64> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
     let (workspace, position) = text.strip_prefix("v1:")?.split_once(':')?;
@@ -121,14 +123,14 @@ mod tests {
             (&format!(r#"{{"token":"svc_1",{filter},"after_id":1,"resume_token":"x"}}"#), "not both"),
             (&format!(r#"{{"token":"svc_1",{filter},"resume_token":"x"}}"#), "resume_token"),
         ] {
-            let told = read(bad).unwrap_err();
-            assert!(told.contains(reason), "{bad}: {told}");
+            let error = read(bad).unwrap_err();
+            assert!(error.contains(reason), "{bad}: {error}");
         }
         assert!(read(&format!("{{{filter}}}")).unwrap().credential.is_none());
     }
 
     #[test]
-    fn a_resume_token_is_good_in_its_workspace_alone() {
+    fn a_resume_token_is_valid_only_in_its_workspace() {
         let text = format!(r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}"}}}}"#);
         let token = read(&text).unwrap().resume_token(41);
         assert_eq!(resumed(&token, WORKSPACE), Some(41));
@@ -139,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_frame_is_read_or_refused_with_a_reason(text in any::<String>(), token in any::<Vec<u8>>()) {
+        fn any_frame_is_read_or_rejected_with_a_reason(text in any::<String>(), token in any::<Vec<u8>>()) {
             if let Err(reason) = read(&text) {
                 prop_assert!(reason.starts_with("malformed-request: "));
             }

@@ -1,8 +1,10 @@
-//! `GET /ws/subscribe`: a workspace's events as they happen. The first frame from the client says who it is, what
-//! it wants and from where on; then each event is a frame. There is no second way to events in here: a
-//! subscription repeats the operation `wait_for_event`, which authenticates and filters each time, and goes on
-//! from what it answered. So the order is that of the log, without gap or repetition, and a client that does not
-//! read holds up nobody but itself.
+//! `GET /ws/subscribe`: a workspace's events as they happen.
+//!
+//! The client's first frame has its credential, a filter and a position to start from; then each event is
+//! sent as one frame. This module has no access of its own to the events: a subscription repeats the
+//! operation `wait_for_event`, which authenticates and filters each time, and continues from the position
+//! that it returned. So events come in the order of the log, without gaps or repetitions, and a client that
+//! does not read delays only itself.
 
 mod first_frame;
 mod socket;
@@ -33,22 +35,24 @@ use socket::{End, Socket};
 
 const SCHEMA_VERSION: u32 = 1;
 
-/// How long the first frame may take.
-const FIRST_FRAME: Duration = Duration::from_secs(10);
-/// How long one look waits. A credential that ended is noticed at the latest then.
-const LOOK_SECS: i64 = 10;
-/// How long to wait before asking again what could not be answered.
-const RETRY: Duration = Duration::from_secs(1);
+/// Time in which the first frame must arrive.
+const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait of one poll, and so the time after which an ended credential is noticed at the latest.
+const POLL_SECS: i64 = 10;
+/// Pause before a failed poll is retried.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Answers the handshake and leaves the connection to a task of its own. A credential that comes with it is looked at
-/// first; without one, only this server's own names will do.
+/// Responds to the handshake and spawns a task for the connection.
+///
+/// A credential in the handshake is checked first. Without one, the Host and the Origin must be this server's
+/// own.
 pub(crate) async fn upgrade(
     server: &Server,
     link: &Link,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
     let head = server.head(link, &request).await?;
-    server.check_name(&head, &request)?;
+    server.check_host(&head, &request)?;
     let admission = match head.credential {
         Some(_) => Some(server.service.admit(Some(&server.wait_for_event), head.clone()).await?),
         None => {
@@ -57,7 +61,7 @@ pub(crate) async fn upgrade(
         }
     };
     let accept = handshake(&request)?;
-    let places = (server.socket()?, Arc::clone(&link.place));
+    let slots = (server.socket()?, Arc::clone(&link.slot));
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
         service: server.service.clone(),
@@ -69,7 +73,7 @@ pub(crate) async fn upgrade(
     };
     tokio::spawn(async move {
         client.serve(upgraded).await;
-        drop(places);
+        drop(slots);
     });
     let mut response = encode::json(StatusCode::SWITCHING_PROTOCOLS, Default::default());
     let headers = response.headers_mut();
@@ -80,10 +84,10 @@ pub(crate) async fn upgrade(
     Ok(response)
 }
 
-/// The answer to the client's key, if this is a WebSocket handshake.
+/// Returns the value of `Sec-WebSocket-Accept`, if the request is a WebSocket handshake.
 fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
     let headers = request.headers();
-    let is_plain = request.method() == Method::GET
+    let is_http1_get = request.method() == Method::GET
         && request.version() == Version::HTTP_11
         && request.body().is_end_stream();
     let has = |name: HeaderName, wanted: &str| {
@@ -91,57 +95,57 @@ fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
         values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
     };
     let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| {
-        is_plain
+        is_http1_get
             && has(CONNECTION, "upgrade")
             && has(UPGRADE, "websocket")
             && has(SEC_WEBSOCKET_VERSION, "13")
     });
     let key = key.ok_or_else(|| {
-        Error::malformed("the route speaks WebSocket alone (RFC 6455, version 13, over HTTP/1.1)")
+        Error::malformed("this route accepts only WebSocket handshakes (RFC 6455, version 13, over HTTP/1.1)")
     })?;
     HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Error::internal)
 }
 
-/// Who is at the other end.
+/// A connected client.
 struct Client {
     service: Service,
     wait_for_event: Arc<Operation>,
     unread: UnreadAnswers,
-    /// Of the handshake.
+    /// The head of the handshake.
     head: op::Head,
-    /// That of the handshake, if it brought a credential.
+    /// The admission of the handshake, if it had a credential.
     admission: Option<Admission>,
     phase: watch::Receiver<Phase>,
 }
 
-/// What one look found.
+/// The result of one poll.
 struct Page {
-    /// Each as it is sent: parsed they would be many times as large.
+    /// The events as encoded frames: parsed they would be many times as large.
     frames: Vec<String>,
-    /// How far the log was looked at; none if the answer does not say.
+    /// The position up to which the log was read; none if the reply does not have one.
     after_id: Option<i64>,
-    /// How far the log reached.
+    /// The last position in the log.
     room_lsn: i64,
-    /// What it counts for until it is sent.
+    /// Its share of the unread bytes, held until it is sent.
     share: Share<svc_core::Client>,
 }
 
 impl Page {
     fn of(body: &[u8], room_lsn: i64, share: Share<svc_core::Client>) -> Result<Self> {
         let body: Value = serde_json::from_slice(body).map_err(Error::internal)?;
-        let Value::Object(mut body) = body else { return Err(Error::internal("a page is no object")) };
+        let Value::Object(mut body) = body else { return Err(Error::internal("a page is not an object")) };
         let frames = match body.remove("items") {
             Some(Value::Array(items)) => items.into_iter().map(frame).collect(),
             _ => Vec::new(),
         };
-        // Nothing matched up to where the log reached at the last look.
+        // On a timeout nothing matched up to the end of the log, so the next poll can start there.
         let timed_out = body.contains_key("timed_out").then_some(room_lsn);
         let after_id = body.get("after_id").and_then(Value::as_i64).or(timed_out);
         Ok(Self { frames, after_id, room_lsn, share })
     }
 }
 
-/// An event as live frames have it: who did it stands at the top, too.
+/// Encodes an event as a live frame, with the attribution at the top level as well.
 fn frame(mut event: Value) -> String {
     let attribution = event.pointer("/payload/attribution").cloned();
     if let (Some(members), Some(attribution)) = (event.as_object_mut(), attribution) {
@@ -159,7 +163,7 @@ impl Client {
         }
     }
 
-    /// Delivers until the connection ends.
+    /// Delivers events until the connection ends, and returns why it ended.
     async fn subscribe(&self, socket: &mut Socket) -> End {
         match self.deliver(socket).await {
             Ok(never) => match never {},
@@ -168,16 +172,16 @@ impl Client {
     }
 
     async fn deliver(&self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
-        let text = timeout(FIRST_FRAME, socket.first_frame())
-            .await
-            .unwrap_or_else(|_| Err(End::policy("unauthenticated: the first frame did not come in time")))?;
+        let text = timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await.unwrap_or_else(|_| {
+            Err(End::policy("unauthenticated: the first frame did not arrive in time"))
+        })?;
         let subscription = Subscription::read(&text)?;
-        // Counted and recorded once, for as long as it lasts.
+        // Counted and audited once for the whole subscription.
         let admission = self.admit(socket, &subscription).await?;
-        // This read tells whether the caller may, and finds the end of the log.
+        // This first read authorizes the caller and finds the end of the log.
         let position = subscription.after_id.unwrap_or(i64::MAX);
         let first = self.read(&admission, input(&subscription, position, 0));
-        let mut page = socket.during(first).await?.map_err(|error| End::refused(&error))?;
+        let mut page = socket.keep_alive_during(first).await?.map_err(|error| End::refused(&error))?;
         let mut after_id = subscription.after_id.unwrap_or(page.room_lsn);
         let ack = json!({
             "type": "subscribe_ack",
@@ -194,16 +198,16 @@ impl Client {
             }
             drop(page.share);
             after_id = after_id.max(page.after_id.unwrap_or(after_id));
-            page = self.look(socket, &subscription, &follow_up, after_id).await?;
+            page = self.poll(socket, &subscription, &follow_up, after_id).await?;
         }
     }
 
-    /// Lets the subscription in, by the token of its first frame or by that of the handshake.
+    /// Admits the subscription with the token of its first frame, or else that of the handshake.
     async fn admit(&self, socket: &mut Socket, subscription: &Subscription) -> Result<Admission, End> {
         let admitted = match (&subscription.credential, &self.admission) {
             (Some(token), _) => {
                 let head = op::Head { credential: Some(token.clone()), ..self.head.clone() };
-                socket.during(self.service.admit(Some(&self.wait_for_event), head)).await?
+                socket.keep_alive_during(self.service.admit(Some(&self.wait_for_event), head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),
             (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),
@@ -211,8 +215,8 @@ impl Client {
         admitted.map_err(|error| End::refused(&error))
     }
 
-    /// The next events, however long that takes.
-    async fn look(
+    /// Polls for the next events, retrying as long as the service is overloaded or unavailable.
+    async fn poll(
         &self,
         socket: &mut Socket,
         subscription: &Subscription,
@@ -220,23 +224,23 @@ impl Client {
         after_id: i64,
     ) -> Result<Page, End> {
         loop {
-            let read = self.read(admission, input(subscription, after_id, LOOK_SECS));
-            match socket.during(read).await? {
+            let read = self.read(admission, input(subscription, after_id, POLL_SECS));
+            match socket.keep_alive_during(read).await? {
                 Ok(page) => return Ok(page),
                 Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
-                    socket.during(sleep(RETRY)).await?;
+                    socket.keep_alive_during(sleep(RETRY_PAUSE)).await?;
                 }
                 Err(error) => return Err(End::refused(&error)),
             }
         }
     }
 
-    /// Reads a page, as soon as there is room for it.
+    /// Reads a page once there is room for it among the unread bytes.
     async fn read(&self, admission: &Admission, input: op::Input) -> Result<Page> {
         let client = admission.client().ok_or_else(|| Error::internal("a socket has no peer"))?;
         let again = AtomicBool::new(false);
         let read = || {
-            // What is read again was recorded before.
+            // The first attempt was counted and audited, so a retry is not.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
             let reading = self.service.run(&self.wait_for_event, admission, &input);
@@ -246,7 +250,7 @@ impl Client {
             }
         };
         let ((body, room_lsn), share) = self.unread.hold(client, false, |(body, _)| body.len(), read).await?;
-        let _turn = permits::take(body.len()).await;
+        let _permit = permits::take(body.len()).await;
         Page::of(&body, room_lsn.unwrap_or(0), share)
     }
 }
@@ -263,14 +267,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_say_at_the_top_who_did_it() {
+    fn frames_have_the_attribution_at_the_top() {
         let event = json!({"id": 1, "payload": {"attribution": {"actor_id": "a"}}});
         let sent: Value = serde_json::from_str(&frame(event)).unwrap();
         assert_eq!(sent.pointer("/attribution/actor_id").unwrap(), "a");
     }
 
     #[test]
-    fn only_a_whole_handshake_is_one() {
+    fn only_a_complete_handshake_is_accepted() {
         let mut whole = Request::new(String::new());
         let headers = whole.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));

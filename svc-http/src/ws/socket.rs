@@ -1,6 +1,8 @@
-//! One WebSocket connection, from the server's side. Frames are read by tungstenite and written here, each straight
-//! to the stream: its own answers to pings would pile up for a client that reads nothing. So the most that is held
-//! for a client is one frame from it and one to it.
+//! The server's side of one WebSocket connection.
+//!
+//! tungstenite reads the frames. This module writes them, each directly to the stream, because tungstenite's
+//! own pongs would pile up for a client that does not read. So at most one frame from a client and one to it
+//! are held in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -24,31 +26,31 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::server::{Phase, closing};
 
-/// Time between two pings of ours.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-/// A client that is silent for so long is gone.
-const SILENCE: Duration = Duration::from_secs(30);
-/// How long a client may take over the closing handshake.
-const CLOSE: Duration = Duration::from_secs(2);
-/// Pings are answered at most this often.
+/// Interval of the server's pings.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// Time after which a silent client is disconnected.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time that a client may take for the closing handshake.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Shortest interval between two pongs.
 const PONG_INTERVAL: Duration = Duration::from_secs(1);
-/// Pings and pongs that a client may send in a second.
+/// Limit on the pings and pongs that a client may send in a second.
 const CONTROLS_MAX: u32 = 50;
-/// Frames of a client that are still read after it was told that the connection ends.
-const LAST_FRAMES: usize = 100;
-/// Bytes of a close frame's reason.
+/// Frames of a client that are still read after the close frame was sent.
+const FRAMES_AFTER_CLOSE_MAX: usize = 100;
+/// Limit on the bytes of a close frame's reason.
 const REASON_MAX: usize = 123;
 const READ_BUFFER: usize = 4096;
-/// More than the longest pong, which goes nowhere.
+/// Room for tungstenite's longest pong, which is discarded.
 const WRITE_BUFFER: usize = 256;
 
 type Io = TokioIo<Upgraded>;
 
-/// The connection.
+/// A WebSocket connection.
 pub(super) struct Socket {
-    frames: WebSocketStream<Reading>,
+    frames: WebSocketStream<ReadOnly>,
     out: WriteHalf<Io>,
-    heartbeat: Interval,
+    ping_timer: Interval,
     last_received: Instant,
     last_pong: Option<Instant>,
     controls: Controls,
@@ -58,10 +60,10 @@ pub(super) struct Socket {
 /// Why a connection ends.
 #[derive(Debug)]
 pub(super) enum End {
-    /// We say so, with a code and a reason.
+    /// The server closes it, with a code and a reason.
     Close(CloseCode, String),
-    /// The other side is gone, or has closed.
-    Gone,
+    /// The client has closed it or is gone.
+    Disconnected,
 }
 
 impl End {
@@ -69,7 +71,7 @@ impl End {
         Self::Close(CloseCode::Policy, reason.into())
     }
 
-    /// What the core's refusal means to a connection.
+    /// Maps an error of the core to a close code and a reason.
     pub fn refused(error: &Error) -> Self {
         let code = match error.code().status() {
             500 => CloseCode::Error,
@@ -79,23 +81,23 @@ impl End {
         Self::Close(code, format!("{}: {}", error.code().name(), error.detail()))
     }
 
-    /// What an unreadable frame means.
+    /// Maps the failure to read a frame to the end of the connection.
     fn unreadable(error: &tungstenite::Error) -> Self {
         match error {
             tungstenite::Error::Capacity(_) => {
-                Self::Close(CloseCode::Size, format!("a frame may have {WS_FRAME_MAX_BYTES} bytes"))
+                Self::Close(CloseCode::Size, format!("a frame may have at most {WS_FRAME_MAX_BYTES} bytes"))
             }
             tungstenite::Error::Utf8(_) => {
-                Self::Close(CloseCode::Invalid, "a text frame is UTF-8".to_owned())
+                Self::Close(CloseCode::Invalid, "a text frame must be UTF-8".to_owned())
             }
             tungstenite::Error::Protocol(error) => Self::Close(CloseCode::Protocol, error.to_string()),
-            _ => Self::Gone,
+            _ => Self::Disconnected,
         }
     }
 }
 
-/// What came first.
-enum Happened<T> {
+/// What happened first: the work finished, or a frame arrived.
+enum Next<T> {
     Done(T),
     Frame(Message),
 }
@@ -109,54 +111,56 @@ impl Socket {
             .write_buffer_size(0)
             .max_write_buffer_size(WRITE_BUFFER);
         let (input, out) = split(TokioIo::new(upgraded));
-        let frames = WebSocketStream::from_raw_socket(Reading(input), Role::Server, Some(config)).await;
-        let mut heartbeat = interval(HEARTBEAT);
-        heartbeat.reset();
+        let frames = WebSocketStream::from_raw_socket(ReadOnly(input), Role::Server, Some(config)).await;
+        let mut ping_timer = interval(PING_INTERVAL);
+        ping_timer.reset();
         let last_received = Instant::now();
         let controls = Controls { since: last_received, count: 0 };
-        Self { frames, out, heartbeat, last_received, last_pong: None, controls, phase }
+        Self { frames, out, ping_timer, last_received, last_pong: None, controls, phase }
     }
 
-    /// The first frame, before which a client has nothing else to say.
+    /// Reads the first frame. A client may send nothing else before it.
     pub async fn first_frame(&mut self) -> Result<String, End> {
         let first = tokio::select! {
             read = self.frames.next() => read,
             () = closing(&mut self.phase) => return Err(going_away()),
         };
         self.last_received = Instant::now();
-        match first.ok_or(End::Gone)?.map_err(|error| End::unreadable(&error))? {
+        match first.ok_or(End::Disconnected)?.map_err(|error| End::unreadable(&error))? {
             Message::Text(text) => Ok(text.as_str().to_owned()),
             Message::Close(_) => Err(self.closed().await),
-            _ => Err(End::policy("malformed-request: the first frame is JSON text")),
+            _ => Err(End::policy("malformed-request: the first frame must be JSON text")),
         }
     }
 
-    /// What `work` comes to, while the connection is kept alive. The client has nothing more to say.
-    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
+    /// Returns the outcome of `work`, keeping the connection alive meanwhile.
+    ///
+    /// Pings are sent and answered. Any other frame of the client ends the connection.
+    pub async fn keep_alive_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
         let mut work = std::pin::pin!(work);
         loop {
-            let happened = tokio::select! {
-                outcome = &mut work => Happened::Done(outcome),
+            let next = tokio::select! {
+                outcome = &mut work => Next::Done(outcome),
                 read = self.frames.next() => {
-                    Happened::Frame(read.ok_or(End::Gone)?.map_err(|error| End::unreadable(&error))?)
+                    Next::Frame(read.ok_or(End::Disconnected)?.map_err(|error| End::unreadable(&error))?)
                 }
-                _ = self.heartbeat.tick() => {
-                    if self.last_received.elapsed() > SILENCE {
-                        return Err(End::Gone);
+                _ = self.ping_timer.tick() => {
+                    if self.last_received.elapsed() > IDLE_TIMEOUT {
+                        return Err(End::Disconnected);
                     }
                     self.write(Control::Ping, Bytes::new()).await?;
                     continue;
                 }
                 () = closing(&mut self.phase) => return Err(going_away()),
             };
-            match happened {
-                Happened::Done(outcome) => return Ok(outcome),
-                Happened::Frame(frame) => self.received(frame).await?,
+            match next {
+                Next::Done(outcome) => return Ok(outcome),
+                Next::Frame(frame) => self.received(frame).await?,
             }
         }
     }
 
-    /// Takes a frame that came after the first.
+    /// Handles a frame that came after the first.
     async fn received(&mut self, frame: Message) -> Result<(), End> {
         self.last_received = Instant::now();
         match frame {
@@ -166,16 +170,16 @@ impl Socket {
                 self.pong(payload).await
             }
             Message::Pong(_) => self.controls.count(self.last_received),
-            _ => Err(End::policy("malformed-request: only the first frame is read")),
+            _ => Err(End::policy("malformed-request: only one text frame may be sent")),
         }
     }
 
-    /// Answers a client that has closed.
+    /// Completes the closing handshake of a client that has closed.
     async fn closed(&mut self) -> End {
-        self.write(Control::Close, Bytes::new()).await.err().unwrap_or(End::Gone)
+        self.write(Control::Close, Bytes::new()).await.err().unwrap_or(End::Disconnected)
     }
 
-    /// Answers a ping, unless another was answered just now.
+    /// Sends a pong, unless one was sent within [`PONG_INTERVAL`].
     async fn pong(&mut self, payload: Bytes) -> Result<(), End> {
         if self.last_pong.is_some_and(|last| last.elapsed() < PONG_INTERVAL) {
             return Ok(());
@@ -184,10 +188,10 @@ impl Socket {
         self.write(Control::Pong, payload).await
     }
 
-    /// Sends a text frame, and waits until the client's side has taken it.
+    /// Sends a text frame, and waits until it is written to the connection.
     pub async fn send(&mut self, text: String) -> Result<(), End> {
         self.write(Data::Text, text.into()).await?;
-        // Nothing is read meanwhile, so its silence means nothing.
+        // Nothing was read meanwhile, so the client must not count as silent.
         self.last_received = Instant::now();
         Ok(())
     }
@@ -196,37 +200,36 @@ impl Socket {
         let header = FrameHeader { opcode: kind.into().0, ..FrameHeader::default() };
         let mut head = Vec::with_capacity(HEADER_MAX);
         let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
-        header.format(length, &mut head).map_err(|_| End::Gone)?;
-        // A stream that takes nothing fails by itself.
-        self.out.write_all_buf(&mut head.as_slice().chain(payload)).await.map_err(|_| End::Gone)?;
-        self.out.flush().await.map_err(|_| End::Gone)
+        header.format(length, &mut head).map_err(|_| End::Disconnected)?;
+        // The underlying stream has the timeout for writes.
+        self.out.write_all_buf(&mut head.as_slice().chain(payload)).await.map_err(|_| End::Disconnected)?;
+        self.out.flush().await.map_err(|_| End::Disconnected)
     }
 
-    /// Says why, and lets the client answer.
+    /// Sends a close frame with the reason, and waits for the client to respond.
     pub async fn close(mut self, code: CloseCode, reason: &str) {
         let reason = reason.get(..reason.floor_char_boundary(REASON_MAX)).unwrap_or_default();
         let code: u16 = code.into();
         let payload = [&code.to_be_bytes()[..], reason.as_bytes()].concat();
         let closing = async {
             if self.write(Control::Close, payload.into()).await.is_ok() {
-                for _ in 0..LAST_FRAMES {
+                for _ in 0..FRAMES_AFTER_CLOSE_MAX {
                     let Some(Ok(_)) = self.frames.next().await else { return };
                 }
             }
         };
         // A client that does not answer is disconnected.
-        let _ = timeout(CLOSE, closing).await;
+        let _ = timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
-/// Bytes of a frame's header, from a server.
+/// Longest header of a frame that a server sends, in bytes.
 const HEADER_MAX: usize = 10;
 
 fn going_away() -> End {
-    End::Close(CloseCode::Away, "the server is closing".to_owned())
+    End::Close(CloseCode::Away, "the server is shutting down".to_owned())
 }
 
-/// The kind of a frame.
 struct Kind(OpCode);
 
 impl From<Control> for Kind {
@@ -241,14 +244,14 @@ impl From<Data> for Kind {
     }
 }
 
-/// How many pings and pongs have come in the last second.
+/// The number of pings and pongs received in the current second.
 struct Controls {
     since: Instant,
     count: u32,
 }
 
 impl Controls {
-    /// Counts one more, or refuses it.
+    /// Counts one more, or fails if there are too many.
     fn count(&mut self, now: Instant) -> Result<(), End> {
         if now.duration_since(self.since) >= Duration::from_secs(1) {
             *self = Self { since: now, count: 0 };
@@ -261,10 +264,10 @@ impl Controls {
     }
 }
 
-/// The side of a connection that is read. What tungstenite writes by itself goes nowhere.
-struct Reading(ReadHalf<Io>);
+/// The read half of a connection. What tungstenite writes to it is discarded.
+struct ReadOnly(ReadHalf<Io>);
 
-impl AsyncRead for Reading {
+impl AsyncRead for ReadOnly {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -274,7 +277,7 @@ impl AsyncRead for Reading {
     }
 }
 
-impl AsyncWrite for Reading {
+impl AsyncWrite for ReadOnly {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(bytes.len()))
     }
@@ -293,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_pings_is_refused_and_a_few_are_not() {
+    fn a_flood_of_pings_is_rejected_and_a_few_are_not() {
         let start = Instant::now();
         let mut controls = Controls { since: start, count: 0 };
         for second in 0..5 {

@@ -1,4 +1,4 @@
-//! Methods, paths, bodies, headers; ceilings; the end.
+//! Tests of methods, paths, bodies and headers, of the limits and of shutdown.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::*;
 const CHANNELS: &str = "/workspaces/{workspace_id}/channels";
 
 #[tokio::test]
-async fn what_is_not_there_is_told_apart() {
+async fn missing_routes_and_methods_are_distinguished() {
     let server = Server::start(HttpSettings::default()).await;
     for nowhere in ["/", "/nowhere", "/me/", "/Me", "//me"] {
         assert_eq!(server.ask("GET", nowhere, "").await.problem("unknown-route"), 404, "{nowhere}");
@@ -30,7 +30,7 @@ async fn what_is_not_there_is_told_apart() {
 }
 
 #[tokio::test]
-async fn the_position_is_told_to_who_is_let_in() {
+async fn admitted_callers_get_the_log_position() {
     let server = Server::start(HttpSettings::default()).await;
     let seen = server.ask("GET", "/me", "").await;
     assert_eq!((seen.status.as_u16(), seen.header("svc-room-lsn")), (200, "5"));
@@ -85,17 +85,17 @@ async fn http_2_is_served_on_the_same_port() {
     }
 }
 
-/// What the server says to these bytes, up to the end of the connection.
-async fn told(server: &Server, bytes: &str) -> String {
+/// Sends these bytes and returns what the server sends until the connection ends.
+async fn exchange(server: &Server, bytes: &str) -> String {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
-    let mut told = String::new();
-    timeout(Duration::from_secs(20), stream.read_to_string(&mut told)).await.unwrap().unwrap();
-    told
+    let mut response = String::new();
+    timeout(Duration::from_secs(20), stream.read_to_string(&mut response)).await.unwrap().unwrap();
+    response
 }
 
 #[tokio::test]
-async fn what_others_might_read_in_another_way_is_refused() {
+async fn ambiguous_requests_are_rejected() {
     let server = Server::start(HttpSettings::default()).await;
     let token = format!("Authorization: Bearer {}\r\n", server.made.token.secret);
     let dead = "Authorization: Bearer svc_dead\r\n";
@@ -118,7 +118,7 @@ async fn what_others_might_read_in_another_way_is_refused() {
             "415",
             "unsupported-media-type",
         ),
-        // Who may not come in learns nothing else.
+        // A caller that is not admitted learns nothing else.
         (post(&format!("{dead}{json}Expect: bogus\r\n"), "{}"), "401", "unauthenticated"),
         (
             post(&format!("Host: localhost\r\n{dead}Transfer-Encoding: gzip, chunked\r\n"), chunks),
@@ -130,7 +130,7 @@ async fn what_others_might_read_in_another_way_is_refused() {
             "401",
             "unauthenticated",
         ),
-        // The address says where a request goes to, whatever its Host.
+        // An absolute URI overrides the Host header.
         (
             format!("POST http://evil.example/mcp HTTP/1.1\r\nConnection: close\r\n{token}{json}\r\n{{}}"),
             "403",
@@ -138,9 +138,9 @@ async fn what_others_might_read_in_another_way_is_refused() {
         ),
     ];
     for (request, status, code) in cases {
-        let told = told(&server, &request).await;
-        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{request}\n{told}");
-        assert!(told.contains(&format!("\"/problems/{code}\"")), "{request}\n{told}");
+        let response = exchange(&server, &request).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{request}\n{response}");
+        assert!(response.contains(&format!("\"/problems/{code}\"")), "{request}\n{response}");
     }
     let chosen = post(
         &format!(
@@ -148,11 +148,14 @@ async fn what_others_might_read_in_another_way_is_refused() {
         ),
         "2\r\n{}\r\n0\r\n\r\n",
     );
-    assert!(told(&server, &chosen).await.contains("400 Bad Request"), "read, and found to lack its fields");
+    assert!(
+        exchange(&server, &chosen).await.contains("400 Bad Request"),
+        "the body is read, and its fields are missing"
+    );
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_refused_without_a_problem() {
+async fn malformed_http_is_rejected_without_a_problem() {
     let server = Server::start(HttpSettings::default()).await;
     let field = format!("x: {}\r\n", "v".repeat(7000));
     let cases = [
@@ -162,14 +165,14 @@ async fn what_is_no_http_is_refused_without_a_problem() {
         (format!("GET /me HTTP/1.1\r\nHost: a\r\n{}\r\n", field.repeat(10)), "431"),
     ];
     for (request, status) in cases {
-        let told = told(&server, &request).await;
-        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.200}\n{told}");
-        assert!(told.contains("content-length: 0\r\n") && told.ends_with("\r\n\r\n"), "{told}");
+        let response = exchange(&server, &request).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.200}\n{response}");
+        assert!(response.contains("content-length: 0\r\n") && response.ends_with("\r\n\r\n"), "{response}");
     }
 }
 
 #[tokio::test]
-async fn what_is_sent_is_repeated_only_in_part() {
+async fn errors_repeat_input_only_in_part() {
     let server = Server::start(HttpSettings::default()).await;
     let long = "n".repeat(60_000);
     let call = |name: &str, arguments: &str| {
@@ -194,7 +197,7 @@ async fn what_is_sent_is_repeated_only_in_part() {
 }
 
 #[tokio::test]
-async fn an_unfinished_body_holds_nothing() {
+async fn an_unfinished_body_takes_no_slot() {
     let settings =
         HttpSettings { concurrent_requests: std::num::NonZeroU32::new(1), ..HttpSettings::default() };
     let server = Server::start(settings).await;
@@ -210,20 +213,20 @@ async fn an_unfinished_body_holds_nothing() {
     slow.write_all(head(&credential).as_bytes()).await.unwrap();
     let mut stranger = TcpStream::connect(server.address).await.unwrap();
     stranger.write_all(head("").as_bytes()).await.unwrap();
-    let mut told = [0; 12];
-    timeout(Duration::from_secs(10), stranger.read_exact(&mut told)).await.unwrap().unwrap();
-    assert_eq!(&told, b"HTTP/1.1 401", "nobody waits for a stranger's body");
+    let mut status = [0; 12];
+    timeout(Duration::from_secs(10), stranger.read_exact(&mut status)).await.unwrap().unwrap();
+    assert_eq!(&status, b"HTTP/1.1 401", "the body of an unauthenticated caller is not awaited");
     for _ in 0..20 {
         assert_eq!(server.ask("GET", "/me", "").await.status, 200);
     }
-    timeout(Duration::from_secs(20), slow.read_exact(&mut told)).await.unwrap().unwrap();
-    assert_eq!(&told, b"HTTP/1.1 400", "it came too slowly");
+    timeout(Duration::from_secs(20), slow.read_exact(&mut status)).await.unwrap().unwrap();
+    assert_eq!(&status, b"HTTP/1.1 400", "the body arrived too slowly");
     server.add_channel("one").await;
     assert_eq!(waiting.await.json()["items"][0]["kind"], "ChannelCreated");
 }
 
 #[tokio::test]
-async fn what_a_client_leaves_unread_is_bounded_and_holds_up_nobody_else() {
+async fn unread_responses_are_limited_per_client() {
     const ASKED: usize = 9;
     let server = Server::start(HttpSettings::default()).await;
     let id = |answer: Answer| answer.json()["id"].as_str().unwrap().to_owned();
@@ -236,7 +239,7 @@ async fn what_a_client_leaves_unread_is_bounded_and_holds_up_nobody_else() {
     }
     let size = server.ask("GET", &messages, "").await.body.len();
     let stream = TcpStream::connect(server.address).await.unwrap();
-    // A client that gives its streams next to no window.
+    // A client that gives its streams almost no flow-control window.
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(1)
         .handshake(TokioIo::new(stream))
@@ -258,11 +261,11 @@ async fn what_a_client_leaves_unread_is_bounded_and_holds_up_nobody_else() {
         left.push(answer);
     }
     assert!(timeout(Duration::from_millis(500), waiting.next()).await.is_err(), "there is no room");
-    assert_eq!(server.ask("GET", "/me", "").await.status, 200, "what is small is always answered");
+    assert_eq!(server.ask("GET", "/me", "").await.status, 200, "small responses need no room");
     let mut other = server.request("GET", &messages, "");
     let bearer = format!("Bearer {}", server.made.agent_token.secret);
     other.headers_mut().insert(AUTHORIZATION, bearer.parse().unwrap());
-    assert_eq!(server.send(other).await.body.len(), size, "somebody else reads");
+    assert_eq!(server.send(other).await.body.len(), size, "another client can read");
     let mut large = Box::pin(server.ask("GET", &messages, ""));
     assert!(timeout(Duration::from_millis(300), &mut large).await.is_err(), "there is no room");
     drop((left, waiting, sender));
@@ -275,7 +278,7 @@ async fn what_a_client_leaves_unread_is_bounded_and_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_end_is_announced_and_then_orderly() {
+async fn shutdown_drains_and_is_graceful() {
     let settings = HttpSettings { shutdown_drain: Duration::from_secs(3), ..HttpSettings::default() };
     let mut server = Server::start(settings).await;
     let ready = server.ask("GET", "/health/ready", "").await;
@@ -303,5 +306,5 @@ async fn the_end_is_announced_and_then_orderly() {
     let ended = waiting.await.unwrap();
     assert_eq!((ended.problem("closing"), ended.header("retry-after")), (503, "1"));
     timeout(Duration::from_secs(30), server.serving).await.unwrap().unwrap().unwrap();
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
 }

@@ -1,4 +1,4 @@
-//! The shell around the core: framing of HTTP and WebSocket, limits, and the way to the end.
+//! Tests of the shell around the core: HTTP and WebSocket framing, limits and shutdown.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
@@ -54,7 +54,7 @@ impl Server {
         Self { address, made, stop: Some(stop), serving, _folder: folder }
     }
 
-    /// What a signal does.
+    /// Requests a shutdown, as a signal does.
     fn stop(&mut self) {
         drop(self.stop.take());
     }
@@ -63,7 +63,7 @@ impl Server {
         self.made.workspace.id.to_string()
     }
 
-    /// A request by the administrator.
+    /// Creates a request by the administrator.
     fn request(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method.parse::<Method>().unwrap();
@@ -87,7 +87,7 @@ impl Server {
         Answer::of(sender.send_request(request).await.unwrap()).await
     }
 
-    /// Adds a channel; answers the position of its event.
+    /// Creates a channel and returns the position of its event.
     async fn add_channel(&self, name: &str) -> i64 {
         let body = serde_json::json!({"name": name, "private": false}).to_string();
         let answer = self.ask("POST", "/workspaces/{workspace_id}/channels", body).await;
@@ -111,7 +111,7 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
     }
 
-    /// The status, once everything else is found to be what a problem has.
+    /// Checks that the response is a problem with this code, and returns its status.
     fn problem(&self, code: &str) -> u16 {
         assert_eq!(self.header("content-type"), "application/problem+json");
         assert_eq!(self.header("cache-control"), "no-store");

@@ -1,4 +1,4 @@
-//! Subscriptions: who may, what comes, in which order, and how they end.
+//! Tests of subscriptions: authorization, delivery, order and the ways they end.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::*;
 
-/// A client.
+/// A client of the subscription route.
 struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
@@ -22,7 +22,7 @@ impl Socket {
         Ok(Self(socket))
     }
 
-    /// A subscription by the administrator with `more` in the first frame, and its acknowledgement.
+    /// Subscribes as the administrator, with `more` in the first frame, and returns the acknowledgement.
     async fn subscribed(server: &Server, more: Value) -> (Self, Value) {
         let mut hello =
             json!({"token": server.made.token.secret, "filter": {"workspace_id": server.workspace()}});
@@ -96,7 +96,7 @@ async fn events_come_in_order_from_where_the_client_left_off() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_nobody_up() {
+async fn a_client_that_does_not_read_delays_no_others() {
     let server = Server::start(HttpSettings::default()).await;
     let (_idle, _) = Socket::subscribed(&server, json!({"after_id": 0})).await;
     let (mut busy, _) = Socket::subscribed(&server, json!({})).await;
@@ -107,7 +107,7 @@ async fn a_client_that_does_not_read_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_first_frame_that_will_not_do_is_refused_with_a_reason() {
+async fn an_invalid_first_frame_is_rejected_with_a_reason() {
     let server = Server::start(HttpSettings::default()).await;
     let (token, workspace_id) = (&server.made.token.secret, server.workspace());
     let filter = json!({"workspace_id": workspace_id});
@@ -177,7 +177,7 @@ async fn a_first_frame_that_will_not_do_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn before_its_first_frame_a_client_says_nothing_else() {
+async fn nothing_may_precede_the_first_frame() {
     let server = Server::start(HttpSettings::default()).await;
     for early in [Message::Ping(Default::default()), Message::Pong(Default::default())] {
         let mut socket = Socket::open(&server).await.unwrap();
@@ -212,7 +212,7 @@ async fn pings_are_answered_once_a_second_and_a_flood_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_handshake_is_looked_at_before_it_is_answered() {
+async fn a_handshake_is_checked_before_the_upgrade() {
     let server = Server::start(HttpSettings::default()).await;
     let shake = async |headers: &[(&'static str, &str)]| {
         let mut request = format!("ws://{}/ws/subscribe", server.address).into_client_request().unwrap();
@@ -234,13 +234,13 @@ async fn a_handshake_is_looked_at_before_it_is_answered() {
     let mut socket = shake(&[("authorization", &bearer), ("host", "svc.example")]).await.ok().unwrap();
     socket.send(json!({"filter": {"workspace_id": server.workspace()}})).await;
     assert_eq!(socket.next().await["type"], "subscribe_ack", "the first frame needs no token then");
-    // A client that closes is answered.
+    // The server completes a closing handshake that the client starts.
     socket.0.close(None).await.unwrap();
     assert!(matches!(socket.read().await, Message::Close(_)));
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for_each_time() {
+async fn a_token_is_checked_at_each_poll() {
     let server = Server::start(HttpSettings::default()).await;
     let narrow = |capability: &str| json!({"capabilities": [capability], "label": "socket"}).to_string();
     let reader = server.ask("POST", "/tokens/attenuate", narrow("workspace:read")).await.json();
@@ -259,7 +259,7 @@ async fn a_token_is_asked_for_each_time() {
 }
 
 #[tokio::test]
-async fn there_is_a_ceiling_and_an_end() {
+async fn connections_are_limited_and_closed_at_shutdown() {
     let mut server = Server::start(HttpSettings { ws_connections: 1, ..HttpSettings::default() }).await;
     let plain = server.ask("GET", "/ws/subscribe", "").await;
     assert_eq!(plain.problem("malformed-request"), 400);
