@@ -241,6 +241,11 @@ fn who_sees_what_is_decided_in_one_place() {
             .iter()
             .filter(|literal| !literal.in_tests && decides_who_sees(&literal.text))
             .collect();
+        // A list of columns is SQL without quotes.
+        let names = |list: &str| list.split(|c: char| !c.is_alphanumeric()).any(|word| word == "private");
+        if source.blocks("columns").any(names) && !may(&source.path) {
+            findings.push(format!("{}: a list of columns decides who sees", source.path));
+        }
         match deciding.first() {
             Some(literal) if !may(&source.path) => {
                 findings.push(format!("{}:{}: use `visible!` instead", source.path, literal.line));

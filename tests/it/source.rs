@@ -66,6 +66,19 @@ impl Source {
         lines.filter(move |(_, line)| line.contains(word)).map(|(at, _)| at + 1)
     }
 
+    /// The code between the braces of each `name! { .. }`.
+    pub fn blocks<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s str> {
+        let after: Vec<_> = self.code.split(&format!("{name}! {{")).skip(1).collect();
+        after.into_iter().map(|rest| {
+            let mut depth = 1;
+            let end = rest.find(|c: char| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                depth == 0
+            });
+            &rest[..end.unwrap_or(rest.len())]
+        })
+    }
+
     /// What the code uses of its own crate, outside of unit tests: `a::b` for `crate::a::b`, and for each of the
     /// names in `use crate::{..}`.
     pub fn crate_paths(&self) -> BTreeSet<String> {
@@ -178,4 +191,6 @@ fn a_file_is_taken_apart() {
     let literals: Vec<_> = source.literals.iter().map(|l| (l.line, l.text.as_str(), l.in_tests)).collect();
     assert_eq!(literals, [(3, "a\\\"b", false), (3, "raw \"q\"", false), (6, "t", true)]);
     assert_eq!(source.crate_paths().into_iter().collect::<Vec<_>>(), ["a::B", "c", "e::F"]);
+    let source = Source::read("x.rs".to_owned(), "list! { a } list! { b: C { d } e } f { g }");
+    assert_eq!(source.blocks("list").collect::<Vec<_>>(), [" a ", " b: C { d } e "]);
 }

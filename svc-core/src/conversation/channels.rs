@@ -19,7 +19,7 @@ use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Caller, Feature, Read, Write, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row};
+use crate::store::{columns, new_row};
 use crate::text::{Change, Patch, Text};
 use crate::time::Time;
 
@@ -48,6 +48,22 @@ struct Channel {
     lsn: i64,
 }
 
+columns! {
+    channel_columns: Channel as c {
+        id,
+        workspace_id,
+        name,
+        topic,
+        private,
+        archived_at: Option<Time>,
+        created_by,
+        created_at,
+        lsn,
+    }
+    make { archived: archived_at.is_some() }
+    insert "insert into channels" {}
+}
+
 /// A member of a channel.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChannelMember {
@@ -63,6 +79,17 @@ struct ChannelMember {
     added_at: Time,
     /// The position of that in the workspace's log.
     lsn: i64,
+}
+
+columns! {
+    channel_member_columns: ChannelMember as s {
+        channel_id,
+        member_id,
+        handle = "m.handle",
+        added_by,
+        added_at,
+        lsn,
+    }
 }
 
 /// A member that is no longer in a channel.
@@ -239,48 +266,30 @@ struct CreateChannel {
 
 fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> {
     own_workspace(cx, input.workspace_id)?;
-    let mut channel = Channel {
-        id: cx.new_id()?,
+    let id: ChannelId = cx.new_id()?;
+    let topic = input.topic.as_deref().map(str::to_owned);
+    let private = input.private.unwrap_or(false);
+    let event =
+        ChannelCreated { channel_id: id, name: input.name.to_string(), topic: topic.clone(), private };
+    let lsn = cx.emit(Subject::channel(id), &event)?.lsn;
+    let channel = Channel {
+        id,
         workspace_id: input.workspace_id,
-        name: input.name.to_string(),
-        topic: input.topic.as_deref().map(str::to_owned),
-        private: input.private.unwrap_or(false),
+        name: event.name,
+        topic,
+        private,
         archived: false,
         archived_at: None,
         created_by: cx.caller().member,
         created_at: cx.now(),
-        lsn: 0,
+        lsn,
     };
-    let event = ChannelCreated {
-        channel_id: channel.id,
-        name: channel.name.clone(),
-        topic: channel.topic.clone(),
-        private: channel.private,
-    };
-    channel.lsn = cx.emit(Subject::channel(channel.id), &event)?.lsn;
-    cx.execute(
-        1,
-        INSERT_CHANNEL,
-        &[
-            &channel.id,
-            &channel.workspace_id,
-            &channel.name,
-            &channel.topic,
-            &channel.private,
-            &channel.created_by,
-            &channel.created_at,
-            &channel.lsn,
-        ],
-    )?;
+    channel.with_new_row(|row| cx.insert(row))?;
     if let (true, Some(creator)) = (channel.private, channel.created_by) {
         insert_member(cx, channel.id, creator)?;
     }
     Ok(channel)
 }
-
-const INSERT_CHANNEL: &str = "
-    insert into channels (id, workspace_id, name, topic, private, created_by, created_at, lsn)
-    values ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// Lists the channels you may see, oldest first. Private channels appear only to their members. One page looks at
 /// 2000 channels at the most, so it may be short or empty although there is more: read on while `next_cursor` is not
@@ -311,8 +320,9 @@ fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
 }
 
 const LIST_CHANNELS: &str = concat!(
-    "select c.id, c.workspace_id, c.name, c.topic, c.private, c.archived_at, c.created_by, c.created_at, c.lsn
-     from channels c
+    "select ",
+    channel_columns!(),
+    " from channels c
      where c.workspace_id = $5 and c.lsn > $6 and c.lsn <= $9
        and (cast($8 as boolean) is null or (c.archived_at is not null) = cast($8 as boolean)) and ",
     visible!(c),
@@ -543,11 +553,13 @@ fn list_channel_members(cx: &Read<'_>, input: &ListChannelMembers) -> Result<Pag
     Ok(Page::of(rows, input.limit, |member: &ChannelMember| member.lsn))
 }
 
-const LIST_MEMBERS: &str = "
-    select s.channel_id, s.member_id, m.handle, s.added_by, s.added_at, s.lsn
-    from channel_members s join members m on m.id = s.member_id
-    where s.channel_id = $1 and s.lsn > $2
-    order by s.lsn limit $3";
+const LIST_MEMBERS: &str = concat!(
+    "select ",
+    channel_member_columns!(),
+    " from channel_members s join members m on m.id = s.member_id
+     where s.channel_id = $1 and s.lsn > $2
+     order by s.lsn limit $3"
+);
 
 /// Adds a member of the workspace to a channel and answers the membership. Only a member of a private channel
 /// can add others to it. Adding a member twice changes nothing; an archived channel takes no members (409).
@@ -617,61 +629,27 @@ fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
     cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))
 }
 
-const LOAD_CHANNEL: &str = "
-    select id, workspace_id, name, topic, private, archived_at, created_by, created_at, lsn
-    from channels where id = $1";
+const LOAD_CHANNEL: &str = concat!("select ", channel_columns!(), " from channels c where c.id = $1");
 
 fn find_member(cx: &Read<'_>, channel: ChannelId, member: MemberId) -> Result<Option<ChannelMember>> {
     cx.one(FIND_MEMBER, &[&channel, &member])
 }
 
-const FIND_MEMBER: &str = "
-    select s.channel_id, s.member_id, m.handle, s.added_by, s.added_at, s.lsn
-    from channel_members s join members m on m.id = s.member_id
-    where s.channel_id = $1 and s.member_id = $2";
+const FIND_MEMBER: &str = concat!(
+    "select ",
+    channel_member_columns!(),
+    " from channel_members s join members m on m.id = s.member_id
+     where s.channel_id = $1 and s.member_id = $2"
+);
 
 /// Adds a member that is not there yet.
 fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
     let place = Subject::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;
     let (added_by, added_at) = (cx.caller().member, cx.now());
-    cx.execute(1, INSERT_MEMBER, &[&channel_id, &member_id, &added_by, &added_at, &added.lsn])
-}
-
-const INSERT_MEMBER: &str = "
-    insert into channel_members (channel_id, member_id, added_by, added_at, lsn) values ($1, $2, $3, $4, $5)";
-
-impl FromRow for Channel {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (id, workspace_id, name, topic, private) =
-            (row.take()?, row.take()?, row.take()?, row.take()?, row.take()?);
-        let archived_at: Option<Time> = row.take()?;
-        Ok(Self {
-            id,
-            workspace_id,
-            name,
-            topic,
-            private,
-            archived: archived_at.is_some(),
-            archived_at,
-            created_by: row.take()?,
-            created_at: row.take()?,
-            lsn: row.take()?,
-        })
-    }
-}
-
-impl FromRow for ChannelMember {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self {
-            channel_id: row.take()?,
-            member_id: row.take()?,
-            handle: row.take()?,
-            added_by: row.take()?,
-            added_at: row.take()?,
-            lsn: row.take()?,
-        })
-    }
+    cx.insert(&new_row!("insert into channel_members" {
+        channel_id, member_id, added_by, added_at, lsn: added.lsn
+    }))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::log::cache::Cached;
 use crate::log::event::Invalidates;
 use crate::op::{Read, Sight};
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 
 /// The condition that the caller sees the channel row called `$c`. The statement takes the caller's sight, by
 /// [`SightParams::and`](crate::op::SightParams::and), as $1 to $4 and what else it needs from $5 on.
@@ -70,6 +70,15 @@ pub(crate) struct ChannelPlace {
     pub private: bool,
 }
 
+columns! {
+    channel_place_columns: ChannelPlace as c {
+        id,
+        workspace_id,
+        archived = "c.archived_at is not null",
+        private,
+    }
+}
+
 /// Where a thread that the caller may see belongs. A thread never changes its channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadPlace {
@@ -77,6 +86,15 @@ pub(crate) struct ThreadPlace {
     pub channel_id: ChannelId,
     pub workspace_id: WorkspaceId,
     pub archived: bool,
+}
+
+columns! {
+    thread_place_columns: ThreadPlace as t {
+        thread_id = id,
+        channel_id,
+        workspace_id,
+        archived = "c.archived_at is not null",
+    }
 }
 
 /// What a connection remembers of a channel for one member. A channel that was not found is not remembered.
@@ -115,8 +133,9 @@ fn channel_seen_by(cx: &Read<'_>, sight: Sight, id: ChannelId) -> Result<Option<
 }
 
 const VISIBLE_CHANNEL: &str = concat!(
-    "select c.id, c.workspace_id, c.archived_at is not null, c.private
-     from channels c where c.id = $5 and c.workspace_id = $6 and ",
+    "select ",
+    channel_place_columns!(),
+    " from channels c where c.id = $5 and c.workspace_id = $6 and ",
     visible!(c)
 );
 
@@ -139,8 +158,9 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
 }
 
 const VISIBLE_PLACE: &str = concat!(
-    "select t.id, t.channel_id, t.workspace_id, c.archived_at is not null
-     from threads t join channels c on c.id = t.channel_id
+    "select ",
+    thread_place_columns!(),
+    " from threads t join channels c on c.id = t.channel_id
      where t.id = $5 and t.workspace_id = $6 and ",
     visible!(c)
 );
@@ -188,23 +208,6 @@ fn refuse_archived(archived: bool) -> Result<()> {
         return Err(Error::wrong_state("the channel is archived and takes nothing new; unarchive it first"));
     }
     Ok(())
-}
-
-impl FromRow for ChannelPlace {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self { id: row.take()?, workspace_id: row.take()?, archived: row.take()?, private: row.take()? })
-    }
-}
-
-impl FromRow for ThreadPlace {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self {
-            thread_id: row.take()?,
-            channel_id: row.take()?,
-            workspace_id: row.take()?,
-            archived: row.take()?,
-        })
-    }
 }
 
 #[cfg(test)]

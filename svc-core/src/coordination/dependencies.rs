@@ -19,7 +19,7 @@ use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{Feature, Read, Write, destructive, idempotent, read};
 use crate::page::Page;
-use crate::store::{Engine, FromRow, Row};
+use crate::store::{Engine, columns};
 use crate::text::Items;
 
 /// The threads that a new thread waits for.
@@ -278,12 +278,15 @@ struct Dependency {
     lsn: i64,
 }
 
-impl FromRow for Dependency {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (thread_id, channel_id, title) = (row.take()?, row.take()?, row.take()?);
-        let state: ThreadState = row.take()?;
-        Ok(Self { thread_id, channel_id, title, state, finished: state.is_finished(), lsn: row.take()? })
+columns! {
+    dependency_columns: Dependency as t {
+        thread_id = id,
+        channel_id,
+        title,
+        state: ThreadState,
+        lsn = "d.lsn",
     }
+    make { finished: state.is_finished() }
 }
 
 /// Lists the threads that a thread waits for, finished or not, in the order in which they were added. Those in
@@ -302,8 +305,9 @@ fn list_thread_dependencies(cx: &Read<'_>, input: &ListThreadDependencies) -> Re
 }
 
 const LIST: &str = concat!(
-    "select t.id, t.channel_id, t.title, t.state, d.lsn
-     from thread_dependencies d join threads t on t.id = d.depends_on_id join channels c on c.id = t.channel_id
+    "select ",
+    dependency_columns!(),
+    " from thread_dependencies d join threads t on t.id = d.depends_on_id join channels c on c.id = t.channel_id
      where d.thread_id = $5 and ",
     visible!(c),
     " order by d.lsn, t.id"

@@ -10,7 +10,7 @@ use crate::id::{MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
 use crate::log::event::{Event, Recorded};
 use crate::op::{Feature, Read, Write};
-use crate::store::{FromRow, Row};
+use crate::store::{columns, new_row};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -30,11 +30,7 @@ pub(in crate::coordination) struct Notice {
     lsn: i64,
 }
 
-impl FromRow for Notice {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self { at: row.take()?, kind: row.take()?, text: row.take()?, lsn: row.take()? })
-    }
-}
+columns! { notice_columns: Notice as n { at, kind, text, lsn } }
 
 /// Leaves a notice for those who read the thread. `lsn` is of the event in this thread that causes it, `message` says
 /// the same and takes the text along when it is withdrawn.
@@ -47,11 +43,10 @@ pub(in crate::coordination) fn add(
     message: MessageId,
 ) -> Result<()> {
     let at = cx.now();
-    cx.execute(1, ADD, &[&thread, &lsn, &at, &kind, &text, &message])
+    cx.insert(&new_row!("insert into thread_notices" {
+        thread_id: thread, lsn, at, kind, text, message_id: message
+    }))
 }
-
-const ADD: &str = "
-    insert into thread_notices (thread_id, lsn, at, kind, text, message_id) values ($1, $2, $3, $4, $5, $6)";
 
 /// Blanks the notices of messages that `withdrawals` withdraw.
 fn blank(cx: &mut Write<'_>, withdrawals: &[Recorded]) -> Result<()> {
@@ -66,5 +61,8 @@ pub(in crate::coordination) fn last(cx: &Read<'_>, thread: ThreadId) -> Result<V
     cx.query(LAST, &[&thread, &NOTICES_MAX])
 }
 
-const LAST: &str =
-    "select at, kind, text, lsn from thread_notices where thread_id = $1 order by lsn desc limit $2";
+const LAST: &str = concat!(
+    "select ",
+    notice_columns!(),
+    " from thread_notices n where n.thread_id = $1 order by n.lsn desc limit $2"
+);

@@ -26,7 +26,7 @@ use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
 use crate::op::{Effect, Feature, LongPoll, Poll, Read, Shared, Write, prepared, read, wait};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Param, Row, ToParam};
+use crate::store::{Param, ToParam, columns, new_row};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -144,22 +144,8 @@ struct ThreadResult {
     lsn: i64,
 }
 
-impl FromRow for ThreadResult {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let thread_id = row.take()?;
-        let result = match row.take()? {
-            Value::Object(members) => members,
-            _ => return Err(Error::internal("a stored result is not an object")),
-        };
-        Ok(Self {
-            thread_id,
-            result,
-            result_kind: row.take()?,
-            produced_by: row.take()?,
-            produced_at: row.take()?,
-            lsn: row.take()?,
-        })
-    }
+columns! {
+    result_columns: ThreadResult as r { thread_id, result, result_kind, produced_by, produced_at, lsn }
 }
 
 /// The holder of a thread's claim set its result.
@@ -236,11 +222,15 @@ fn set_thread_result(
         bytes: stored.bytes,
     };
     let lsn = cx.emit(thread.place().about(worker), &event)?.lsn;
-    cx.execute(
-        1,
-        INSERT,
-        &[&thread.id, &lsn, &thread.workspace_id, &input.result_kind, &stored.text, &worker, &now],
-    )?;
+    cx.insert(&new_row!("insert into results" {
+        thread_id: thread.id,
+        lsn,
+        workspace_id: thread.workspace_id,
+        result_kind: input.result_kind,
+        result: stored.text,
+        produced_by: worker,
+        produced_at: now,
+    }))?;
     cx.execute(1, SETTLE, &[&thread.id])?;
     workers::add(cx, thread.id, lsn, worker)?;
     end_claim(cx, &thread, ClaimEnd::Result)?;
@@ -253,10 +243,6 @@ fn set_thread_result(
         lsn,
     })
 }
-
-const INSERT: &str = "
-    insert into results (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
-    values ($1, $2, $3, $4, $5, $6, $7)";
 
 const SETTLE: &str = "update threads set settled = true where id = $1";
 
@@ -277,9 +263,11 @@ fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
     cx.one(LATEST, &[&thread])
 }
 
-const LATEST: &str = "
-    select thread_id, result, result_kind, produced_by, produced_at, lsn from results
-    where thread_id = $1 order by lsn desc limit 1";
+const LATEST: &str = concat!(
+    "select ",
+    result_columns!(),
+    " from results r where r.thread_id = $1 order by r.lsn desc limit 1"
+);
 
 /// Lists the latest results of the threads that you may see, in the order in which they were set. One page looks at
 /// 2000 results at the most, so it may be short or empty although there is more: read on while `next_cursor` is not
@@ -307,8 +295,9 @@ fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<
 }
 
 const LIST: &str = concat!(
-    "select r.thread_id, r.result, r.result_kind, r.produced_by, r.produced_at, r.lsn
-     from results r join threads t on t.id = r.thread_id join channels c on c.id = t.channel_id
+    "select ",
+    result_columns!(),
+    " from results r join threads t on t.id = r.thread_id join channels c on c.id = t.channel_id
      where r.workspace_id = $5 and r.lsn > $6 and r.lsn <= $9 and (cast($7 as text) is null or r.result_kind = $7)
          and not exists (select 1 from results later where later.thread_id = r.thread_id and later.lsn > r.lsn)
          and ",

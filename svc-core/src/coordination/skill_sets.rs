@@ -19,7 +19,7 @@ use crate::limits::{SKILL_MAX, SKILL_SETS_MAX, SKILLS_MAX};
 use crate::log::cache::Cached;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::op::{Feature, Read, Write, idempotent};
-use crate::store::{FromValue, Value};
+use crate::store::{FromValue, Value, new_row};
 use crate::text::{Handle, Items};
 
 /// The name of a skill.
@@ -131,12 +131,11 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
              requires or required"
         )));
     }
-    let (workspace, id) = (cx.caller().workspace_id, known.newest().saturating_add(1));
-    cx.execute(1, ADD_SET, &[&workspace, &id, &text, &sha256(text.as_bytes())])?;
+    let (workspace_id, id) = (cx.caller().workspace_id, known.newest().saturating_add(1));
+    let hash = sha256(text.as_bytes());
+    cx.insert(&new_row!("insert into skill_sets" { workspace_id, id, skills: text, hash }))?;
     Ok(id)
 }
-
-const ADD_SET: &str = "insert into skill_sets (workspace_id, id, skills, hash) values ($1, $2, $3, $4)";
 
 /// Sets that threads of a workspace require or once required, from the first one on. Sets are never changed and never
 /// removed, so what is known of them stays true, and there can only be newer ones.

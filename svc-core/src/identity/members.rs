@@ -18,7 +18,7 @@ use crate::limits::{HANDLE_MAX, NAME_MAX, SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Surface, Write, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
+use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::{Handle, Items, Text};
 use crate::time::Time;
 
@@ -94,31 +94,33 @@ pub(crate) struct Member {
     lsn: i64,
 }
 
-impl FromRow for Member {
-    /// Takes the columns of [`member_select`].
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (id, workspace_id, handle, kind) = (row.take()?, row.take()?, row.take()?, row.take()?);
-        let (display_name, created_at) = (row.take()?, row.take()?);
-        let (frozen, active, lsn) = (row.take()?, row.take()?, row.take()?);
-        let skills = row.take::<Option<String>>()?.map_or_else(Vec::new, |names| skill_names(&names));
-        Ok(Self { id, workspace_id, handle, kind, display_name, skills, created_at, frozen, active, lsn })
+columns! {
+    member_columns: Member as m {
+        id,
+        workspace_id,
+        handle,
+        kind,
+        display_name,
+        created_at,
+        frozen = "m.frozen_at is not null",
+        active = "m.deactivated_at is null",
+        lsn,
     }
+    read {
+        names: Option<String> = "(select string_agg(s.skill, ',') from member_skills s where s.member_id = m.id)",
+    }
+    make { skills: names.map_or_else(Vec::new, |names| skill_names(&names)) }
+    insert "insert into members" {}
 }
 
 /// A statement that selects whole members, as `m`, with their skills, followed by the rest of the statement.
 macro_rules! member_select {
     ($rest:literal) => {
-        concat!(
-            "select m.id, m.workspace_id, m.handle, m.kind, m.display_name, m.created_at, m.frozen_at is not null,
-                    m.deactivated_at is null, m.lsn,
-                    (select string_agg(s.skill, ',') from member_skills s where s.member_id = m.id)
-             from members m ",
-            $rest
-        )
+        concat!("select ", member_columns!(), " from members m ", $rest)
     };
 }
 
-/// The names in a list as [`member_select`] makes it: no skill's name has a comma.
+/// The names in a list as [`member_columns`] makes it: no skill's name has a comma.
 fn skill_names(list: &str) -> Vec<String> {
     let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
     names.sort_unstable();
@@ -267,10 +269,6 @@ pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()
     }
 }
 
-const INSERT: &str = "
-    insert into members (id, workspace_id, handle, kind, display_name, created_at, lsn)
-    values ($1, $2, $3, $4, $5, $6, $7)";
-
 /// Lets a member join. Who may is for the operation to decide, as is whether the handle is free.
 pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     let id: MemberId = cx.new_id()?;
@@ -282,24 +280,22 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
         display_name: display_name.clone(),
     };
     let lsn = cx.emit_in(new.workspace_id, Subject::WORKSPACE.about(id), &event)?.lsn;
-    let created_at = cx.now();
-    let columns: [&dyn ToParam; 7] =
-        [&id, &new.workspace_id, &new.handle, &new.kind, &new.display_name, &created_at, &lsn];
-    cx.execute(1, INSERT, &columns)?;
-    let metadata = json!({"member_id": id, "handle": new.handle, "kind": new.kind});
-    cx.audit_in(new.workspace_id, "member.create", named_surface(metadata, new.surface))?;
-    Ok(Member {
+    let member = Member {
         id,
         workspace_id: new.workspace_id,
         handle: new.handle.to_owned(),
         kind: new.kind,
         display_name,
         skills: Vec::new(),
-        created_at,
+        created_at: cx.now(),
         frozen: false,
         active: true,
         lsn,
-    })
+    };
+    member.with_new_row(|row| cx.insert(row))?;
+    let metadata = json!({"member_id": id, "handle": new.handle, "kind": new.kind});
+    cx.audit_in(new.workspace_id, "member.create", named_surface(metadata, new.surface))?;
+    Ok(member)
 }
 
 /// Adds the surface to an audit row's metadata, for what no member asked for.
@@ -460,18 +456,16 @@ struct SkillCount {
     members: i64,
 }
 
-impl FromRow for SkillCount {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self { skill: row.take()?, governance: row.take()?, members: row.take()? })
-    }
-}
+columns! { skill_count_columns: SkillCount as s { skill, governance, members = "count(*)" } }
 
-const SKILL_COUNTS: &str = "
-    select s.skill, s.governance, count(*)
-    from members m join member_skills s on s.member_id = m.id
-    where m.workspace_id = $1 and m.deactivated_at is null
-    group by s.skill, s.governance
-    order by count(*) desc, s.skill limit $2";
+const SKILL_COUNTS: &str = concat!(
+    "select ",
+    skill_count_columns!(),
+    " from members m join member_skills s on s.member_id = m.id
+     where m.workspace_id = $1 and m.deactivated_at is null
+     group by s.skill, s.governance
+     order by count(*) desc, s.skill limit $2"
+);
 
 fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {
     own_workspace(cx, input.workspace_id)?;

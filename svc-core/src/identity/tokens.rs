@@ -22,7 +22,7 @@ use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Surface, Write, destructive, read, secret_hash, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row, ToParam};
+use crate::store::{columns, new_row};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
@@ -57,23 +57,18 @@ struct Token {
     lsn: i64,
 }
 
-impl FromRow for Token {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (id, member_id, label, capabilities) = (row.take()?, row.take()?, row.take()?, row.take()?);
-        let (created_at, expires_at, revoked_at) = (row.take()?, row.take()?, row.take()?);
-        let (parent_id, delegation_grant_id, lsn) = (row.take()?, row.take()?, row.take()?);
-        Ok(Self {
-            id,
-            member_id,
-            label,
-            capabilities,
-            created_at,
-            expires_at,
-            revoked_at,
-            parent_id,
-            delegation_grant_id,
-            lsn,
-        })
+columns! {
+    token_columns: Token as t {
+        id,
+        member_id,
+        label,
+        capabilities,
+        created_at,
+        expires_at,
+        revoked_at,
+        parent_id,
+        delegation_grant_id = grant_id,
+        lsn,
     }
 }
 
@@ -300,11 +295,6 @@ impl Mint<'_> {
     }
 }
 
-const INSERT: &str = "
-    insert into tokens (id, workspace_id, member_id, actor_id, parent_id, grant_id, label, secret_hash,
-        capabilities, created_at, expires_at, lsn)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-
 /// Makes a token. Whether it may be made is for the operation to decide.
 pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> {
     let id: TokenId = cx.new_id()?;
@@ -318,21 +308,20 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
     };
     let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
     let (created_at, hash) = (cx.now(), secret_hash(&secret));
-    let columns: [&dyn ToParam; 12] = [
-        &id,
-        &mint.workspace_id,
-        &mint.member_id,
-        &mint.actor_id,
-        &mint.parent_id,
-        &mint.grant_id,
-        &mint.label,
-        &hash,
-        &mint.capabilities,
-        &created_at,
-        &mint.expires_at,
-        &lsn,
-    ];
-    cx.execute(1, INSERT, &columns)?;
+    cx.insert(&new_row!("insert into tokens" {
+        id,
+        workspace_id: mint.workspace_id,
+        member_id: mint.member_id,
+        actor_id: mint.actor_id,
+        parent_id: mint.parent_id,
+        grant_id: mint.grant_id,
+        label: mint.label,
+        secret_hash: hash,
+        capabilities: mint.capabilities,
+        created_at,
+        expires_at: mint.expires_at,
+        lsn,
+    }))?;
     let metadata = json!(event);
     cx.audit_in(mint.workspace_id, "token.mint", named_surface(metadata, mint.surface))?;
     Ok(MintedToken {
@@ -368,9 +357,11 @@ struct ListTokens {
     limit: Option<Limit>,
 }
 
-const OF_MEMBER: &str = "
-    select id, member_id, label, capabilities, created_at, expires_at, revoked_at, parent_id, grant_id, lsn
-    from tokens where member_id = $1 and lsn > $2 order by lsn limit $3";
+const OF_MEMBER: &str = concat!(
+    "select ",
+    token_columns!(),
+    " from tokens t where t.member_id = $1 and t.lsn > $2 order by t.lsn limit $3"
+);
 
 fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
     own_workspace(cx, input.workspace_id)?;
@@ -379,9 +370,8 @@ fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
     Ok(Page::of(rows, input.limit, |token: &Token| token.lsn))
 }
 
-const BY_ID: &str = "
-    select id, member_id, label, capabilities, created_at, expires_at, revoked_at, parent_id, grant_id, lsn
-    from tokens where id = $1 and workspace_id = $2";
+const BY_ID: &str =
+    concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
 
 /// A token of the caller's workspace.
 fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {

@@ -13,7 +13,7 @@ use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
 use crate::op::{Feature, Read, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 use crate::text::{Change, Text};
 use crate::time::Time;
 
@@ -33,11 +33,9 @@ pub(crate) struct Workspace {
     lsn: i64,
 }
 
-impl FromRow for Workspace {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (id, name, handle) = (row.take()?, row.take()?, row.take()?);
-        Ok(Self { id, name, handle, created_at: row.take()?, lsn: row.take()? })
-    }
+columns! {
+    workspace_columns: Workspace as w { id, name, handle, created_at, lsn }
+    insert "insert into workspaces" {}
 }
 
 /// A workspace's name was changed.
@@ -93,8 +91,8 @@ struct ListWorkspaces {
     limit: Option<Limit>,
 }
 
-const ALL: &str = "
-    select id, name, handle, created_at, lsn from workspaces where lsn > $1 order by lsn limit $2";
+const ALL: &str =
+    concat!("select ", workspace_columns!(), " from workspaces w where w.lsn > $1 order by w.lsn limit $2");
 
 fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspace>> {
     if !cx.caller().capabilities.has(OperatorGlobal) {
@@ -117,7 +115,7 @@ fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
     load(cx, input.workspace_id)
 }
 
-const BY_ID: &str = "select id, name, handle, created_at, lsn from workspaces where id = $1";
+const BY_ID: &str = concat!("select ", workspace_columns!(), " from workspaces w where w.id = $1");
 
 fn load(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
     cx.one(BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
@@ -153,8 +151,6 @@ pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
 }
 
-const INSERT: &str = "insert into workspaces (id, name, created_at, lsn) values ($1, $2, $3, $4)";
-
 /// Creates an empty workspace. Who may is for the operation to decide. The event in the instance's log also makes
 /// sure that of two first workspaces created at once only one is committed.
 pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
@@ -165,10 +161,11 @@ pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     cx.emit_in(id, Subject::WORKSPACE, &created)?;
     cx.audit_in(WorkspaceId::INSTANCE, "workspace.create", json!({"workspace_id": id, "name": name}))?;
     let created_at = cx.now();
-    cx.execute(1, INSERT, &[&id, &name, &created_at, &lsn])?;
+    let workspace = Workspace { id, name: name.to_owned(), handle: None, created_at, lsn };
+    workspace.with_new_row(|row| cx.insert(row))?;
     // From the first workspace on the key is in use; whoever has another is refused.
     let key = cx.sealer().current_id().to_vec();
     let sealed = cx.sealer().check_value(&key)?;
     cx.execute_any(keys::RECORD, &[&key, &sealed, &created_at])?;
-    Ok(Workspace { id, name: name.to_owned(), handle: None, created_at, lsn })
+    Ok(workspace)
 }

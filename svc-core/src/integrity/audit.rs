@@ -12,7 +12,7 @@ use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
 
@@ -69,25 +69,21 @@ struct AuditRow {
     metadata: Json,
 }
 
-impl FromRow for AuditRow {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (seq, at, action) = (row.take()?, row.take()?, row.take()?);
-        let (actor_id, subject_id, grant_id) = (row.take()?, row.take()?, row.take()?);
-        let workspace_id = row.take()?;
-        let metadata = row.take::<Option<Json>>()?.unwrap_or_else(|| json!({"withheld": true}));
-        Ok(Self { seq, at, action, actor_id, subject_id, grant_id, workspace_id, metadata })
+columns! {
+    audit_columns: AuditRow as a { seq, at, action, actor_id, subject_id, grant_id, workspace_id }
+    read {
+        // Not of what happened in a channel that the caller does not see: paths and ids stand in it.
+        shown: Option<Json> = ("case when ", visible_at!("a.channel_id", c), " then a.metadata end")
     }
+    make { metadata: shown.unwrap_or_else(|| json!({"withheld": true})) }
 }
 
 const LAST: &str = "select audit_seq from heads where workspace_id = $1";
 
-/// Without the metadata of what happened in a channel that the caller does not see: paths and ids stand in it.
 const OF_WORKSPACE: &str = concat!(
-    "select a.seq, a.at, a.action, a.actor_id, a.subject_id, a.grant_id, a.workspace_id,
-            case when ",
-    visible_at!("a.channel_id", c),
-    " then a.metadata end
-     from audit a left join channels c on c.id = a.channel_id
+    "select ",
+    audit_columns!(),
+    " from audit a left join channels c on c.id = a.channel_id
      where a.workspace_id = $5 and a.seq < $6 and a.seq >= $9 and (cast($7 as text) is null or a.action = $7)
      order by a.seq desc limit $8"
 );

@@ -18,7 +18,7 @@ use crate::identity::workspaces::own_workspace;
 use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
-use crate::log::stored::StoredEvent;
+use crate::log::stored::{StoredEvent, event_columns};
 use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
 use crate::op::{Feature, LongPoll, Poll, Read, long_read, read, wait};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
@@ -122,8 +122,9 @@ struct Filter<'a> {
 macro_rules! page_sql {
     ($workspace:literal, $thread:literal) => {
         concat!(
+            "select ",
+            event_columns!(),
             "
-    select e.lsn, e.kind, e.prev_hash, e.content_hash, e.payload
     from events e
     left join channels c on c.id = e.channel_id
     where ",

@@ -7,11 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Result;
 use crate::error::Error;
 use crate::hash::hash_text;
 use crate::log::event::type_name;
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 
 /// One event of a workspace's log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -38,21 +37,15 @@ pub(crate) struct StoredEvent {
     pub payload_bytes: usize,
 }
 
-impl FromRow for StoredEvent {
-    /// Takes the columns `lsn, kind, prev_hash, content_hash, payload`.
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (lsn, kind): (i64, String) = (row.take()?, row.take()?);
-        let (prev_hash, content_hash): ([u8; 32], [u8; 32]) = (row.take()?, row.take()?);
-        let payload: String = row.take()?;
-        Ok(Self {
-            id: lsn,
-            lsn,
-            prev_hash: hash_text(&prev_hash),
-            content_hash: hash_text(&content_hash),
-            type_name: type_name(&kind),
-            kind,
-            payload_bytes: payload.len(),
-            payload: serde_json::from_str(&payload).map_err(Error::internal)?,
-        })
+columns! {
+    pub(crate) event_columns: StoredEvent as e { lsn, kind: String }
+    read { previous: [u8; 32] = prev_hash, content: [u8; 32] = content_hash, text: String = payload }
+    make {
+        id: lsn,
+        prev_hash: hash_text(&previous),
+        content_hash: hash_text(&content),
+        type_name: type_name(&kind),
+        payload_bytes: text.len(),
+        payload: serde_json::from_str(&text).map_err(Error::internal)?,
     }
 }

@@ -3,6 +3,7 @@
 //! Statements have one text with `$1..$n`; a [`Conn`] runs them on SQLite or Postgres. Executors own the
 //! connections and decide what is committed together.
 
+mod columns;
 #[cfg(test)]
 mod conform;
 mod conn;
@@ -21,6 +22,7 @@ mod sqlite;
 mod transaction;
 mod value;
 
+pub(crate) use columns::{NewRow, columns, new_row};
 pub(crate) use conn::{BulkInsert, WalCut};
 pub use conn::{Conn, Engine, StatementCounts};
 pub(crate) use opener::Opener;

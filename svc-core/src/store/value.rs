@@ -227,6 +227,15 @@ impl FromValue for Json {
     }
 }
 
+impl FromValue for serde_json::Map<String, Json> {
+    fn from_value(value: Value) -> Result<Self> {
+        match Json::from_value(value)? {
+            Json::Object(members) => Ok(members),
+            _ => Err(Error::internal("a column holds JSON that is not an object")),
+        }
+    }
+}
+
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: Value) -> Result<Self> {
         match value {

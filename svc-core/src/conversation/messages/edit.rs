@@ -15,7 +15,7 @@ use crate::log::canonical;
 use crate::log::event::Event;
 use crate::op::{Caller, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
 use crate::time::Time;
 
@@ -146,17 +146,20 @@ pub(super) fn list_message_edits(cx: &Read<'_>, input: &ListMessageEdits) -> Res
     Page::of(rows, input.limit, |row: &StoredEdit| row.lsn).try_map(|row| row.open(cx, &message))
 }
 
-const LIST_EDITS: &str = "
-    select edit, written_at, sealed, lsn from message_edits
-    where message_id = $1 and lsn > $2
-    order by lsn limit $3";
-
 struct StoredEdit {
     edit: i64,
     written_at: Time,
     sealed: Option<Vec<u8>>,
     lsn: i64,
 }
+
+columns! { edit_columns: StoredEdit as e { edit, written_at, sealed, lsn } }
+
+const LIST_EDITS: &str = concat!(
+    "select ",
+    edit_columns!(),
+    " from message_edits e where e.message_id = $1 and e.lsn > $2 order by e.lsn limit $3"
+);
 
 impl StoredEdit {
     fn open(self, cx: &Read<'_>, message: &Stored) -> Result<EarlierText> {
@@ -176,12 +179,6 @@ impl StoredEdit {
             metadata: plaintext.metadata,
             lsn: self.lsn,
         })
-    }
-}
-
-impl FromRow for StoredEdit {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self { edit: row.take()?, written_at: row.take()?, sealed: row.take()?, lsn: row.take()? })
     }
 }
 

@@ -11,11 +11,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::Saying;
 use super::edit::MessageEdited;
-use super::keys::Wrapped;
+use super::keys::{Wrapped, old_key};
 use super::plaintext::{self, Metadata};
 use super::post::MessagePosted;
-use super::{Saying, wrapped_of};
 use crate::Result;
 use crate::id::MessageId;
 use crate::limits::{PAGE_BYTES, ROW_BYTES};
@@ -25,7 +25,7 @@ use crate::log::seal::{MessageKey, Unopened};
 use crate::log::stored::StoredEvent;
 use crate::op::Read;
 use crate::page::Page;
-use crate::store::{Engine, FromRow, Row};
+use crate::store::{Engine, columns};
 
 /// One event of a workspace's log, as members read it.
 #[derive(Serialize, JsonSchema)]
@@ -129,12 +129,12 @@ impl KeyRow {
     }
 }
 
-impl FromRow for KeyRow {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (message_id, workspace_id) = (row.take()?, row.take()?);
-        let bound = Binding { message_id, workspace_id, thread_id: row.take()?, author_id: row.take()? };
-        let (lsn, withdrawn) = (row.take()?, row.take()?);
-        Ok(Self { bound, lsn, withdrawn, wrapped: wrapped_of(row)? })
+columns! {
+    key_columns: KeyRow as m { lsn, withdrawn = "m.withdrawn_at is not null" }
+    read { message_id = id, workspace_id, thread_id, author_id, by_leaf = wrapped, by_kek = (old_key!()) }
+    make {
+        bound: Binding { workspace_id, thread_id, author_id, message_id },
+        wrapped: Wrapped::of(by_leaf, by_kek),
     }
 }
 
@@ -159,13 +159,7 @@ fn keys_of(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<MessageId, K
 
 macro_rules! select_keys {
     ($which:literal) => {
-        concat!(
-            "select m.id, m.workspace_id, m.thread_id, m.author_id, m.lsn, m.withdrawn_at is not null, m.wrapped,
-                    case when m.wrapped is null
-                        then (select k.wrapped from message_keys k where k.message_id = m.id) end
-             from messages m where m.id ",
-            $which
-        )
+        concat!("select ", key_columns!(), " from messages m where m.id ", $which)
     };
 }
 

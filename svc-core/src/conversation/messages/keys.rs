@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use crate::Result;
 use crate::conversation::{scrub, shelves};
-use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::id::{MessageId, WorkspaceId};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Read, Write};
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 
 /// Wraps the key of the message that is posted at `lsn` of the caller's workspace.
 pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &MessageKey) -> Result<Vec<u8>> {
@@ -26,7 +26,21 @@ pub(super) enum Wrapped {
     ByKek(Vec<u8>),
 }
 
+/// The key that the key-encryption key wraps, of message `m`; null where the message's row has its key.
+macro_rules! old_key {
+    () => {
+        "case when m.wrapped is null
+             then (select k.wrapped from message_keys k where k.message_id = m.id) end"
+    };
+}
+pub(super) use old_key;
+
 impl Wrapped {
+    /// The key in the columns of the key that a leaf wraps and of the one that the key-encryption key wraps.
+    pub fn of(by_leaf: Option<Vec<u8>>, by_kek: Option<Vec<u8>>) -> Option<Self> {
+        by_leaf.map(Self::ByLeaf).or(by_kek.map(Self::ByKek))
+    }
+
     /// The key. The inner error: it does not open.
     pub fn open(&self, cx: &Read<'_>, bound: &Binding, lsn: i64) -> Result<Result<MessageKey, Unopened>> {
         Ok(match self {
@@ -82,6 +96,18 @@ const NEXT_OLD: &str = "
     from message_keys k join messages m on m.id = k.message_id
     where k.message_id > $1 order by k.message_id limit $2";
 
+struct OldKey {
+    bound: Binding,
+    lsn: i64,
+    wrapped: Vec<u8>,
+}
+
+columns! {
+    old_key_columns: OldKey as m { lsn, wrapped = "k.wrapped" }
+    read { message_id = id, workspace_id, thread_id, author_id }
+    make { bound: Binding { workspace_id, thread_id, author_id, message_id } }
+}
+
 /// Moves the old keys of a range that belong to the caller's workspace to its shelves. One that does not open stays
 /// where it is.
 pub(crate) fn move_range(cx: &mut Write<'_>, range: &Range) -> Result<()> {
@@ -107,25 +133,11 @@ pub(crate) fn move_range(cx: &mut Write<'_>, range: &Range) -> Result<()> {
     last_moved.map_or(Ok(()), |lsn| scrub::ask(cx, scrub::OLD_KEYS, lsn))
 }
 
-const OLD_IN_RANGE: &str = "
-    select m.id, m.thread_id, m.author_id, m.lsn, m.workspace_id, k.wrapped
-    from message_keys k join messages m on m.id = k.message_id
-    where k.message_id > $1 and k.message_id <= $2 and m.workspace_id = $3 order by k.message_id";
+const OLD_IN_RANGE: &str = concat!(
+    "select ",
+    old_key_columns!(),
+    " from message_keys k join messages m on m.id = k.message_id
+     where k.message_id > $1 and k.message_id <= $2 and m.workspace_id = $3 order by k.message_id"
+);
 
 const PUT_ON_SHELF: &str = "update messages set wrapped = $2 where id = $1 and wrapped is null";
-
-struct OldKey {
-    bound: Binding,
-    lsn: i64,
-    wrapped: Vec<u8>,
-}
-
-impl FromRow for OldKey {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (message_id, thread_id): (MessageId, ThreadId) = (row.take()?, row.take()?);
-        let author_id: Option<MemberId> = row.take()?;
-        let lsn = row.take()?;
-        let bound = Binding { workspace_id: row.take()?, thread_id, author_id, message_id };
-        Ok(Self { bound, lsn, wrapped: row.take()? })
-    }
-}

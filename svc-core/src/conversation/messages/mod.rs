@@ -25,10 +25,10 @@ use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Effect, Feature, Read, destructive, idempotent, prepared, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 use crate::time::Time;
 pub(crate) use in_events::{OpenedEvent, open_words};
-use keys::Wrapped;
+use keys::{Wrapped, old_key};
 use plaintext::{Metadata, Plaintext};
 pub(crate) use post::{SealedPost, post_sealed, seal_post};
 pub(crate) use withdraw::MessageTombstoned;
@@ -205,6 +205,24 @@ struct Stored {
     wrapped: Option<Wrapped>,
 }
 
+columns! {
+    message_columns: Stored as m {
+        id,
+        workspace_id,
+        channel_id,
+        thread_id,
+        author_id,
+        posted_at,
+        edited_at,
+        edits,
+        withdrawn = "m.withdrawn_at is not null",
+        sealed,
+        lsn,
+    }
+    read { by_leaf = wrapped, by_kek = (old_key!()) }
+    make { wrapped: Wrapped::of(by_leaf, by_kek) }
+}
+
 /// What a message says.
 enum Saying {
     Plaintext(Plaintext),
@@ -253,14 +271,7 @@ fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
 
 macro_rules! select_messages {
     ($rest:literal) => {
-        concat!(
-            "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.author_id, m.posted_at, m.edited_at,
-                    m.edits, m.withdrawn_at is not null, m.sealed, m.lsn, m.wrapped,
-                    case when m.wrapped is null
-                        then (select k.wrapped from message_keys k where k.message_id = m.id) end
-             from messages m ",
-            $rest
-        )
+        concat!("select ", message_columns!(), " from messages m ", $rest)
     };
 }
 
@@ -353,29 +364,4 @@ fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId, message: Me
         uri.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
     }
     uri
-}
-
-impl FromRow for Stored {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self {
-            id: row.take()?,
-            workspace_id: row.take()?,
-            channel_id: row.take()?,
-            thread_id: row.take()?,
-            author_id: row.take()?,
-            posted_at: row.take()?,
-            edited_at: row.take()?,
-            edits: row.take()?,
-            withdrawn: row.take()?,
-            sealed: row.take()?,
-            lsn: row.take()?,
-            wrapped: wrapped_of(row)?,
-        })
-    }
-}
-
-/// The key in the columns of the key that a leaf wraps and of the one that the key-encryption key wraps.
-fn wrapped_of(row: &mut Row) -> Result<Option<Wrapped>> {
-    let (by_leaf, by_kek): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.take()?, row.take()?);
-    Ok(by_leaf.map(Wrapped::ByLeaf).or(by_kek.map(Wrapped::ByKek)))
 }

@@ -16,6 +16,7 @@ use crate::log::event::{Event, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::MessageKey;
 use crate::op::{Shared, Write};
+use crate::store::new_row;
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -106,26 +107,18 @@ pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &Sealed
     let bound =
         Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
     let wrapped = keys::wrap_new(cx, &bound, lsn, &post.key)?;
-    cx.execute(
-        1,
-        INSERT_MESSAGE,
-        &[
-            &id,
-            &place.workspace_id,
-            &place.channel_id,
-            &place.thread_id,
-            &author_id,
-            &posted_at,
-            &post.sealed.bytes,
-            &lsn,
-            &wrapped,
-        ],
-    )?;
+    cx.insert(&new_row!("insert into messages" {
+        id,
+        workspace_id: place.workspace_id,
+        channel_id: place.channel_id,
+        thread_id: place.thread_id,
+        author_id,
+        posted_at,
+        edits: 0_i64,
+        sealed: post.sealed.bytes,
+        lsn,
+        wrapped,
+    }))?;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
     Ok(Posted { id, author_id, posted_at, uri, lsn })
 }
-
-const INSERT_MESSAGE: &str = "
-    insert into messages
-        (id, workspace_id, channel_id, thread_id, author_id, posted_at, edits, sealed, lsn, wrapped)
-    values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)";

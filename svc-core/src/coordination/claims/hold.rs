@@ -15,7 +15,7 @@ use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::identity::members;
 use crate::log::event::Event;
 use crate::op::{Operation, Read, Write, destructive, idempotent, read, write};
-use crate::store::{FromRow, Row};
+use crate::store::columns;
 use crate::time::Time;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -72,6 +72,9 @@ pub(super) struct Claim {
     pub lease_expires_at: Time,
     /// When the holder acknowledged the claim; null until then.
     pub acknowledged_at: Option<Time>,
+    /// The place of its thread in lists.
+    #[serde(skip)]
+    pub lsn: i64,
 }
 
 impl Claim {
@@ -84,21 +87,21 @@ impl Claim {
             claim_lease_id: held.lease_id,
             lease_expires_at: held.until,
             acknowledged_at: thread.acknowledged_at,
+            lsn: thread.lsn,
         }
     }
 }
 
-impl FromRow for Claim {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self {
-            thread_id: row.take()?,
-            channel_id: row.take()?,
-            title: row.take()?,
-            holder: row.take()?,
-            claim_lease_id: row.take()?,
-            lease_expires_at: row.take()?,
-            acknowledged_at: row.take()?,
-        })
+columns! {
+    pub(super) claim_columns: Claim as t {
+        thread_id = id,
+        channel_id,
+        title,
+        holder = assignee_id,
+        claim_lease_id,
+        lease_expires_at = assignment_expires_at,
+        acknowledged_at,
+        lsn,
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::hold::Claim;
+use super::hold::{Claim, claim_columns};
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible;
@@ -13,7 +13,6 @@ use crate::id::WorkspaceId;
 use crate::identity::workspaces;
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromRow, Row};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -41,18 +40,6 @@ struct ListActiveClaims {
     limit: Option<Limit>,
 }
 
-/// A claim with the place of its thread in the list.
-struct Listed {
-    claim: Claim,
-    lsn: i64,
-}
-
-impl FromRow for Listed {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self { claim: Claim::from_row(row)?, lsn: row.take()? })
-    }
-}
-
 fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Claim>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
     // No thread has a footprint: there is no operation that sets it. So none names this repository.
@@ -62,15 +49,15 @@ fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Cl
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
     let (sight, now, last) = (cx.caller().sight.params(), cx.now(), horizon.up_to());
-    let listed = cx.rows(ACTIVE, &sight.and(&[&input.workspace_id, &now, &after, &rows, &last]))?;
-    Page::within(horizon, listed, input.limit, |row: &Listed| row.lsn).try_map(|row| Ok(row.claim))
+    let claims = cx.rows(ACTIVE, &sight.and(&[&input.workspace_id, &now, &after, &rows, &last]))?;
+    Ok(Page::within(horizon, claims, input.limit, |claim: &Claim| claim.lsn))
 }
 
 /// By the index of claimed threads, which is in the order of the list.
 const ACTIVE: &str = concat!(
-    "select t.id, t.channel_id, t.title, t.assignee_id, t.claim_lease_id, t.assignment_expires_at, t.acknowledged_at,
-         t.lsn
-     from threads t join channels c on c.id = t.channel_id
+    "select ",
+    claim_columns!(),
+    " from threads t join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.assignee_id is not null and t.assignment_expires_at > $6
          and t.lsn > $7 and t.lsn <= $9 and ",
     visible!(c),

@@ -23,7 +23,6 @@ use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_MAX_SECS, LEASE_MIN_SECS};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Write};
-use crate::store::Row;
 use crate::text::Count;
 use crate::time::Time;
 
@@ -49,14 +48,9 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Takes the three columns of a claim from a thread's row.
-    pub fn take(row: &mut Row) -> Result<Option<Self>> {
-        let (holder, lease_id, until) = (row.take()?, row.take()?, row.take()?);
-        let claim: (Option<MemberId>, Option<LeaseId>, Option<Time>) = (holder, lease_id, until);
-        Ok(match claim {
-            (Some(holder), Some(lease_id), Some(until)) => Some(Self { holder, lease_id, until }),
-            _ => None,
-        })
+    /// The claim in the three columns of a thread's row; they are null together.
+    pub fn of(holder: Option<MemberId>, lease_id: Option<LeaseId>, until: Option<Time>) -> Option<Self> {
+        Some(Self { holder: holder?, lease_id: lease_id?, until: until? })
     }
 
     /// Whether the claim counts.

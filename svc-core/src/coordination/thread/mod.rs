@@ -23,7 +23,7 @@ use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, SKILLS_MAX, THREAD_DEPTH_MAX, TI
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{Feature, Read, Write, idempotent, write};
 use crate::page::Rows;
-use crate::store::{FromRow, FromValue, Param, Row, ToParam, Value};
+use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::{Change, Count, Items, Text};
 use crate::time::Time;
 
@@ -130,18 +130,54 @@ pub(crate) struct Thread {
 }
 
 /// A thread's row, before it is known whether the claim in it is live.
-struct Stored {
-    thread: Thread,
-    acknowledged_at: Option<Time>,
-}
+struct Stored(Thread);
 
 impl Stored {
     /// The thread as it is now.
     fn at(self, now: Time) -> Thread {
-        let Self { thread, acknowledged_at } = self;
+        let Self(thread) = self;
         let held = thread.held;
-        Thread { acknowledged_at, ..thread }.claimed(held, now)
+        thread.claimed(held, now)
     }
+}
+
+columns! {
+    pub(crate) thread_columns: Thread in Stored as t {
+        id,
+        workspace_id,
+        channel_id,
+        parent_id,
+        title,
+        state,
+        priority,
+        blocked,
+        has_result = settled,
+        owner_id,
+        acknowledged_at,
+        cancelled_at: Option<Time>,
+        created_by,
+        created_at,
+        lsn,
+        depth,
+        skill_set,
+    }
+    read {
+        skills: SkillSet = "s.skills",
+        holder = assignee_id,
+        lease_id = claim_lease_id,
+        until = assignment_expires_at,
+    }
+    make {
+        uri: uri(workspace_id, channel_id, id),
+        required_skills: skills.into_names(),
+        cancelled: cancelled_at.is_some(),
+        // What is shown of a claim depends on the time: `Stored::at` puts it in.
+        held: Held::of(holder, lease_id, until),
+        assignee_id: None,
+        claim_lease_id: None,
+        assignment_expires_at: None,
+    }
+    insert "insert into threads" { worked_micros: 0_i64 }
 }
 
 /// The threads of a page that a [`thread_select`] finds.
@@ -168,54 +204,14 @@ pub(in crate::coordination) fn select_one(
 macro_rules! thread_select {
     ($($rest:tt)*) => {
         concat!(
-            "select t.id, t.workspace_id, t.channel_id, t.parent_id, t.title, t.state, t.priority, s.skills,
-                    t.blocked, t.settled, t.owner_id, t.assignee_id, t.claim_lease_id, t.assignment_expires_at,
-                    t.acknowledged_at, t.cancelled_at, t.created_by, t.created_at, t.lsn, t.depth, t.skill_set
-             from threads t join skill_sets s on s.workspace_id = t.workspace_id and s.id = t.skill_set ",
+            "select ",
+            $crate::coordination::thread::thread_columns!(),
+            " from threads t join skill_sets s on s.workspace_id = t.workspace_id and s.id = t.skill_set ",
             $($rest)*
         )
     };
 }
 pub(crate) use thread_select;
-
-impl FromRow for Stored {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (id, workspace_id, channel_id) = (row.take()?, row.take()?, row.take()?);
-        let (parent_id, title, state, priority) = (row.take()?, row.take()?, row.take()?, row.take()?);
-        let required_skills = row.take::<SkillSet>()?.into_names();
-        let (blocked, has_result, owner_id) = (row.take()?, row.take()?, row.take()?);
-        let held = Held::take(row)?;
-        let acknowledged_at = row.take()?;
-        let cancelled_at: Option<Time> = row.take()?;
-        let thread = Thread {
-            id,
-            uri: uri(workspace_id, channel_id, id),
-            workspace_id,
-            channel_id,
-            parent_id,
-            title,
-            state,
-            priority,
-            required_skills,
-            blocked,
-            has_result,
-            owner_id,
-            assignee_id: None,
-            claim_lease_id: None,
-            assignment_expires_at: None,
-            acknowledged_at: None,
-            cancelled: cancelled_at.is_some(),
-            cancelled_at,
-            created_by: row.take()?,
-            created_at: row.take()?,
-            lsn: row.take()?,
-            depth: row.take()?,
-            skill_set: row.take()?,
-            held,
-        };
-        Ok(Self { thread, acknowledged_at })
-    }
-}
 
 fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
     format!("svc://{workspace}/channels/{channel}/threads/{thread}")
@@ -438,18 +434,30 @@ fn open(
     let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
     let set = SkillSet::of(task.required_skills);
     let skill_set = skill_sets::intern(cx, &set)?;
+    let required_skills = set.into_names();
     let creator = cx.caller().member;
     let id: ThreadId = cx.new_id()?;
-    let mut thread = Thread {
+    let parent_id = parent.map(|parent| parent.id);
+    let priority = task.priority.map_or(0, Priority::get);
+    let created = ThreadCreated {
+        title: task.title,
+        parent_id,
+        priority,
+        required_skills: &required_skills,
+        depends_on: &awaited.ids,
+        created_by: creator,
+    };
+    let lsn = cx.emit(Subject::thread(channel.id, id), &created)?.lsn;
+    let thread = Thread {
         id,
         uri: uri(channel.workspace_id, channel.id, id),
         workspace_id: channel.workspace_id,
         channel_id: channel.id,
-        parent_id: parent.map(|parent| parent.id),
+        parent_id,
         title: task.title.to_owned(),
         state: ThreadState::Open,
-        priority: task.priority.map_or(0, Priority::get),
-        required_skills: set.into_names(),
+        priority,
+        required_skills,
         blocked: awaited.unfinished,
         has_result: false,
         owner_id: creator,
@@ -461,51 +469,15 @@ fn open(
         cancelled_at: None,
         created_by: creator,
         created_at: cx.now(),
-        lsn: 0,
+        lsn,
         depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
         skill_set,
         held: None,
     };
-    let created = ThreadCreated {
-        title: &thread.title,
-        parent_id: thread.parent_id,
-        priority: thread.priority,
-        required_skills: &thread.required_skills,
-        depends_on: &awaited.ids,
-        created_by: creator,
-    };
-    thread.lsn = cx.emit(thread.place(), &created)?.lsn;
-    insert(cx, &thread)?;
+    thread.with_new_row(|row| cx.insert(row))?;
     dependencies::insert(cx, thread.id, &awaited.ids, thread.lsn)?;
     Ok(thread)
 }
-
-fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
-    cx.execute(
-        1,
-        INSERT,
-        &[
-            &thread.id,
-            &thread.workspace_id,
-            &thread.channel_id,
-            &thread.parent_id,
-            &thread.depth,
-            &thread.title,
-            &thread.state,
-            &thread.priority,
-            &thread.skill_set,
-            &thread.blocked,
-            &thread.created_by,
-            &thread.created_at,
-            &thread.lsn,
-        ],
-    )
-}
-
-const INSERT: &str = "
-    insert into threads (id, workspace_id, channel_id, parent_id, depth, title, state, priority, skill_set, blocked,
-        settled, worked_micros, owner_id, created_by, created_at, lsn)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false, 0, $11, $11, $12, $13)";
 
 /// A thread's own words were changed.
 #[derive(Serialize, JsonSchema)]
@@ -622,7 +594,7 @@ mod tests {
         let id = uuid::Uuid::from_u128;
         let until = Time::from_micros(100);
         let held = Some(Held { holder: id(5).into(), lease_id: id(6).into(), until });
-        let row = || Stored { thread: Thread { held, ..untouched() }, acknowledged_at: Some(until) };
+        let row = || Stored(Thread { held, acknowledged_at: Some(until), ..untouched() });
         let live = row().at(Time::from_micros(99));
         assert_eq!((live.assignee_id, live.assignment_expires_at), (Some(id(5).into()), Some(until)));
         assert_eq!((live.claim_lease_id, live.acknowledged_at), (Some(id(6).into()), Some(until)));

@@ -14,7 +14,7 @@ use crate::coordination::thread::{self, Thread, ThreadState, thread_select, tran
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::CONTEXT_MESSAGES;
-use crate::log::stored::StoredEvent;
+use crate::log::stored::{StoredEvent, event_columns};
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Horizon, Limit, Page, Rows, rows_to_read};
 use crate::store::ToParam;
@@ -282,6 +282,8 @@ fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<Op
     messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
-const EVENTS: &str = "
-    select lsn, kind, prev_hash, content_hash, payload from events
-    where thread_id = $1 and lsn > $2 order by lsn limit $3";
+const EVENTS: &str = concat!(
+    "select ",
+    event_columns!(),
+    " from events e where e.thread_id = $1 and e.lsn > $2 order by e.lsn limit $3"
+);

@@ -13,7 +13,7 @@ use crate::hash::sha256;
 use crate::id::{ChannelId, GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::log::cache::Cached;
 use crate::log::event::{Attribution, Invalidates};
-use crate::store::{Conn, FromRow, Row, ToParam};
+use crate::store::{Conn, FromRow as _, ToParam, columns};
 use crate::time::Time;
 
 /// The way a request came in; audit rows name it.
@@ -228,21 +228,46 @@ impl Caller {
     }
 }
 
-/// Columns as [`Caller::from_row`] takes them. A token is revoked with any that it was derived from, and ends or is
-/// frozen with the member it acts as and with the one that acts.
-const BY_SECRET: &str = "
-    select t.id, t.workspace_id, t.member_id, t.actor_id, t.grant_id, t.capabilities, t.expires_at,
-           t.revoked_at is not null or (t.parent_id is not null and exists (
+columns! {
+    caller_columns: Caller as t {
+        workspace_id,
+        grant = grant_id,
+        capabilities,
+        expires_at,
+        frozen = "m.frozen_at is not null or a.frozen_at is not null",
+    }
+    read {
+        id,
+        member_id: MemberId,
+        actor_id,
+        // A token is revoked with any that it was derived from.
+        revoked: bool = "t.revoked_at is not null or (t.parent_id is not null and exists (
                with recursive above (parent_id, revoked_at) as (
                    select p.parent_id, p.revoked_at from tokens p where p.id = t.parent_id
                    union all
                    select p.parent_id, p.revoked_at from above a join tokens p on p.id = a.parent_id
                )
-               select 1 from above where revoked_at is not null)),
-           m.frozen_at is not null or a.frozen_at is not null,
-           m.deactivated_at is not null or a.deactivated_at is not null
-    from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
-    where t.secret_hash = $1";
+               select 1 from above where revoked_at is not null))",
+        deactivated: bool = "m.deactivated_at is not null or a.deactivated_at is not null",
+    }
+    make {
+        via: Via::Token,
+        token_id: Some(id),
+        member: Some(member_id),
+        actor: Some(actor_id),
+        installation: None,
+        sight: Sight::Member(member_id),
+        revoked: revoked || deactivated,
+    }
+}
+
+/// A token ends or is frozen with the member it acts as and with the one that acts.
+const BY_SECRET: &str = concat!(
+    "select ",
+    caller_columns!(),
+    " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
+     where t.secret_hash = $1"
+);
 
 const ROOT: &str = "
     with recursive above (id, parent_id) as (
@@ -255,29 +280,6 @@ const ROOT: &str = "
 /// No live credential.
 pub(crate) fn unauthenticated(detail: &'static str) -> Error {
     Error::new(Code::Unauthenticated, detail)
-}
-
-impl FromRow for Caller {
-    fn from_row(row: &mut Row) -> Result<Self> {
-        let (token_id, workspace_id) = (row.take()?, row.take()?);
-        let (member, actor): (MemberId, MemberId) = (row.take()?, row.take()?);
-        let (grant, capabilities, expires_at) = (row.take()?, row.take()?, row.take()?);
-        let (revoked, frozen, deactivated): (bool, bool, bool) = (row.take()?, row.take()?, row.take()?);
-        Ok(Self {
-            via: Via::Token,
-            token_id: Some(token_id),
-            workspace_id,
-            member: Some(member),
-            actor: Some(actor),
-            grant,
-            installation: None,
-            sight: Sight::Member(member),
-            capabilities,
-            frozen,
-            expires_at,
-            revoked: revoked || deactivated,
-        })
-    }
 }
 
 #[cfg(test)]

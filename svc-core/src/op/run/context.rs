@@ -20,7 +20,7 @@ use crate::op::declare::hooks::Condition;
 use crate::op::declare::table::Table;
 use crate::page::{Horizon, Rows};
 use crate::store::executor::Reader;
-use crate::store::{Conn, Engine, FromRow, ToParam, Visitor};
+use crate::store::{Conn, Engine, FromRow, NewRow, ToParam, Visitor};
 use crate::time::Time;
 use crate::{Result, limits};
 
@@ -234,6 +234,11 @@ impl<'a> Write<'a> {
     /// but before anything that reads.
     pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.read.conn.defer(Some(rows), sql, params)
+    }
+
+    /// Inserts a row. Sent like [`Write::execute`].
+    pub(crate) fn insert(&mut self, row: &NewRow<'_>) -> Result<()> {
+        self.execute(1, row.sql, row.values)
     }
 
     /// A change that may touch any number of rows and whose number nobody asks for. Sent like
