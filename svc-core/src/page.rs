@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::Result;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_MAX, PAGE_SCAN_MAX};
 use crate::store::{Conn, FromRow, Param, Row, ToParam};
-use crate::text::Count;
+use crate::text::{Count, described};
 
 /// One page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -23,7 +23,7 @@ use crate::text::Count;
 pub struct Page<T> {
     /// The items, in the list's order. A page may be short or empty although there is more.
     items: Vec<T>,
-    /// Pass as `cursor` to read on; null on the last page.
+    /// Pass as `cursor` to read the next page; null on the last page.
     next_cursor: Option<Cursor>,
 }
 
@@ -58,8 +58,36 @@ impl<T> Rows<T> {
     }
 }
 
-/// The number of items on a page.
-pub type Limit = Count<1, PAGE_MAX>;
+/// The maximum number of items on a page, as a caller asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Limit(Count<1, PAGE_MAX>);
+
+impl Limit {
+    /// Checks the bounds.
+    pub fn new(number: i64) -> Result<Self, String> {
+        Count::new(number).map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> i64 {
+        self.0.get()
+    }
+}
+
+impl JsonSchema for Limit {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Limit".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let description =
+            format!("Maximum number of items to return, 1 to {PAGE_MAX}. Default: {PAGE_DEFAULT}.");
+        described(Count::<1, PAGE_MAX>::json_schema(generator), description)
+    }
+}
 
 /// Returns the number of rows to read for one page: one more than requested, to see if there is a next page.
 pub fn rows_to_read(limit: Option<Limit>) -> i64 {
@@ -190,7 +218,11 @@ impl JsonSchema for Cursor {
         "Cursor".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "pattern": CURSOR_PATTERN})
+        json_schema!({
+            "description": "Where to continue: the `next_cursor` of the previous page.",
+            "type": "string",
+            "pattern": CURSOR_PATTERN,
+        })
     }
 }
 

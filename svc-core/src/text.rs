@@ -218,7 +218,13 @@ impl<const MIN: i64, const MAX: i64> ToParam for Count<MIN, MAX> {
     }
 }
 
-/// A list of at most `MAX` items. The limit is part of the type, so that no use has to repeat it.
+/// The schema with a description, which a field of the type has unless it has a doc comment of its own.
+pub(crate) fn described(mut schema: Schema, description: impl Into<String>) -> Schema {
+    schema.insert("description".to_owned(), description.into().into());
+    schema
+}
+
+/// A list of at most `MAX` items without repetition of the limit at each use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Items<T, const MAX: usize>(Vec<T>);

@@ -1,8 +1,10 @@
-//! Channels: where threads live, and who may look into the private ones. A private channel and everything in it
-//! exists only for its members; a public channel may have members too, which changes nothing about access.
-//! Who sees a channel is for its creator to decide and for those with `channel:admin`: they alone change its privacy
-//! and remove others from a private one, so that no member takes a channel from those who made and administer it.
-//! What archiving and privacy mean for the tasks inside is decided where tasks are, from the events of this file.
+//! Channels: the places of threads, public or private.
+//!
+//! A private channel and everything in it exists only for its members. A public channel may have members too,
+//! which does not affect access. Only the creator of a channel and members with `channel:admin` change its
+//! privacy and remove others from a private one, so that no member takes a channel away from those who
+//! created and administer it. What archiving and privacy mean for the tasks inside follows from the events of
+//! this file, in coordination.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,11 +34,11 @@ struct Channel {
     workspace_id: WorkspaceId,
     /// Its name. Names need not be unique.
     name: String,
-    /// What it is for; null when nobody said.
+    /// What it is for; null if not set.
     topic: Option<String>,
     /// Whether only its members may see it and what is in it.
     private: bool,
-    /// Whether it takes nothing new.
+    /// Whether it is archived and takes nothing new.
     archived: bool,
     /// When it was archived; null while it is live.
     archived_at: Option<Time>,
@@ -77,7 +79,7 @@ struct ChannelMember {
     added_by: Option<MemberId>,
     /// When the member was added.
     added_at: Time,
-    /// The position of that in the workspace's log.
+    /// The position of the addition in the workspace's log.
     lsn: i64,
 }
 
@@ -92,7 +94,7 @@ columns! {
     }
 }
 
-/// A member that is no longer in a channel.
+/// A member that was removed from a channel.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RemovedChannelMember {
     /// The channel.
@@ -118,7 +120,9 @@ impl Event for ChannelCreated {
     const KIND: &'static str = "ChannelCreated";
 }
 
-/// A channel's name, topic or privacy was changed. The fields are those after the change.
+/// A channel's name, topic or privacy was changed.
+///
+/// The fields hold the values after the change.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelUpdated {
     /// The channel.
@@ -135,7 +139,7 @@ impl Event for ChannelUpdated {
     const KIND: &'static str = "ChannelUpdated";
 }
 
-/// A channel was archived: it takes nothing new.
+/// A channel was archived and takes nothing new.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelArchived {
     /// The channel.
@@ -146,7 +150,7 @@ impl Event for ChannelArchived {
     const KIND: &'static str = "ChannelArchived";
 }
 
-/// An archived channel was opened again.
+/// An archived channel was reopened.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelUnarchived {
     /// The channel.
@@ -199,7 +203,8 @@ pub(crate) fn feature() -> Feature {
             .get("/workspaces/{workspace_id}/channels")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.workspace_id, "archived": false, "limit": 10})),
-        read("get_channel", get_channel).quick()
+        read("get_channel", get_channel)
+            .quick()
             .title("Read a channel")
             .get("/channels/{channel_id}")
             .needs(&[WorkspaceRead])
@@ -208,8 +213,10 @@ pub(crate) fn feature() -> Feature {
             .title("Change a channel")
             .patch("/channels/{channel_id}")
             .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
             .example(|w| {
-                json!({"channel_id": w.channel_id, "name": "release", "topic": "What ships next", "private": true})
+                json!({"channel_id": w.channel_id, "name": "release", "topic": "What ships next",
+                       "private": true})
             }),
         idempotent("archive_channel", archive_channel)
             .title("Archive a channel")
@@ -230,11 +237,13 @@ pub(crate) fn feature() -> Feature {
             .title("Add a member to a channel")
             .put("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
+            .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.channel_id, "member_id": w.agent_id})),
         destructive("remove_channel_member", remove_channel_member)
             .title("Remove a member from a channel")
             .delete("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::NotFound])
             .example(|w| json!({"channel_id": w.private_channel_id, "member_id": w.agent_id})),
     ];
     Feature::new().operations("channels", rows).events(vec![
@@ -247,19 +256,21 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// Creates a channel, the place for threads about one subject, and answers it. The creator of a private channel
-/// becomes its first member; nobody else sees it until added with `add_channel_member`.
+/// Creates a channel, the place for threads about one subject, and returns it.
+///
+/// The creator of a private channel becomes its first member; other members see it only after they were added
+/// with `add_channel_member`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateChannel {
-    /// The workspace; yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// A name for people. It need not be unique.
     name: Text<1, NAME_MAX>,
     /// What the channel is for.
     #[serde(default)]
     topic: Option<Text<1, TOPIC_MAX>>,
-    /// Whether only members may see the channel and what is in it. False when absent.
+    /// Whether only members may see the channel and what is in it. Default: false.
     #[serde(default)]
     private: Option<bool>,
 }
@@ -291,21 +302,20 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
     Ok(channel)
 }
 
-/// Lists the channels you may see, oldest first. Private channels appear only to their members. One page looks at
-/// 2000 channels at the most, so it may be short or empty although there is more: read on while `next_cursor` is not
-/// null.
+/// Returns the channels that you may see, oldest first.
+///
+/// Private channels are returned only to their members. One page covers at most 2000 channels, so it may be
+/// short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChannels {
-    /// The workspace; yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// True for archived channels alone, false for live ones alone; both when absent.
+    /// True for archived channels only, false for live ones only. Default: both.
     #[serde(default)]
     archived: Option<bool>,
-    /// Where to read on: `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<Cursor>,
-    /// Rows on a page.
     #[serde(default)]
     limit: Option<Limit>,
 }
@@ -332,7 +342,9 @@ const LIST_CHANNELS: &str = concat!(
 const HORIZON_OF_CHANNELS: &str =
     "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Reads a channel. A private channel that you are not a member of is not found.
+/// Returns a channel.
+///
+/// A private channel that you are not a member of is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannel {
@@ -344,12 +356,15 @@ fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
     load_visible(cx, input.channel_id)
 }
 
-/// Changes a channel's name, topic or privacy and answers the channel as it is now. Absent fields keep their
-/// value. Only its creator, or somebody with `channel:admin`, changes its privacy (403). A channel that becomes private
-/// keeps its members, and its creator and you become members too; everybody else loses sight of it at once.
-/// That is refused with 409 `not-visible-to-all`, naming some in `thread_ids`, while threads of other channels that are
-/// not private wait for threads of this one; so is it to make a channel public whose threads wait for threads of other
-/// private channels. An archived channel cannot be changed (409).
+/// Changes a channel's name, topic or privacy and returns the channel.
+///
+/// Absent fields keep their value. A channel that becomes private keeps its members, and its creator and you
+/// become members too; all others lose sight of it at once.
+///
+/// Fails with 403 `forbidden` if you change the privacy and are neither its creator nor have `channel:admin`;
+/// 409 `wrong-state` if the channel is archived; 409 `not-visible-to-all`, naming up to 10 threads in
+/// `thread_ids`, if the channel would become private while threads of other, public channels wait for its
+/// threads, or public while its threads wait for threads of other, private channels.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateChannel {
@@ -403,7 +418,7 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
 
 const UPDATE_CHANNEL: &str = "update channels set name = $2, topic = $3, private = $4 where id = $1";
 
-/// Puts the wanted values in and says whether anything differs now.
+/// Applies the requested values and returns whether anything changed.
 fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     let before = (channel.name.clone(), channel.topic.clone(), channel.private);
     if let Some(name) = wanted.name.get() {
@@ -420,25 +435,26 @@ fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     before != (channel.name.clone(), channel.topic.clone(), channel.private)
 }
 
-/// Refuses to decide who sees a channel to anybody but its creator and those with `channel:admin`.
+/// Fails unless the caller created the channel or has `channel:admin`.
 fn check_decides_who_sees(caller: &Caller, channel: &Channel) -> Result<()> {
     let created = channel.created_by.is_some() && channel.created_by == caller.member;
     if created || caller.capabilities.has(ChannelAdmin) {
         return Ok(());
     }
     Err(Error::forbidden(
-        "only the creator of a channel, or somebody with channel:admin, decides who sees it; ask one of them",
+        "only the creator of a channel or a member with channel:admin decides who sees it; ask one of them",
     ))
 }
 
-/// Refuses to hide threads for which others wait in the open: whoever sees those would learn when these are done.
+/// Fails if the channel's threads would be hidden while visible ones wait for them.
+///
+/// Members who see the waiting threads would learn when the hidden ones are finished.
 fn check_not_waited_for_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
-    let detail = "threads of channels that are not private wait for threads of this one: remove those dependencies \
-                  first";
+    let detail = "threads of public channels wait for threads of this one: remove those dependencies first";
     refuse_waiting(cx.query(WAIT_OUTSIDE, &[&channel])?, detail)
 }
 
-/// Refuses to show threads that wait for hidden ones, which whoever sees them would learn of.
+/// Fails if threads that wait for hidden ones would be shown to members who do not see those.
 fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "threads of this channel wait for threads of private ones: remove those dependencies first";
     refuse_waiting(cx.query(WAIT_FOR_HIDDEN, &[&channel])?, detail)
@@ -452,7 +468,7 @@ fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result
     Err(Error::new(Code::NotVisibleToAll, detail).with("thread_ids", ids))
 }
 
-/// The first of them.
+/// The first 10 threads of the channel that wait for threads of other, private channels.
 const WAIT_FOR_HIDDEN: &str = "
     select distinct w.id, w.lsn
     from threads w
@@ -462,7 +478,9 @@ const WAIT_FOR_HIDDEN: &str = "
     where w.channel_id = $1 and t.channel_id <> $1 and w.state <> 'archived' and c.private
     order by w.lsn limit 10";
 
-/// The first of them. Threads of private channels are left alone: that they wait is not for everybody to know.
+/// The first 10 threads of other channels that wait for threads of this one.
+///
+/// Threads of private channels are left out: not everybody may know that they wait.
 const WAIT_OUTSIDE: &str = "
     select distinct w.id, w.lsn
     from threads t
@@ -472,7 +490,7 @@ const WAIT_OUTSIDE: &str = "
     where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
     order by w.lsn limit 10";
 
-/// Those who must not lose sight of a channel that becomes private and are not members yet.
+/// The creator and the caller, as far as they are not members yet of a channel that becomes private.
 fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     let mut newcomers = Vec::new();
     for member in keepers(channel.created_by, cx.caller().member) {
@@ -488,8 +506,10 @@ fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator
     creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
 }
 
-/// Archives a channel: it can be read as before, but takes no new threads, messages or members until it is
-/// unarchived. Archiving an archived channel changes nothing. Answers the channel.
+/// Archives a channel and returns it.
+///
+/// An archived channel can be read as before, but takes no new threads, messages or members until it is
+/// unarchived. Archiving it again changes nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ArchiveChannel {
@@ -507,7 +527,9 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
     set_archived(cx, channel, Some(now))
 }
 
-/// Opens an archived channel again. Unarchiving a live channel changes nothing. Answers the channel.
+/// Unarchives a channel and returns it.
+///
+/// Unarchiving a live channel changes nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UnarchiveChannel {
@@ -531,17 +553,16 @@ fn set_archived(cx: &mut Write<'_>, channel: Channel, archived_at: Option<Time>)
 
 const SET_ARCHIVED: &str = "update channels set archived_at = $2 where id = $1";
 
-/// Lists a channel's members, in the order in which they were added. Everybody may see a public channel, member
-/// or not.
+/// Returns a channel's members, in the order in which they were added.
+///
+/// Every member of the workspace may list the members of a public channel.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChannelMembers {
     /// The channel.
     channel_id: ChannelId,
-    /// Where to read on: `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<Cursor>,
-    /// Rows on a page.
     #[serde(default)]
     limit: Option<Limit>,
 }
@@ -561,8 +582,11 @@ const LIST_MEMBERS: &str = concat!(
      order by s.lsn limit $3"
 );
 
-/// Adds a member of the workspace to a channel and answers the membership. Only a member of a private channel
-/// can add others to it. Adding a member twice changes nothing; an archived channel takes no members (409).
+/// Adds a member of the workspace to a channel and returns the membership.
+///
+/// Only a member of a private channel can add others to it. Adding a member again changes nothing.
+///
+/// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddChannelMember {
@@ -581,12 +605,16 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
     check_not_archived(&channel)?;
     insert_member(cx, channel.id, input.member_id)?;
     find_member(cx, channel.id, input.member_id)?
-        .ok_or_else(|| Error::internal("a member that was just added to a channel is not there"))
+        .ok_or_else(|| Error::internal("a member that was just added to a channel is missing"))
 }
 
-/// Removes a member from a channel, or yourself: that is how to leave. Whoever is removed from a private channel
-/// loses sight of it at once. Others are removed from a private channel only by its creator or by somebody with
-/// `channel:admin`, and its creator only by the latter (403). A member that is not in the channel is not found.
+/// Removes a member from a channel and returns which; remove yourself to leave.
+///
+/// A member that is removed from a private channel loses sight of it at once.
+///
+/// Fails with 403 `forbidden` if you remove another member from a private channel and are neither its creator
+/// nor have `channel:admin`, or if you remove its creator from any channel without `channel:admin`; 404
+/// `not-found` if the member is not in the channel.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveChannelMember {
@@ -610,20 +638,23 @@ fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Res
     Ok(removed)
 }
 
-/// Everybody may leave. Membership of a public channel decides nothing, so anybody may tidy it up, but for the creator.
+/// Fails if the caller may not remove `member`.
+///
+/// Everybody may leave. Membership of a public channel does not affect access, so anybody may remove others
+/// from it, except the creator.
 fn check_may_remove(caller: &Caller, channel: &Channel, member: MemberId) -> Result<()> {
     if caller.member == Some(member) || caller.capabilities.has(ChannelAdmin) {
         return Ok(());
     }
     if channel.created_by == Some(member) {
-        return Err(Error::forbidden("only somebody with channel:admin removes the creator of a channel"));
+        return Err(Error::forbidden("only a member with channel:admin can remove the creator of a channel"));
     }
     if channel.private { check_decides_who_sees(caller, channel) } else { Ok(()) }
 }
 
 const DELETE_MEMBER: &str = "delete from channel_members where channel_id = $1 and member_id = $2";
 
-/// The whole channel, if the caller may see it.
+/// Loads the whole channel, if the caller may see it.
 fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
     let place = places::visible_channel(cx, id)?;
     cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))
@@ -642,7 +673,7 @@ const FIND_MEMBER: &str = concat!(
      where s.channel_id = $1 and s.member_id = $2"
 );
 
-/// Adds a member that is not there yet.
+/// Adds a member that is not in the channel.
 fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
     let place = Subject::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;

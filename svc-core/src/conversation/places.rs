@@ -1,8 +1,11 @@
-//! Where things happen and whether the caller sees it: the one condition by which every statement leaves out what the
-//! caller may not see, and the loaders of channels and of threads' places that every feature uses. An object of another
-//! workspace, or of a channel beyond the caller's sight, is not found. What a member sees is cached: what takes a
-//! channel or the sight of it away is an event that invalidates access. Nothing here changes anything, and nothing else
-//! reads who is in a channel or whether it is private, but for channels.rs, which lists and changes it.
+//! Where things happen, and whether the caller sees them.
+//!
+//! Here are the one condition by which every statement leaves out what the caller may not see, and the
+//! loaders of channels and of threads' places that every feature uses. An object of another workspace, or of
+//! a channel beyond the caller's sight, is not found. What a member sees is cached; an event that takes a
+//! channel or the sight of it away invalidates the cache. Nothing in this file changes anything, and apart
+//! from channels.rs, which lists and changes both, nothing else reads who is in a channel or whether it is
+//! private.
 
 use crate::Result;
 use crate::error::{Code, Error};
@@ -12,8 +15,10 @@ use crate::log::event::Invalidates;
 use crate::op::{Read, Sight};
 use crate::store::columns;
 
-/// The condition that the caller sees the channel row called `$c`. The statement takes the caller's sight, by
-/// [`SightParams::and`](crate::op::SightParams::and), as $1 to $4 and what else it needs from $5 on.
+/// The condition that the caller sees the channel row called `$c`.
+///
+/// The statement takes the caller's sight, by [`SightParams::and`](crate::op::SightParams::and), as $1 to $4
+/// and its own parameters from $5 on.
 macro_rules! visible {
     ($c:ident) => {
         concat!(
@@ -30,8 +35,9 @@ macro_rules! visible {
 }
 pub(crate) use visible;
 
-/// The same for a row whose column `$at` names its channel, left-joined as `$c`, or is null where the row is of the
-/// workspace itself. That is for members.
+/// The condition that the caller sees a row whose column `$at` names its channel, left-joined as `$c`.
+///
+/// A row whose column is null belongs to the workspace itself, and every member sees it.
 macro_rules! visible_at {
     ($at:literal, $c:ident) => {
         concat!(
@@ -45,7 +51,7 @@ macro_rules! visible_at {
 }
 pub(crate) use visible_at;
 
-/// Who shares the sight of the channel row called `$c`: the channel itself if it is private, else the workspace.
+/// Who sees the channel row called `$c`: the channel's id if it is private, otherwise the workspace's.
 macro_rules! audience {
     ($c:ident) => {
         concat!(
@@ -79,7 +85,7 @@ columns! {
     }
 }
 
-/// Where a thread that the caller may see belongs. A thread never changes its channel.
+/// The place of a thread that the caller may see. A thread never changes its channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadPlace {
     pub thread_id: ThreadId,
@@ -97,7 +103,7 @@ columns! {
     }
 }
 
-/// What a connection remembers of a channel for one member. A channel that was not found is not remembered.
+/// A channel that a member sees, as a connection caches it. A channel that was not found is not cached.
 #[derive(Clone)]
 struct SeenChannel(ChannelPlace);
 
@@ -105,7 +111,7 @@ impl Cached for SeenChannel {
     const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
 }
 
-/// What a connection remembers of a thread for one member.
+/// The place of a thread that a member sees, as a connection caches it.
 #[derive(Clone)]
 struct SeenThread(ThreadPlace);
 
@@ -113,7 +119,7 @@ impl Cached for SeenThread {
     const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
 }
 
-/// The channel, if the caller may see it.
+/// Loads the channel, if the caller may see it.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let load = || channel_seen_by(cx, cx.caller().sight, id)?.ok_or_else(|| Error::not_found("channel"));
     let place = match cx.caller().sight {
@@ -127,7 +133,7 @@ pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPla
     Ok(place)
 }
 
-/// The channel of the caller's workspace, if it is within `sight`.
+/// Loads the channel of the caller's workspace, if it is within `sight`.
 fn channel_seen_by(cx: &Read<'_>, sight: Sight, id: ChannelId) -> Result<Option<ChannelPlace>> {
     cx.one(VISIBLE_CHANNEL, &sight.params().and(&[&id, &cx.caller().workspace_id]))
 }
@@ -139,7 +145,7 @@ const VISIBLE_CHANNEL: &str = concat!(
     visible!(c)
 );
 
-/// The place of the thread, if the caller may see its channel.
+/// Loads the place of the thread, if the caller may see its channel.
 pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     let load = || {
         let sight = cx.caller().sight.params();
@@ -165,12 +171,12 @@ const VISIBLE_PLACE: &str = concat!(
     visible!(c)
 );
 
-/// Whether another member of the workspace may see the channel: the receiver of a hand-over, say.
+/// Whether another member of the workspace may see the channel, such as the receiver of a hand-off.
 pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
     Ok(channel_seen_by(cx, Sight::Member(member), id)?.is_some())
 }
 
-/// The private channels that a member is in and that are not archived.
+/// Returns the private channels that a member is in, without archived ones.
 pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
     let channels: Vec<(ChannelId,)> = cx.query(PRIVATE_CHANNELS, &[&member])?;
     Ok(channels.into_iter().map(|(id,)| id).collect())
@@ -180,24 +186,24 @@ const PRIVATE_CHANNELS: &str = "
     select c.id from channel_members m join channels c on c.id = m.channel_id
     where m.member_id = $1 and c.private and c.archived_at is null";
 
-/// Refuses to add anything to an archived channel.
+/// Fails if the channel is archived, where nothing can be added.
 pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
     refuse_archived(channel.archived)
 }
 
-/// Refuses to tell in the channel `told_in` of what is in this one, unless all who see that one see this one too.
-pub(crate) fn check_visible_to_all(channel: &ChannelPlace, told_in: ChannelId) -> Result<()> {
-    if !channel.private || channel.id == told_in {
+/// Fails if somebody who sees the channel `shown_in` does not see this one, and would learn of it there.
+pub(crate) fn check_visible_to_all(channel: &ChannelPlace, shown_in: ChannelId) -> Result<()> {
+    if !channel.private || channel.id == shown_in {
         return Ok(());
     }
     Err(Error::new(
         Code::NotVisibleToAll,
-        "a thread of a private channel can be waited for in that channel alone: others would learn of it",
+        "only threads of the same private channel can wait for its threads: others would learn of them",
     ))
 }
 
 impl ThreadPlace {
-    /// Refuses to add anything to a thread of an archived channel.
+    /// Fails if the thread's channel is archived, where nothing can be added.
     pub(crate) fn check_not_archived(&self) -> Result<()> {
         refuse_archived(self.archived)
     }
@@ -205,7 +211,9 @@ impl ThreadPlace {
 
 fn refuse_archived(archived: bool) -> Result<()> {
     if archived {
-        return Err(Error::wrong_state("the channel is archived and takes nothing new; unarchive it first"));
+        return Err(Error::wrong_state(
+            "the channel is archived and accepts nothing new; unarchive it first",
+        ));
     }
     Ok(())
 }

@@ -1,18 +1,20 @@
-//! The scrub: a withdrawal is finished only when the destroyed key's bytes are gone from the database's files,
-//! which a commit alone does not do. A withdrawal marks the table that held them in its own transaction; a periodic
-//! worker sees the marks, cleans the files with the engine's means (which belong to the store), and takes away exactly
-//! those that it saw before. What was marked while it cleaned is left for the next time. Nobody shares a mark, so that
-//! withdrawals do not wait for each other.
+//! The scrub: removing the bytes of destroyed keys from the database's files.
+//!
+//! A withdrawal is finished only when those bytes are gone, which a commit alone does not achieve. A
+//! withdrawal marks the table that held them in its own transaction. A periodic worker reads the marks,
+//! cleans the files with the engine's means, which belong to the store, and deletes exactly the marks that it
+//! read before; marks set while it cleaned stay for the next run. Every withdrawal has marks of its own, so
+//! that withdrawals do not wait for each other.
 
 use crate::Result;
 use crate::id::WorkspaceId;
 use crate::op::{Read, Write};
 use crate::store::Engine;
 
-/// Where keys are that were wrapped before there were shelves.
+/// The table of the keys that were wrapped before shelves existed.
 pub(super) const OLD_KEYS: &str = "message_keys";
 
-/// Every table whose rows are keys, as the engines name their parts.
+/// Every table whose rows are keys, with the names of their partitions in the engines.
 const KEY_TABLES: &[&str] = &[
     OLD_KEYS,
     "shelves",
@@ -34,7 +36,7 @@ const KEY_TABLES: &[&str] = &[
     "shelves_15",
 ];
 
-/// Marks the part of the shelves that a shelf of the caller's workspace is in, for the event at `because`.
+/// Marks the partition that holds a shelf of the caller's workspace, for the event at `because`.
 pub(super) fn ask_for_shelf(cx: &mut Write<'_>, shelf: i64, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     match cx.engine() {
@@ -50,8 +52,10 @@ const ASK_FOR_PART_POSTGRES: &str = "
     where s.workspace_id = $1 and s.shelf = $2
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// Marks a table of keys for the event at `because` of the caller's workspace. Who asks for the first time names an
-/// event that nobody has named before: what is marked again while the table is being cleaned has to be a new mark.
+/// Marks a table of keys for the event at `because` of the caller's workspace.
+///
+/// The first call for a purpose names an event that no earlier mark names: a table that is marked again while
+/// it is being cleaned needs a new mark.
 pub(super) fn ask(cx: &mut Write<'_>, key_table: &'static str, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute_any(ASK, &[&key_table, &workspace, &because])
@@ -61,7 +65,7 @@ const ASK: &str = "
     insert into scrubs (key_table, workspace_id, lsn) values ($1, $2, $3)
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// A mark of a table: for an event of a workspace.
+/// A mark of a table, for an event of a workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub key_table: &'static str,
@@ -69,8 +73,10 @@ pub(crate) struct Asked {
     lsn: i64,
 }
 
-/// What is marked now, up to a bound for each table. Every key that a mark speaks of is gone from its row. A large
-/// table of old keys is left out while they are `still_moving`.
+/// Returns the current marks, up to a limit for each table.
+///
+/// Every key that a mark stands for is gone from its row. The table of old keys is left out if it is large
+/// and keys are `still_moving`.
 pub(crate) fn pending(cx: &Read<'_>, still_moving: bool) -> Result<Vec<Asked>> {
     if cx.query::<(String,)>(ANY, &[])?.is_empty() {
         return Ok(Vec::new());
@@ -86,24 +92,24 @@ pub(crate) fn pending(cx: &Read<'_>, still_moving: bool) -> Result<Vec<Asked>> {
 
 const ANY: &str = "select key_table from scrubs limit 1";
 
-/// Marks of one table that one scrub sees to.
+/// Maximum number of marks of one table that one scrub handles.
 const MARKS_MAX: i64 = 1000;
 
 const MARKS: &str =
     "select workspace_id, lsn from scrubs where key_table = $1 order by workspace_id, lsn limit $2";
 
-/// Whether Postgres would take long to rewrite the table of old keys. On SQLite nothing is rewritten.
+/// Whether Postgres would take long to rewrite the table of old keys. SQLite rewrites nothing.
 fn has_many_old_keys(cx: &Read<'_>) -> Result<bool> {
     let many = cx.engine() == Engine::Postgres && cx.one::<(i64,)>(COUNT_OLD_KEYS, &[])? == Some((FEW + 1,));
     Ok(many)
 }
 
-/// Old keys in a table that is rewritten in no time.
+/// Maximum number of old keys in a table that Postgres rewrites quickly.
 const FEW: i64 = 5000;
 
 const COUNT_OLD_KEYS: &str = "select count(*) from (select 1 from message_keys limit 5001) few";
 
-/// Takes away the marks whose bytes are gone from the files: those and no others.
+/// Deletes exactly these marks, whose bytes are gone from the files.
 pub(crate) fn finished(cx: &mut Write<'_>, marks: &[Asked]) -> Result<()> {
     marks.iter().try_for_each(|mark| cx.execute_any(FINISHED, &[&mark.key_table, &mark.workspace, &mark.lsn]))
 }
@@ -128,7 +134,7 @@ mod tests {
         };
         ask(500);
         let seen = marks();
-        // Moved meanwhile: the key of a message that is older than what was withdrawn.
+        // Marked in the meantime: a key was moved whose message is older than the withdrawn one.
         ask(7);
         for lsn in seen {
             conn.execute(FINISHED, &[&OLD_KEYS, &workspace, &lsn]).unwrap();

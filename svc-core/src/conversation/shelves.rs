@@ -1,7 +1,9 @@
-//! Shelves: where the keys of messages hang. The key of a message is wrapped by a leaf of its shelf's key tree, and a
-//! shelf's row holds the nodes that are left of the tree, sealed. A shelf is made by the first message on it, under the
-//! head row of its workspace like everything that a position decides. Withdrawing cuts a leaf out, which changes that
-//! one row; the scrub then removes the row's old bytes from the files.
+//! Shelves: the key trees that wrap the keys of messages.
+//!
+//! The key of a message is wrapped by a leaf of its shelf's key tree, and a shelf's row holds the sealed
+//! nodes that are left of the tree. The first message of a shelf creates it, under the head row of its
+//! workspace, like everything that depends on a position. Withdrawing a message cuts its leaf out, which
+//! changes that one row; the scrub then removes the old bytes of the row from the files.
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::log::seal::Unopened;
 use crate::log::tree_cache::Slot;
 use crate::op::{Read, Write};
 
-/// The leaf for the message that is posted at `lsn` of the caller's workspace. Its shelf is made if there is none.
+/// Returns the leaf for the message at `lsn` of the caller's workspace, creating its shelf if needed.
 pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
     for number in numbers(lsn) {
         let slot = slot_of(cx, number)?;
@@ -33,10 +35,10 @@ pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
             return leaf;
         }
     }
-    Err(Error::new(Code::Unavailable, "no key can be kept for the message: its shelves are damaged"))
+    Err(Error::new(Code::Unavailable, "the key of the message cannot be stored: its shelves are damaged"))
 }
 
-/// What `open` makes of the leaf of the message at `lsn` of the caller's workspace; none if that does not open.
+/// Calls `open` with the leaf of the message at `lsn` of the caller's workspace, and returns what it opened.
 pub(super) fn open_with_leaf<T>(
     cx: &Read<'_>,
     lsn: i64,
@@ -50,8 +52,10 @@ pub(super) fn open_with_leaf<T>(
     Ok(Err(Unopened))
 }
 
-/// The shelf of a position, and the one that stands in for it while its row is damaged and does not open: its messages
-/// are unreadable, but new ones are not refused for that.
+/// The number of a position's shelf, and that of its substitute.
+///
+/// The substitute is used while the row of the shelf is damaged and does not open: the messages of the shelf
+/// are unreadable then, but new ones can still be posted.
 fn numbers(lsn: i64) -> [i64; 2] {
     let number = shelf_of(lsn);
     [number, number.saturating_neg().saturating_sub(1)]
@@ -68,8 +72,9 @@ fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
     Ok(leaf)
 }
 
-/// Cuts the leaf of the message at `lsn` out of its shelf, for the event at `because`, and asks for the scrub. Cutting
-/// again, or where there is no shelf that opens, changes nothing.
+/// Cuts the leaf of the message at `lsn` out of its shelf and requests the scrub, for the event at `because`.
+///
+/// It changes nothing if the leaf is cut already or no shelf opens.
 pub(super) fn cut(cx: &mut Write<'_>, lsn: i64, because: i64) -> Result<()> {
     for number in numbers(lsn) {
         let Some(shelf) = shelf(cx, number)? else { continue };
@@ -89,7 +94,6 @@ pub(super) fn cut(cx: &mut Write<'_>, lsn: i64, because: i64) -> Result<()> {
 const REPLACE: &str =
     "update shelves set version = $4, sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3";
 
-/// A shelf's row.
 struct Shelf {
     workspace: WorkspaceId,
     number: i64,
@@ -106,13 +110,15 @@ fn shelf(cx: &Read<'_>, number: i64) -> Result<Option<Shelf>> {
 const BY_NUMBER: &str = "select version, sealed from shelves where workspace_id = $1 and shelf = $2";
 
 impl Shelf {
-    /// The tree; none if the row is damaged, which the trace tells.
+    /// Opens the tree; none, with an entry in the server's log, if the row is damaged.
     fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
         let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);
         opened
             .inspect_err(|unopened| {
                 let Self { workspace, number, .. } = self;
-                tracing::error!(%workspace, shelf = number, %unopened, "a shelf of message keys does not open");
+                tracing::error!(
+                    %workspace, shelf = number, %unopened, "a shelf of message keys does not open"
+                );
             })
             .ok()
     }
@@ -130,8 +136,10 @@ const FIRST_VERSION: i64 = 1;
 
 const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)";
 
-/// The connection's slot for the shelf's tree. It ends with the connection's other cached entries, and so with a
-/// transaction that is rolled back: a tree that was never committed wraps nothing.
+/// The connection's cache slot for the shelf's tree.
+///
+/// The slot ends with the connection's other cached entries, and so with a transaction that is rolled back: a
+/// tree that was never committed wraps nothing.
 fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
     let load = || Ok(CachedSlot(cx.sealer().trees().new_slot()));
     cx.cached_or_load(&slot_key(cx.caller().workspace_id, number), load).map(|CachedSlot(slot)| slot)
@@ -141,7 +149,7 @@ fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
 struct CachedSlot(Arc<Slot>);
 
 impl Cached for CachedSlot {
-    /// A leaf is what it is for good, and the slot empties by itself.
+    /// A leaf never changes, and a slot empties by itself.
     const ENDED_BY: Option<Invalidates> = None;
 }
 
@@ -153,7 +161,7 @@ fn slot_key(workspace: WorkspaceId, shelf: i64) -> [u8; 32] {
 }
 
 fn leaf_is_cut() -> Error {
-    Error::internal("the leaf of a message that is being posted was cut out of its shelf")
+    Error::internal("the leaf of a message was cut out of its shelf while the message was being posted")
 }
 
 #[cfg(test)]
@@ -175,7 +183,7 @@ mod tests {
     const NODES: usize = 400;
     const MARK: [u8; 2] = [0xF5, 0x5E];
 
-    /// What a shelf's row is as large as with so many nodes, and says throughout which shelf and version it is of.
+    /// Bytes as long as a shelf's row with so many nodes, marked throughout with the shelf and its version.
     fn marked(shelf: u16, version: u32, nodes: usize) -> Vec<u8> {
         let mark = [&MARK[..], &shelf.to_be_bytes(), &version.to_be_bytes()].concat();
         let mut bytes = mark.repeat((36 + 34 * nodes) / mark.len());
@@ -183,7 +191,7 @@ mod tests {
         bytes
     }
 
-    /// The shelves and versions of which anything is in the file.
+    /// The shelves and versions of which any bytes are in the file.
     fn found(file: &[u8]) -> BTreeSet<(u16, u32)> {
         let marks = file.chunks(PAGE).flat_map(|page| {
             let starts = page.iter().enumerate().filter(|(_, byte)| **byte == MARK[0]);
@@ -193,14 +201,15 @@ mod tests {
         marks.map(|mark| (u16::from_be_bytes([mark[2], mark[3]]), number(&mark[4..]))).collect()
     }
 
-    /// The statements that make and replace rows.
+    /// Statements that create and replace rows.
     struct Table {
         make: &'static str,
         replace: &'static str,
     }
 
-    /// Grows rows one after the other at random, as withdrawals do. Returns how many replaced ones were left in the
-    /// file of a log that was cut.
+    /// Grows rows one after the other at random, as withdrawals do.
+    ///
+    /// Returns how many replaced rows were left in the file of a log that was cut.
     fn left_behind(table: &Table) -> usize {
         let (folder, conn) = sqlite_for_tests();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
@@ -228,7 +237,7 @@ mod tests {
         left.len()
     }
 
-    /// Makes a row or replaces one.
+    /// Creates a row or replaces one.
     fn change(conn: &Conn, table: &Table, rows: &mut Vec<(u32, usize)>, [which, more, seldom, _]: [u8; 4]) {
         let workspace = WorkspaceId::from(Uuid::from_u128(7));
         if rows.len() < usize::from(SHELVES) && (rows.is_empty() || seldom < 16) {

@@ -1,6 +1,8 @@
-//! Dependencies: which threads a thread waits for. A dependency is finished when it is closed (also by a cancel)
-//! or archived. `threads.blocked` is at all times the number of a thread's unfinished dependencies: it is counted
-//! in the transaction of whatever changes it. The graph has no circle, whatever the states of its threads.
+//! Dependencies: which threads a thread waits for.
+//!
+//! A dependency is finished when it is closed (also by a cancel) or archived. `threads.blocked` is always the
+//! number of a thread's unfinished dependencies: it is updated in the transaction of whatever changes it. The
+//! graph has no cycle, whatever the states of its threads.
 
 use std::collections::BTreeSet;
 
@@ -34,11 +36,13 @@ pub(crate) fn feature() -> Feature {
                     .title("Make a thread wait for another")
                     .put("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState, Code::DependencyCycle, Code::NotVisibleToAll])
                     .example(|w| json!({"thread_id": w.claimed_thread_id, "depends_on_id": w.thread_id})),
                 destructive("remove_thread_dependency", remove_thread_dependency)
                     .title("Make a thread no longer wait for another")
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
+                    .refuses(&[Code::NotFound, Code::WrongState])
                     .example(|w| json!({"thread_id": w.blocked_thread_id, "depends_on_id": w.thread_id})),
                 read("list_thread_dependencies", list_thread_dependencies)
                     .title("List what a thread waits for")
@@ -54,10 +58,10 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// A thread waits for another one from now on.
+/// A thread waits for another one.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadDependencyAdded {
-    /// The thread that is waited for.
+    /// The thread that it waits for.
     depends_on_id: ThreadId,
 }
 
@@ -68,7 +72,7 @@ impl Event for ThreadDependencyAdded {
 /// A thread no longer waits for another one.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadDependencyRemoved {
-    /// The thread that was waited for.
+    /// The thread that it waited for.
     depends_on_id: ThreadId,
 }
 
@@ -76,9 +80,11 @@ impl Event for ThreadDependencyRemoved {
     const KIND: &'static str = "ThreadDependencyRemoved";
 }
 
-/// The last unfinished dependency of a thread is gone: it can be claimed. Sent once, when the last one is gone and not
-/// for each; also in an archived channel, where the thread can be claimed only after that is unarchived. Not sent
-/// when that dependency was cancelled, although the thread can be claimed then too.
+/// The last unfinished dependency of a thread is gone, so that it can be claimed.
+///
+/// Emitted once, for the last dependency and not for each; also in an archived channel, where the thread can
+/// be claimed only after the channel is unarchived. Not emitted if the dependency was cancelled, although the
+/// thread can be claimed then too.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadReady {
     /// The thread that can be claimed.
@@ -89,17 +95,22 @@ impl Event for ThreadReady {
     const KIND: &'static str = "ThreadReady";
 }
 
-/// Makes a thread wait for another one: it cannot be claimed until that one is closed or cancelled. Both may stand
-/// in different channels of the workspace, but one of a private channel is waited for only there: 409
-/// `not-visible-to-all`. A claim that is held goes on. Answers the waiting thread; 409 `dependency-cycle` when the other one waits for it already, 409 `wrong-state` when it is finished, when it waits
-/// for 100 threads already, when 1000 wait for the other one, or when both stand among more than 5000 threads that
-/// wait for each other.
+/// Makes a thread wait for another one, and returns the waiting thread.
+///
+/// It cannot be claimed until the other one is closed or cancelled; a live claim goes on. The two may be in
+/// different channels of the workspace. Adding a dependency again changes nothing.
+///
+/// Fails with 409 `wrong-state` if the waiting thread is finished, if it waits for 100 threads already, if
+/// 1000 threads wait for the other one, or if 5000 threads wait for the waiting one and the other one waits
+/// for 5000, directly or not; 409 `dependency-cycle` if the two are the same, or if the other one waits for
+/// this one already, directly or not; 409 `not-visible-to-all` if the other one is in another, private
+/// channel.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddThreadDependency {
-    /// The thread that is to wait.
+    /// The thread that waits.
     thread_id: ThreadId,
-    /// The thread to wait for.
+    /// The thread that it waits for.
     depends_on_id: ThreadId,
 }
 
@@ -108,7 +119,7 @@ fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Res
     let awaited = visible_thread(cx, input.depends_on_id)?;
     let (count, present): (i64, bool) = cx
         .one(COUNT, &[&thread.id, &awaited.id])?
-        .ok_or_else(|| Error::internal("a count answers one row"))?;
+        .ok_or_else(|| Error::internal("a count returned no row"))?;
     if present {
         return Ok(thread);
     }
@@ -118,7 +129,7 @@ fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Res
         return Err(Error::wrong_state(format!("a thread waits for at most {DEPENDENCIES_MAX} others")));
     }
     let (dependents,): (i64,) =
-        cx.one(DEPENDENTS, &[&awaited.id])?.ok_or_else(|| Error::internal("a count answers one row"))?;
+        cx.one(DEPENDENTS, &[&awaited.id])?.ok_or_else(|| Error::internal("a count returned no row"))?;
     check_room_for_dependent(dependents)?;
     check_no_cycle(cx, &thread, &awaited)?;
     let added = cx.emit(thread.place(), &ThreadDependencyAdded { depends_on_id: awaited.id })?;
@@ -136,11 +147,11 @@ const COUNT: &str = "
 
 const DEPENDENTS: &str = "select count(*) from thread_dependencies where depends_on_id = $1";
 
-/// Refuses one more dependent of a thread that has `dependents`.
+/// Fails if a thread with so many `dependents` cannot have one more.
 fn check_room_for_dependent(dependents: i64) -> Result<()> {
     if dependents >= DEPENDENTS_MAX {
         return Err(Error::wrong_state(format!(
-            "{DEPENDENTS_MAX} threads wait for that thread, and more cannot: wait for one of these instead"
+            "{DEPENDENTS_MAX} threads wait for that thread, the maximum: wait for one of these instead"
         )));
     }
     Ok(())
@@ -150,8 +161,10 @@ const INSERT: &str = "insert into thread_dependencies (thread_id, depends_on_id,
 
 const BLOCK_ONE: &str = "update threads set blocked = blocked + 1 where id = $1";
 
-/// A circle would lead from `thread` over those that wait for it to `awaited`, and from there back. It is looked for
-/// from either end, so that one with few threads around it is enough to know.
+/// Fails if `thread` waiting for `awaited` would close a cycle.
+///
+/// A cycle would lead from `thread` over its dependents to `awaited` and back. The search starts from either
+/// end, so it is enough if one of them has few threads around it.
 fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()> {
     let refusal = |detail: &'static str| Err(Error::new(Code::DependencyCycle, detail));
     if thread.id == awaited.id {
@@ -162,39 +175,40 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
         found => found,
     };
     match found {
-        Walk::NewEvent => Ok(()),
-        Walk::Met => refusal("the other thread waits for this one already, perhaps through others"),
+        Walk::NoPath => Ok(()),
+        Walk::Met => refusal("the other thread waits for this one already, directly or not"),
         Walk::Unfinished => Err(Error::wrong_state(format!(
-            "more than {DEPENDENCY_WALK_MAX} threads wait for this one and the other one waits for as many: remove \
-             dependencies that are finished first"
+            "{DEPENDENCY_WALK_MAX} or more threads wait for this one, and the other one waits for as many: \
+             remove finished dependencies first"
         ))),
     }
 }
 
-/// How a walk along dependencies ended.
+/// The result of a walk along dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
-    /// It came to the thread it was looking for.
+    /// It reached the thread that it searched for.
     Met,
-    /// It went everywhere and did not come to it.
-    NewEvent,
-    /// There was more to look at than [`DEPENDENCY_WALK_MAX`] threads.
+    /// It visited everything without reaching that thread.
+    NoPath,
+    /// There were at least [`DEPENDENCY_WALK_MAX`] threads to visit.
     Unfinished,
 }
 
 fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Result<Walk> {
     let (visited, met): (i64, bool) = cx
         .one(sql, &[&from, &to, &DEPENDENCY_WALK_MAX])?
-        .ok_or_else(|| Error::internal("a count answers one row"))?;
+        .ok_or_else(|| Error::internal("a count returned no row"))?;
     Ok(match met {
         true => Walk::Met,
-        false if visited < DEPENDENCY_WALK_MAX => Walk::NewEvent,
+        false if visited < DEPENDENCY_WALK_MAX => Walk::NoPath,
         false => Walk::Unfinished,
     })
 }
 
-/// A statement that visits at most `$3` threads along dependencies from `$1`, and says how many and whether `$2` was
-/// among them.
+/// A statement that visits at most `$3` threads along dependencies from `$1`.
+///
+/// It returns how many, and whether `$2` was among them.
 macro_rules! walk_sql {
     ($from:literal, $to:literal) => {
         concat!(
@@ -217,20 +231,23 @@ macro_rules! walk_sql {
     };
 }
 
-/// From a thread to those that wait for it.
+/// From a thread to its dependents.
 const DOWNSTREAM: &str = walk_sql!("depends_on_id", "thread_id");
 
-/// From a thread to those that it waits for.
+/// From a thread to its dependencies.
 const UPSTREAM: &str = walk_sql!("thread_id", "depends_on_id");
 
-/// Makes a thread no longer wait for another one. If that was the last unfinished one, the thread can be claimed.
-/// Answers the thread; 404 when it did not wait for the other one.
+/// Makes a thread no longer wait for another one, and returns the thread that waited.
+///
+/// If that was its last unfinished dependency, it can be claimed.
+///
+/// Fails with 404 `not-found` if it does not wait for the other one; 409 `wrong-state` if it is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveThreadDependency {
     /// The thread that waits.
     thread_id: ThreadId,
-    /// The thread that it is no longer to wait for.
+    /// The thread that it should no longer wait for.
     depends_on_id: ThreadId,
 }
 
@@ -256,7 +273,7 @@ const DELETE: &str = "delete from thread_dependencies where thread_id = $1 and d
 
 const UNBLOCK_ONE: &str = "update threads set blocked = blocked - 1 where id = $1";
 
-/// Whether somebody could claim the thread now; [`FREED`] says the same.
+/// Whether a member could claim the thread now. [`FREED`] has the same condition.
 fn is_claimable(thread: &Thread) -> bool {
     thread.blocked == 0 && thread.state == ThreadState::Open && !thread.has_result && thread.held.is_none()
 }
@@ -264,17 +281,17 @@ fn is_claimable(thread: &Thread) -> bool {
 /// A thread that another one waits for.
 #[derive(Serialize, JsonSchema)]
 struct Dependency {
-    /// The thread that is waited for.
+    /// The thread that it waits for.
     thread_id: ThreadId,
-    /// The channel it stands in.
+    /// The channel of that thread.
     channel_id: ChannelId,
-    /// What is to be done there.
+    /// What is to be done there, in a line.
     title: String,
-    /// Where it stands.
+    /// The state of that thread.
     state: ThreadState,
-    /// Whether it no longer holds anybody up.
+    /// Whether it no longer blocks the waiting thread.
     finished: bool,
-    /// The position in the event log at which the waiting began.
+    /// The position in the event log at which the dependency was added.
     lsn: i64,
 }
 
@@ -289,8 +306,10 @@ columns! {
     make { finished: state.is_finished() }
 }
 
-/// Lists the threads that a thread waits for, finished or not, in the order in which they were added. Those in
-/// channels that you may not see are left out, though the thread's `blocked` counts them. Always one page.
+/// Returns the threads that a thread waits for, finished or not, in the order in which they were added.
+///
+/// Those in channels that you may not see are left out, although the thread's `blocked` counts them. The
+/// result is always one page.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadDependencies {
@@ -313,15 +332,15 @@ const LIST: &str = concat!(
     " order by d.lsn, t.id"
 );
 
-/// The threads that a new thread is to wait for.
+/// The threads that a new thread waits for.
 pub(super) struct Awaited {
-    /// Each once.
+    /// Their ids, without duplicates.
     pub ids: Vec<ThreadId>,
     /// How many of them are unfinished.
     pub unfinished: i64,
 }
 
-/// The threads `ids`, all of which the caller must see, and with it all who will see a thread in `channel`.
+/// Loads the threads `ids`, which the caller and everybody who sees `channel` must be allowed to see.
 pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<Awaited> {
     let ids: Vec<ThreadId> = ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let found = standing(cx, &ids)?;
@@ -343,12 +362,12 @@ fn not_found_in_list() -> Error {
     Error::not_found("thread").with("field", "depends_on")
 }
 
-/// A thread that the caller may not see is refused like one that is not there.
+/// A thread that the caller may not see is reported like one that does not exist.
 fn as_hidden_in_list(error: Error) -> Error {
     if error.code() == Code::NotFound { not_found_in_list() } else { error }
 }
 
-/// The channel, the state and the number of dependents of each thread that is in the caller's workspace.
+/// Returns the channel, state and number of dependents of each thread of the caller's workspace.
 fn standing(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadState, i64)>> {
     let workspace = cx.caller().workspace_id;
     if ids.is_empty() {
@@ -382,13 +401,15 @@ const STANDING_SQLITE: &str = standing_sql!("$1");
 
 const STANDING_POSTGRES: &str = standing_sql!("any($1)");
 
-/// Makes `thread` wait for `awaited`, which its `blocked` counts already.
+/// Inserts the dependencies of a thread whose `blocked` counts them already.
 pub(super) fn insert(cx: &mut Write<'_>, thread: ThreadId, awaited: &[ThreadId], lsn: i64) -> Result<()> {
     awaited.iter().try_for_each(|id| cx.execute(1, INSERT, &[&thread, id, &lsn]))
 }
 
-/// `finished` no longer holds anybody up. Dependents that can be claimed now are announced by ThreadReady, or
-/// put into the ready queue in silence.
+/// Updates the dependents of a thread that is `finished`.
+///
+/// Those that can be claimed now are announced by ThreadReady if `announce`, or else only added to the ready
+/// queue.
 pub(crate) fn unblock_dependents(cx: &mut Write<'_>, finished: &Thread, announce: bool) -> Result<()> {
     if cx.change(UNBLOCK_ALL, &[&finished.id])? == 0 {
         return Ok(());
@@ -407,13 +428,13 @@ const UNBLOCK_ALL: &str = "
     update threads set blocked = blocked - 1
     where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
 
-/// Dependents that can be claimed, of a thread that held all of them up until now.
+/// The dependents that can be claimed now, which only this thread blocked.
 const FREED: &str = "
     select t.id, t.channel_id from thread_dependencies d join threads t on t.id = d.thread_id
     where d.depends_on_id = $1 and t.blocked = 0 and t.state = 'open' and not t.settled and t.assignee_id is null
     order by t.lsn";
 
-/// `reopened` holds its dependents up again; those that could be claimed leave the ready queue.
+/// Blocks the dependents of a `reopened` thread. Those that could be claimed leave the ready queue.
 pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<()> {
     if cx.change(BLOCK_ALL, &[&reopened.id])? == 0 {
         return Ok(());
@@ -428,7 +449,7 @@ const BLOCK_ALL: &str = "
     update threads set blocked = blocked + 1
     where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
 
-/// Dependents that were not blocked before.
+/// The dependents that were not blocked before.
 const HELD_UP: &str = "
     select t.id from thread_dependencies d join threads t on t.id = d.thread_id
     where d.depends_on_id = $1 and t.blocked = 1 and t.state = 'open' order by t.lsn";

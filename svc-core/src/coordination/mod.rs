@@ -1,5 +1,7 @@
-//! Coordination: threads as tasks, what they wait for, who works on them, and what came of it. Rows of a thread
-//! are changed in here and nowhere else; the ready queue is kept true by one projector over the events of a job.
+//! Coordination: threads as tasks, what they wait for, who works on them, and their results.
+//!
+//! Only this layer changes a thread's rows. One projector keeps the ready queue up to date, from the events
+//! of each job.
 
 pub(crate) mod claims;
 pub(crate) mod dependencies;

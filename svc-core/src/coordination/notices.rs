@@ -1,5 +1,6 @@
-//! Notices: what those who work on a thread should know, kept beside it. A notice that repeats a message goes blank with
-//! that message.
+//! Notices: what members who work on a thread should know, kept beside it.
+//!
+//! A notice that repeats a message is blanked when that message is withdrawn.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,14 +18,14 @@ pub(crate) fn feature() -> Feature {
     Feature::new().projector(&[MessageTombstoned::KIND], blank)
 }
 
-/// Something that those who work on a thread should know.
+/// Something that members who work on a thread should know.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct Notice {
-    /// When it came.
+    /// When it was added.
     at: Time,
     /// What it is about, such as `cancelled`.
     kind: String,
-    /// What it says; blank once the message that says the same was withdrawn.
+    /// What it says; blank once the message that says the same is withdrawn.
     text: String,
     /// The position in the event log of the event that caused it.
     lsn: i64,
@@ -32,8 +33,10 @@ pub(in crate::coordination) struct Notice {
 
 columns! { notice_columns: Notice as n { at, kind, text, lsn } }
 
-/// Leaves a notice for those who read the thread. `lsn` is of the event in this thread that causes it, `message` says
-/// the same and takes the text along when it is withdrawn.
+/// Adds a notice to a thread.
+///
+/// `lsn` is the position of the event in this thread that causes it. `message` says the same; withdrawing it
+/// blanks the notice.
 pub(in crate::coordination) fn add(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -56,7 +59,7 @@ fn blank(cx: &mut Write<'_>, withdrawals: &[Recorded]) -> Result<()> {
 
 const BLANK: &str = "update thread_notices set text = '' where message_id = $1";
 
-/// The last notices of a thread, newest first.
+/// Returns the last notices of a thread, newest first.
 pub(in crate::coordination) fn last(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Notice>> {
     cx.query(LAST, &[&thread, &NOTICES_MAX])
 }

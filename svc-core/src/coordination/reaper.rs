@@ -1,6 +1,7 @@
-//! The reaper: ends claims whose lease has lapsed, and tells once of a claim that its holder has not acknowledged
-//! in time. What is due is found through the indexes of due times, across workspaces; each workspace's part is
-//! done in a transaction of its own, which looks again.
+//! The reaper: ends lapsed claims, and reports once each claim that was not acknowledged in time.
+//!
+//! Due threads are found through the indexes of their due times, across workspaces. Each workspace's part
+//! runs in a transaction of its own, which checks again what is due.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -30,7 +31,7 @@ pub(crate) fn feature() -> Feature {
     })
 }
 
-/// A claim was not acknowledged in time. It goes on.
+/// A claim was not acknowledged in time. It stays live.
 #[derive(Serialize, JsonSchema)]
 struct ClaimUnacknowledged {
     /// The thread.
@@ -39,7 +40,7 @@ struct ClaimUnacknowledged {
     member_id: Option<MemberId>,
     /// The fencing id of the claim.
     claim_lease_id: Option<LeaseId>,
-    /// The member who answers for the thread.
+    /// The member who is responsible for the thread.
     owner_id: Option<MemberId>,
 }
 
@@ -47,20 +48,20 @@ impl Event for ClaimUnacknowledged {
     const KIND: &'static str = "ClaimUnacknowledged";
 }
 
-/// Threads of one workspace that a step takes up, so that none keeps the others waiting.
+/// Maximum number of threads of one workspace per step, so that none delays the others.
 const OF_ONE_WORKSPACE: i64 = 100;
 
-/// The lease on reaping: two ticks, after which another process goes on when the one that reaped has died.
+/// The lease on reaping: two ticks, after which another process takes over from one that has died.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// A tick of the reaper: some steps, which take up no more than [`REAP_MAX`] threads together.
+/// A tick of the reaper: several steps, which handle at most [`REAP_MAX`] threads together.
 #[derive(Default)]
 struct Tick {
     taken: Mutex<i64>,
 }
 
 impl Tick {
-    /// Does one step. What is still due after the last of a tick is left to the next.
+    /// Runs one step. What is still due after the last step of a tick waits for the next tick.
     fn step(&self, round: &Round<'_>) -> Result<Step> {
         let taken = std::mem::take(&mut *lock(&self.taken));
         let (more, taken) = reap_some(round, REAP_MAX.saturating_sub(taken)).map(|reaped| match reaped {
@@ -75,8 +76,10 @@ impl Tick {
     }
 }
 
-/// Reaps some of what is due, `most` threads at the most, and answers how many it took up; none if there is nothing
-/// to do, or not here. A workspace that cannot be reaped keeps no other from it.
+/// Reaps at most `most` due threads and returns how many it handled.
+///
+/// Returns none if nothing is due, or another process reaps. A workspace that cannot be reaped does not
+/// affect others.
 fn reap_some(round: &Round<'_>, most: i64) -> Result<Option<i64>> {
     let due = round.read(move |cx| due(cx, most))?;
     if due.is_empty() {
@@ -90,7 +93,8 @@ fn reap_some(round: &Round<'_>, most: i64) -> Result<Option<i64>> {
         match lead.write(workspace, move |cx| reap(cx, &threads)) {
             Ok(count) => reaped += count,
             Err(error) => {
-                tracing::warn!(%workspace, %error, cause = ?error.cause(), "claims of a workspace were not reaped");
+                let cause = error.cause();
+                tracing::warn!(%workspace, %error, ?cause, "claims of a workspace were not reaped");
                 failed = Some(error);
             }
         }
@@ -102,8 +106,10 @@ fn reap_some(round: &Round<'_>, most: i64) -> Result<Option<i64>> {
     }
 }
 
-/// Threads of any workspace with something to reap now, those of one workspace together. Every workspace has its
-/// turn: of each only the first so many, those whose lease lapsed first before others.
+/// Returns due threads of all workspaces, grouped by workspace.
+///
+/// Every workspace has its turn: only the first threads of each are returned, those with the earliest lapsed
+/// lease before others.
 fn due(cx: &Read<'_>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
     let now = cx.now();
     let mut found: BTreeSet<(WorkspaceId, ThreadId)> =
@@ -115,8 +121,9 @@ fn due(cx: &Read<'_>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
     Ok(found.into_iter().collect())
 }
 
-/// A statement for the threads whose due time in this column has come, the first of each workspace before the second
-/// of any.
+/// A statement that selects the threads whose due time in `$column` has come.
+///
+/// It returns the first thread of each workspace before the second of any.
 macro_rules! due_by {
     ($column:literal) => {
         concat!(
@@ -140,7 +147,7 @@ const LAPSED: &str = due_by!("assignment_expires_at");
 
 const UNACKNOWLEDGED: &str = due_by!("acknowledge_by");
 
-/// Reaps what is still due among `threads` of the caller's workspace, and answers how many that were.
+/// Reaps what is still due among `threads` of the caller's workspace, and returns how many those were.
 fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
     let mut reaped: usize = 0;
     for id in threads {
@@ -158,7 +165,7 @@ fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
 /// The service sees every thread, also in private channels.
 const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 
-/// Tells of a claim that is not acknowledged in time, and no second time of the same claim.
+/// Reports a claim that was not acknowledged in time, once per claim.
 fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     if cx.change(REMINDED, &[&thread.id, &cx.now()])? == 0 {
         return Ok(false);

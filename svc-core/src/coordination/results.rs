@@ -1,6 +1,8 @@
-//! Results: what came of a thread, as a JSON object that its worker sets. Setting it ends the claim; the thread
-//! stays open and is not given out again until it is reopened. A reopened thread can get another result; reads
-//! answer the latest. A result is stored as the canonical text that its event's hash is of.
+//! Results: the outcome of a thread, as a JSON object that its worker sets.
+//!
+//! Setting it ends the claim; the thread stays open and is not given out again until it is reopened. A
+//! reopened thread can get another result; reads return the latest. A result is stored as the canonical text
+//! whose hash its event has.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -10,13 +12,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value, json};
 
-use super::claims::{ClaimEnd, WaitSecs, check_holder, end_claim, timeout};
+use super::claims::{ClaimEnd, check_holder, end_claim};
 use super::workers;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places::visible;
 use crate::coordination::thread::visible_thread;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::hash::{hash_text, sha256};
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
@@ -24,7 +26,7 @@ use crate::limits::{JSON_MAX_BYTES, RESULT_KIND_MAX};
 use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Effect, Feature, LongPoll, Poll, Read, Shared, Write, prepared, read, wait};
+use crate::op::{Effect, Feature, LongPoll, Poll, Read, Shared, WaitSecs, Write, prepared, read, wait};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Param, ToParam, columns, new_row};
 use crate::time::Time;
@@ -38,6 +40,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Set a thread's result")
                     .put("/threads/{thread_id}/result")
                     .needs(&[ThreadTransition])
+                    .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
                     .example(|w| {
                         json!({
                             "thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id,
@@ -49,6 +52,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Read a thread's result")
                     .get("/threads/{thread_id}/result")
                     .needs(&[WorkspaceRead])
+                    .refuses(&[Code::NotFound])
                     .example(|w| json!({"thread_id": w.done_thread_id})),
                 read("list_thread_results", list_thread_results)
                     .title("List the results of a workspace")
@@ -67,7 +71,7 @@ pub(crate) fn feature() -> Feature {
         .events(vec![EventKind::of::<ThreadResultSet>()])
 }
 
-/// What a result is: a name within a namespace and a version, as in `svc.waiter.result/1`.
+/// The kind of a result: a name within a namespace and a version, as in `svc.waiter.result/1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ResultKind(String);
 
@@ -81,7 +85,7 @@ impl ResultKind {
     }
 }
 
-/// Whether `text` is two or more words joined by dots, and a version from 1.
+/// Whether `text` consists of two or more words joined by dots, and a version from 1.
 fn is_versioned_name(text: &str) -> bool {
     let Some((name, version)) = text.rsplit_once('/') else { return false };
     let is_word = |word: &str| {
@@ -132,9 +136,9 @@ impl ToParam for ResultKind {
 struct ThreadResult {
     /// The thread.
     thread_id: ThreadId,
-    /// The result, as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`.
+    /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`.
     result: Map<String, Value>,
-    /// What the result is, if the worker said so: `<namespace>.<name>/<n>`.
+    /// The kind of the result, if the worker named it: `<namespace>.<name>/<n>`.
     result_kind: Option<String>,
     /// The member who set it.
     produced_by: MemberId,
@@ -153,13 +157,13 @@ columns! {
 pub(super) struct ThreadResultSet<'a> {
     /// The thread.
     thread_id: ThreadId,
-    /// What the result is, if the worker said so.
+    /// The kind of the result, if the worker named it.
     result_kind: Option<&'a str>,
     /// The member who set it.
     produced_by: MemberId,
     /// The SHA-256 of the result's canonical JSON (RFC 8785), as `sha256:{hex}`.
     result_hash: &'a str,
-    /// The length of that canonical JSON.
+    /// The length of that canonical JSON, in bytes.
     bytes: u64,
 }
 
@@ -167,25 +171,30 @@ impl Event for ThreadResultSet<'_> {
     const KIND: &'static str = "ThreadResultSet";
 }
 
-/// Sets the result of the thread whose claim you hold, and ends the claim: your work on it is done. The thread
-/// stays open, and is not given out again unless it is reopened. Answers the result. 409 `claim-not-held` when you
-/// do not hold the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+/// Sets the result of the thread whose claim you hold, ends the claim, and returns the result.
+///
+/// Your work on the thread is done. The thread stays open, and is not given out again unless it is reopened.
+///
+/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim; 409 `claim-not-held` if you do not hold the claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadResult {
     /// The thread.
     thread_id: ThreadId,
-    /// The result: any JSON object of at most 262144 bytes. Numbers from 2^53 on are refused: send them as strings.
+    /// The result: any JSON object of at most 262144 bytes.
+    ///
+    /// Numbers from 2^53 on are rejected: send them as strings.
     result: Map<String, Value>,
-    /// What the result is, for those who look for its kind: `<namespace>.<name>/<n>`, such as `example.port/1`.
+    /// The kind of the result, by which it can be found: `<namespace>.<name>/<n>`, such as `example.port/1`.
     result_kind: Option<ResultKind>,
-    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
 }
 
-/// A result as it is stored.
+/// A result in its stored form.
 struct StoredForm {
-    /// As everybody will read it.
+    /// The result as it will be read.
     result: Map<String, Value>,
     text: String,
     hash: String,
@@ -197,8 +206,8 @@ fn stored_form(input: &SetThreadResult, _: &Shared, _: Time) -> Result<StoredFor
     if text.len() > JSON_MAX_BYTES {
         let length = text.len();
         return Err(Error::malformed(format!(
-            "`result`: {length} bytes as canonical JSON, expected at most {JSON_MAX_BYTES}; put large parts elsewhere \
-             and name them in the result"
+            "`result`: {length} bytes as canonical JSON, expected at most {JSON_MAX_BYTES}; store large \
+             parts elsewhere and refer to them in the result"
         )));
     }
     let bytes = u64::try_from(text.len()).map_err(Error::internal)?;
@@ -246,7 +255,9 @@ fn set_thread_result(
 
 const SETTLE: &str = "update threads set settled = true where id = $1";
 
-/// Reads a thread's latest result. It stays readable when the thread was reopened. 404 when none was ever set.
+/// Returns a thread's latest result, which stays readable after the thread was reopened.
+///
+/// Fails with 404 `not-found` if no result was ever set.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadResult {
@@ -269,19 +280,18 @@ const LATEST: &str = concat!(
     " from results r where r.thread_id = $1 order by r.lsn desc limit 1"
 );
 
-/// Lists the latest results of the threads that you may see, in the order in which they were set. One page looks at
-/// 2000 results at the most, so it may be short or empty although there is more: read on while `next_cursor` is not
-/// null.
+/// Returns the latest results of the threads that you may see, in the order in which they were set.
+///
+/// One page covers at most 2000 results, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadResults {
-    /// The workspace.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Only results of exactly this kind.
     result_kind: Option<ResultKind>,
-    /// Where to read on: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// The most rows to answer; 50 unless given.
     limit: Option<Limit>,
 }
 
@@ -308,14 +318,15 @@ const LIST: &str = concat!(
 const HORIZON: &str =
     "select lsn from results where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Waits until a thread has a result that stands, and answers it; at once when there is one. A result from before
-/// the thread was reopened does not count. Answers `{"timed_out": true}` when the time is over.
+/// Waits until a thread has a result that stands, and returns the result.
+///
+/// If there is one, the call returns at once. A result from before the thread was reopened does not count.
+/// Returns `{"timed_out": true}` when the time is over.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForResult {
     /// The thread.
     thread_id: ThreadId,
-    /// How long to wait, in seconds; 30 unless given.
     timeout_secs: Option<WaitSecs>,
 }
 
@@ -325,7 +336,7 @@ impl LongPoll for WaitForResult {
     }
 
     fn timeout(&self) -> Duration {
-        timeout(self.timeout_secs)
+        WaitSecs::timeout(self.timeout_secs)
     }
 }
 

@@ -1,6 +1,8 @@
-//! Required skills: which skills a member must have to claim a thread. Each set is stored once for its workspace
-//! and known by a small number, so that a claimer looks at the few sets it covers and not at every thread. Sets
-//! are never removed; the empty one is a set like any other. Members' own skills are not kept here.
+//! Required skills: the skills that a member must have to claim a thread.
+//!
+//! Each set is stored once per workspace under a small id, so that a claimer reads the few sets that its
+//! skills cover and not every thread. Sets are never removed; the empty set is one like any other. Members'
+//! own skills are not kept here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::coordination::thread::{self, Thread};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::hash::sha256;
 use crate::id::ThreadId;
 use crate::limits::{SKILL_MAX, SKILL_SETS_MAX, SKILLS_MAX};
@@ -22,24 +24,23 @@ use crate::op::{Feature, Read, Write, idempotent};
 use crate::store::{FromValue, Value, new_row};
 use crate::text::{Handle, Items};
 
-/// The name of a skill.
 pub(crate) type Skill = Handle<SKILL_MAX>;
 
-/// A set of skills in its stored form: sorted, each once.
+/// A set of skills in its stored form: sorted, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SkillSet(Vec<String>);
 
-/// What separates the names of a stored set; no skill's name contains it.
+/// Separates the names of a stored set; no skill's name contains it.
 const SEPARATOR: char = ',';
 
 impl SkillSet {
-    /// The set of `skills`, however often and in whatever order they are named.
+    /// Returns the set of `skills`, in any order and with any repetition.
     pub fn of(skills: &[Skill]) -> Self {
         let unique: BTreeSet<&str> = skills.iter().map(|skill| &**skill).collect();
         Self(unique.into_iter().map(str::to_owned).collect())
     }
 
-    /// The names, sorted.
+    /// Returns the names, sorted.
     pub fn into_names(self) -> Vec<String> {
         self.0
     }
@@ -68,6 +69,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Set the skills that a thread requires")
                     .put("/threads/{thread_id}/required-skills")
                     .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
                     .example(|w| json!({"thread_id": w.thread_id, "required_skills": ["python"]})),
             ],
         )
@@ -77,7 +79,7 @@ pub(crate) fn feature() -> Feature {
 /// The required skills of a thread were replaced.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadSkillsChanged<'a> {
-    /// The skills that a member must have from now on to claim the thread.
+    /// The skills that a member must have from now on to claim it.
     required_skills: &'a [String],
 }
 
@@ -85,15 +87,18 @@ impl Event for ThreadSkillsChanged<'_> {
     const KIND: &'static str = "ThreadSkillsChanged";
 }
 
-/// Replaces the skills that a member must have to claim the thread. An empty list lets anybody claim it. A claim
-/// that is held goes on. Answers the thread; 409 `wrong-state` when it is archived, or when the set is a new one and the
-/// workspace has 10000 different ones.
+/// Replaces the skills that a member must have to claim a thread, and returns the thread.
+///
+/// An empty list lets every member claim it. A live claim is not affected.
+///
+/// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace has 10000
+/// different ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetRequiredSkills {
     /// The thread.
     thread_id: ThreadId,
-    /// All the skills that are required from now on.
+    /// All required skills from now on.
     required_skills: Items<Skill, SKILLS_MAX>,
 }
 
@@ -114,21 +119,22 @@ fn set_required_skills(cx: &mut Write<'_>, input: &SetRequiredSkills) -> Result<
 
 const SET_SKILLS: &str = "update threads set skill_set = $2 where id = $1";
 
-/// The number of `set` in the caller's workspace, storing it if it is new. 409 `wrong-state` when the workspace has as
-/// many sets as it may have.
+/// Returns the id of `set` in the caller's workspace, storing the set if it is new.
+///
+/// Fails with `wrong-state` if the workspace has as many sets as it may have.
 pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
     let text = set.text();
-    if let Some(id) = sets(cx)?.number_of(&text) {
+    if let Some(id) = sets(cx)?.id_of(&text) {
         return Ok(id);
     }
     let known = newer_sets(cx)?;
-    if let Some(id) = known.number_of(&text) {
+    if let Some(id) = known.id_of(&text) {
         return Ok(id);
     }
     if known.in_order.len() >= SKILL_SETS_MAX {
         return Err(Error::wrong_state(format!(
-            "the workspace has {SKILL_SETS_MAX} different sets of required skills: require a set that another thread \
-             requires or required"
+            "the workspace has {SKILL_SETS_MAX} different sets of required skills: use a set that a thread \
+             requires or once required"
         )));
     }
     let (workspace_id, id) = (cx.caller().workspace_id, known.newest().saturating_add(1));
@@ -137,8 +143,9 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
     Ok(id)
 }
 
-/// Sets that threads of a workspace require or once required, from the first one on. Sets are never changed and never
-/// removed, so what is known of them stays true, and there can only be newer ones.
+/// The sets that threads of a workspace require or once required, from the first one on.
+///
+/// Sets are never changed or removed, so cached ones stay valid, and only newer ones can be missing.
 #[derive(Clone, Default)]
 pub(crate) struct Sets {
     in_order: Arc<Vec<(i64, Arc<[String]>)>>,
@@ -150,18 +157,18 @@ impl Cached for Sets {
 }
 
 impl Sets {
-    /// The number of the newest set that is known.
+    /// The id of the newest cached set.
     pub fn newest(&self) -> i64 {
         self.in_order.last().map_or(0, |(id, _)| *id)
     }
 
-    /// The sets that were added after the one with this number.
+    /// The sets that were added after the one with this id.
     pub fn after(&self, id: i64) -> &[(i64, Arc<[String]>)] {
         let known = self.in_order.partition_point(|(other, _)| *other <= id);
         self.in_order.get(known..).unwrap_or_default()
     }
 
-    fn number_of(&self, text: &str) -> Option<i64> {
+    fn id_of(&self, text: &str) -> Option<i64> {
         self.by_text.get(text).copied()
     }
 
@@ -175,10 +182,10 @@ impl Sets {
     }
 }
 
-/// A workspace's sets are one entry.
+/// The cache key of a workspace's sets, which are one entry.
 const ONLY: [u8; 32] = [0; 32];
 
-/// The sets of the caller's workspace as far as the connection knows them.
+/// Returns the sets of the caller's workspace that the connection has cached.
 pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
     match cx.cached(&ONLY) {
         Some(known) => Ok(known),
@@ -186,7 +193,7 @@ pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
     }
 }
 
-/// Every set of the caller's workspace; those that the connection does not know yet are read.
+/// Returns every set of the caller's workspace, reading those that are not cached.
 pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<Sets> {
     cx.extended(&ONLY, |known: &mut Sets| {
         let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
@@ -223,7 +230,7 @@ mod tests {
         let earlier = sets.clone();
         sets.extend(vec![(3, "go,rust".to_owned())]);
         assert_eq!((sets.newest(), earlier.newest()), (3, 2));
-        assert_eq!((sets.number_of("go,rust"), earlier.number_of("go,rust")), (Some(3), None));
+        assert_eq!((sets.id_of("go,rust"), earlier.id_of("go,rust")), (Some(3), None));
         assert_eq!(sets.after(1).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3]);
         assert_eq!(*sets.after(2)[0].1, ["go", "rust"]);
     }

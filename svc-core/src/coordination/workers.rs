@@ -1,6 +1,8 @@
-//! Who worked on a thread: the members who claimed it, were given it or set its result, and the delegates who did so for
-//! them. Whoever is in here is no independent judge of what came of it. A member is added at its first such deed and
-//! never removed, whatever becomes of the claim.
+//! Who worked on a thread.
+//!
+//! Those are the members who claimed it, received it or set its result, and the delegates who acted for them.
+//! They are no independent judges of the result. A member is added at the first such action and never
+//! removed, whatever becomes of the claim.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +10,10 @@ use crate::Result;
 use crate::id::{MemberId, ThreadId};
 use crate::op::Write;
 
-/// Records that the caller has worked on the thread, told at position `lsn`: the member it acts as and, when that is
-/// delegated, the delegate; and that `holder` does from now on.
+/// Records that the caller has worked on the thread, and that `holder` does from now on.
+///
+/// The caller is the member it acts as and, under delegation, the delegate. `lsn` is the position of the
+/// event.
 pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: MemberId) -> Result<()> {
     let caller = cx.caller();
     let mut workers = BTreeSet::from([holder]);

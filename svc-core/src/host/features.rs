@@ -35,3 +35,31 @@ pub(crate) fn features() -> Vec<Feature> {
 pub fn operation_table() -> Result<Table> {
     Table::build(features())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    /// Agents plan by the description, clients by the list: one that names more or less than the other misleads.
+    #[test]
+    fn what_a_description_says_it_fails_with_is_what_its_row_lists() {
+        for operation in operation_table().unwrap().operations() {
+            let schema = operation.input_schema();
+            let description = schema["description"].as_str().unwrap().replace('\n', " ");
+            let fails = description.split_once("Fails with ").map_or("", |(_, fails)| fails);
+            let parts: Vec<&str> = fails.split('`').collect();
+            let named = parts.windows(2).filter_map(|two| Some((two[0], Code::named(two[1])?)));
+            let named: Vec<Code> = named
+                .map(|(before, code)| {
+                    let status = before.split_whitespace().next_back();
+                    assert_eq!(status, Some(&*code.status().to_string()), "{operation:?}: {code:?}");
+                    code
+                })
+                .collect();
+            assert_eq!(named, operation.own_refusals(), "{operation:?}");
+            let in_order: Vec<Code> = Code::ALL.iter().copied().filter(|code| named.contains(code)).collect();
+            assert_eq!(named, in_order, "{operation:?}: each once, in the order of all codes");
+        }
+    }
+}

@@ -1,10 +1,12 @@
-//! Who may give, take over and take back how much authority: the rules about tokens, from what the caller holds and what
-//! the token carries. Nothing in here reads or changes anything.
+//! The rules of granting and revoking authority, from what the caller holds and what the token carries.
 //!
-//! Whoever administers tokens (`token:admin`) gives what they hold themselves and what a worker holds, be it by minting
-//! a token, by adding an agent, or by rotating another's token, which hands its authority over. They take every token of
-//! their workspace back, wider ones too; only what reaches beyond the workspace is for those who reach as far. To all
-//! others no token exists but the one they call with.
+//! An administrator of tokens (`token:admin`) can grant what it holds itself and what a worker holds, whether
+//! by minting a token, by adding an agent, or by rotating another member's token, which hands its authority
+//! over. It can revoke every token of its workspace, wider ones too; a token that reaches beyond the
+//! workspace can be revoked only by a caller that reaches as far. For all other callers no token exists
+//! except the one they call with.
+//!
+//! Nothing in this file reads or writes the database.
 
 use crate::capability::Capability::{AuditReadGlobal, OperatorGlobal, TokenAdmin};
 use crate::capability::{Capabilities, Capability, CapabilitySet};
@@ -12,20 +14,20 @@ use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::op::Caller;
 
-/// Refuses to give, as who administers tokens, more than the giver holds and a worker holds.
-pub(super) fn check_gives(held: Capabilities, wanted: Capabilities) -> Result<()> {
+/// Fails if an administrator of tokens grants more than it holds and a worker holds.
+pub(super) fn check_grants(held: Capabilities, wanted: Capabilities) -> Result<()> {
     check_holds(held.union(CapabilitySet::AgentWorker.capabilities()), wanted)
 }
 
-/// Refuses to give what the giver does not hold.
+/// Fails if a caller grants what it does not hold.
 pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()> {
     match lacking(held, wanted) {
         None => Ok(()),
-        Some(names) => Err(Error::forbidden(format!("you cannot give what you do not hold: {names}"))),
+        Some(names) => Err(Error::forbidden(format!("you cannot grant what you do not hold: {names}"))),
     }
 }
 
-/// Refuses to derive what the parent cannot do, or what administers tokens.
+/// Fails if a derived token would carry what its parent lacks, or `token:admin`.
 pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<()> {
     if wanted.has(TokenAdmin) {
         return Err(Error::forbidden("a derived token cannot carry token:admin"));
@@ -33,18 +35,20 @@ pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<
     check_holds(held, wanted)
 }
 
-/// Whether the caller may know of a token of its workspace. The answer is the same for one that is not there.
+/// Whether the caller may know of a token of its workspace. If not, the token is reported as not found.
 pub(super) fn finds(caller: &Caller, token: TokenId) -> bool {
     caller.token_id == Some(token) || caller.capabilities.has(TokenAdmin)
 }
 
-/// Refuses to rotate another's token that the caller could not have minted.
+/// Fails if the caller rotates another token that it could not have minted.
 pub(super) fn check_takes_over(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
-    if caller.token_id == Some(token) { Ok(()) } else { check_gives(caller.capabilities, carries) }
+    if caller.token_id == Some(token) { Ok(()) } else { check_grants(caller.capabilities, carries) }
 }
 
-/// Refuses to revoke a token that reaches beyond the workspace to who does not reach as far: else who administers one
-/// workspace could lock the instance's operator out. Itself it may always revoke.
+/// Fails if the caller revokes a token that reaches further beyond the workspace than its own.
+///
+/// Otherwise the administrator of one workspace could lock out the operator of the instance. A token may
+/// always revoke itself.
 pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
     if caller.token_id == Some(token) {
         return Ok(());
@@ -53,12 +57,12 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
     match lacking(caller.capabilities, carries.intersection(beyond)) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!(
-            "the token reaches beyond the workspace: revoke it with a token that has {names}"
+            "the token reaches beyond the workspace: revoke it with a token that carries {names}"
         ))),
     }
 }
 
-/// The names of what of `wanted` is not `held`, joined by commas; none if everything is.
+/// The names of the capabilities in `wanted` that are not in `held`, joined by commas; none if all are held.
 fn lacking(held: Capabilities, wanted: Capabilities) -> Option<String> {
     let lacking = wanted.iter().filter(|capability| !held.has(*capability));
     let names: Vec<&str> = lacking.map(Capability::name).collect();
@@ -100,12 +104,13 @@ mod tests {
             (set(&[OperatorGlobal]), false),
         ];
         for (wanted, allowed) in cases {
-            assert_eq!(check_gives(narrow, wanted).is_ok(), allowed, "{wanted:?}");
+            assert_eq!(check_grants(narrow, wanted).is_ok(), allowed, "{wanted:?}");
             let taken = check_takes_over(&caller(1, narrow), id(2), wanted);
             assert_eq!(taken.is_ok(), allowed, "{wanted:?} by rotation");
         }
         assert!(check_takes_over(&caller(2, narrow), id(2), Capabilities::all()).is_ok(), "itself");
-        let refusal = check_gives(CapabilitySet::HumanAdmin.capabilities(), Capabilities::all()).unwrap_err();
+        let admin = CapabilitySet::HumanAdmin.capabilities();
+        let refusal = check_grants(admin, Capabilities::all()).unwrap_err();
         assert_eq!(refusal.code(), Code::Forbidden);
         assert!(refusal.detail().contains("operator:global, audit:read-global"), "{}", refusal.detail());
     }

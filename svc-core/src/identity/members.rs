@@ -1,6 +1,7 @@
-//! Members: the people and agents of a workspace, and their skills. Routing skills say what work a member takes
-//! and are its own affair; governance skills say what its judgement counts for and are conferred by others, so
-//! nothing in here touches them.
+//! Members: the people and agents of a workspace, and their skills.
+//!
+//! Routing skills say what work a member takes, and each member sets its own. Governance skills say what a
+//! member's judgement counts for; others confer them, and nothing in this file changes them.
 
 use std::collections::BTreeSet;
 
@@ -22,13 +23,15 @@ use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::{Handle, Items, Text};
 use crate::time::Time;
 
-/// Skills that say whose judgement counts. They are conferred and revoked, never set by oneself.
+/// Skills that say whose judgement counts.
+///
+/// Others confer and revoke them; a member never sets them for itself.
 const GOVERNANCE_SKILLS: [&str; 2] = ["land_gate", "review"];
 
-/// The most skills that a list of a workspace's skills names.
+/// Maximum number of skills that `list_skills` returns.
 const SKILLS_LISTED: i64 = 1000;
 
-/// What a member is.
+/// Whether a member is a person or an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum MemberKind {
@@ -44,7 +47,7 @@ impl MemberKind {
         }
     }
 
-    /// The recipe for a token of such a member when nothing else is asked for.
+    /// The named set for a member's token if the request names no capabilities.
     pub fn default_set(self) -> CapabilitySet {
         match self {
             Self::Human => CapabilitySet::HumanAdmin,
@@ -64,7 +67,7 @@ impl FromValue for MemberKind {
         match String::from_value(value)?.as_str() {
             "human" => Ok(Self::Human),
             "agent" => Ok(Self::Agent),
-            other => Err(Error::internal(format!("a member is of the unknown kind {other}"))),
+            other => Err(Error::internal(format!("a member has the unknown kind {other}"))),
         }
     }
 }
@@ -82,7 +85,7 @@ pub(crate) struct Member {
     pub kind: MemberKind,
     /// A name for people to read; null if none was given.
     pub display_name: Option<String>,
-    /// Its skills, routing and governance alike, in the order of their names.
+    /// Its skills, routing and governance alike, sorted by name.
     pub skills: Vec<String>,
     /// When it joined.
     pub created_at: Time,
@@ -113,14 +116,14 @@ columns! {
     insert "insert into members" {}
 }
 
-/// A statement that selects whole members, as `m`, with their skills, followed by the rest of the statement.
+/// A statement that selects whole members as `m`, with their skills; `$rest` is the rest of the statement.
 macro_rules! member_select {
     ($rest:literal) => {
         concat!("select ", member_columns!(), " from members m ", $rest)
     };
 }
 
-/// The names in a list as [`member_columns`] makes it: no skill's name has a comma.
+/// Splits a list made by [`member_select`]: no skill's name contains a comma.
 fn skill_names(list: &str) -> Vec<String> {
     let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
     names.sort_unstable();
@@ -144,14 +147,14 @@ impl Event for MemberCreated {
     const KIND: &'static str = "MemberCreated";
 }
 
-/// A member changed what work it takes.
+/// A member changed its routing skills.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberSkillsChanged {
     /// The member.
     member_id: MemberId,
-    /// Routing skills that it has now and had not before.
+    /// Routing skills that it has now and did not have before.
     added: Vec<String>,
-    /// Routing skills that it had before and has no more.
+    /// Routing skills that it had before and no longer has.
     removed: Vec<String>,
 }
 
@@ -170,15 +173,19 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[TokenAdmin])
                     .rest_only()
                     .created()
+                    .refuses(&[Code::HandleTaken])
                     .example(|w| {
-                        json!({"workspace_id": w.workspace_id, "handle": "builder", "display_name": "Builder"})
+                        json!({
+                            "workspace_id": w.workspace_id, "handle": "builder", "display_name": "Builder",
+                        })
                     }),
                 read("list_members", list_members)
                     .title("List members")
                     .get("/workspaces/{workspace_id}/members")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.workspace_id, "kind": "agent", "limit": 10})),
-                read("get_member", get_member).quick()
+                read("get_member", get_member)
+                    .quick()
                     .title("Read a member")
                     .get("/members/{member_id}")
                     .needs(&[WorkspaceRead])
@@ -187,6 +194,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Set your skills")
                     .put("/me/skills")
                     .needs(&[ThreadTransition])
+                    .refuses(&[Code::Forbidden])
                     .example(|_| json!({"skills": ["python", "rust"]})),
                 read("list_skills", list_skills)
                     .title("List the skills of a workspace")
@@ -201,15 +209,17 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Adds an agent to a workspace and mints its first token, which carries the named set `svc.agent.worker`.
-/// Answers the member and the token; the token's `secret` is shown this once. A handle that is in use is refused
-/// with 409 and nothing is left behind.
+/// Creates an agent in a workspace and returns it with its first token.
+///
+/// The token carries the named set `svc.agent.worker`. Its `secret` is shown only once.
+///
+/// Fails with 409 `handle-taken` if another member of the workspace has the handle; nothing is created then.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateAgent {
-    /// The workspace that the agent joins; it must be yours.
+    /// The workspace that the agent joins. It must be yours.
     workspace_id: WorkspaceId,
-    /// The agent's name in the workspace, such as `builder`. Capitals are lowered.
+    /// The agent's name in the workspace, such as `builder`. Upper-case letters are converted to lower case.
     handle: Handle<HANDLE_MAX>,
     /// A name for people to read.
     display_name: Option<Text<1, NAME_MAX>>,
@@ -237,13 +247,13 @@ fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithTok
     enrol_with_token(cx, &new, CapabilitySet::AgentWorker)
 }
 
-/// Who is to join.
+/// A member to create.
 pub(crate) struct NewMember<'a> {
     pub workspace_id: WorkspaceId,
     pub handle: &'a str,
     pub kind: MemberKind,
     pub display_name: Option<&'a str>,
-    /// The surface, for the audit row of what no member asked for.
+    /// The surface of the request, for the audit row if no member made it.
     pub surface: Option<Surface>,
 }
 
@@ -258,7 +268,7 @@ pub(crate) fn member_called(
     cx.one(BY_HANDLE, &[&workspace_id, &handle])
 }
 
-/// Refuses a handle that another member of the workspace has.
+/// Fails if another member of the workspace has the handle.
 pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
     match cx.one::<Member>(BY_HANDLE, &[&new.workspace_id, &new.handle])? {
         None => Ok(()),
@@ -269,7 +279,7 @@ pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()
     }
 }
 
-/// Lets a member join. Who may is for the operation to decide, as is whether the handle is free.
+/// Creates a member. The caller has checked that it is allowed and that the handle is free.
 pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     let id: MemberId = cx.new_id()?;
     let display_name = new.display_name.map(str::to_owned);
@@ -298,7 +308,7 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     Ok(member)
 }
 
-/// Adds the surface to an audit row's metadata, for what no member asked for.
+/// Adds the surface to an audit row's metadata, for requests that no member made.
 pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
     if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
         members.insert("surface".to_owned(), surface.name().into());
@@ -306,7 +316,7 @@ pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Jso
     metadata
 }
 
-/// Lets a member join and mints its first token.
+/// Creates a member and mints its first token.
 pub(crate) fn enrol_with_token(
     cx: &mut Write<'_>,
     new: &NewMember<'_>,
@@ -318,19 +328,17 @@ pub(crate) fn enrol_with_token(
     Ok(MemberWithToken { member, token })
 }
 
-/// Lists the members of a workspace in the order in which they joined.
+/// Returns the members of a workspace, in the order in which they joined.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMembers {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Only the member with this handle.
     handle: Option<Handle<HANDLE_MAX>>,
     /// Only people, or only agents.
     kind: Option<MemberKind>,
-    /// Read on from here: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// Members on the page at the most.
     limit: Option<Limit>,
 }
 
@@ -351,11 +359,11 @@ fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     Ok(Page::of(rows, input.limit, |member: &Member| member.lsn))
 }
 
-/// Reads a member of your workspace, with its skills.
+/// Returns a member of your workspace, with its skills.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMember {
-    /// The member to read.
+    /// The member.
     member_id: MemberId,
 }
 
@@ -365,7 +373,7 @@ fn get_member(cx: &Read<'_>, input: &GetMember) -> Result<Member> {
 
 const BY_ID: &str = member_select!("where m.id = $1 and m.workspace_id = $2");
 
-/// A member of the caller's workspace.
+/// Loads a member of the caller's workspace.
 pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> {
     let found: Option<Member> = cx.one(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("member"))
@@ -373,7 +381,7 @@ pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> 
 
 const SKILLS_OF: &str = "select skill, governance from member_skills where member_id = $1";
 
-/// A member's skills, routing and governance alike, in the order of their names.
+/// Returns a member's skills, routing and governance alike, sorted by name.
 pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String>> {
     let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&member_id])?;
     let mut skills: Vec<String> = held.into_iter().map(|(skill, _)| skill).collect();
@@ -381,14 +389,19 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
     Ok(skills)
 }
 
-/// Says what work you take: replaces all your routing skills by these. Threads that require a skill are offered
-/// only to members who have it. The governance skills `land_gate` and `review` are not yours to set: naming one
-/// is refused, and those that were conferred on you stay. Answers you, as a member.
+/// Replaces your routing skills and returns you, as a member.
+///
+/// Routing skills say what work you take: a thread that requires skills is offered only to members who have
+/// all of them. The governance skills `land_gate` and `review` are conferred by others, and those that you
+/// have stay.
+///
+/// Fails with 403 `forbidden` if `skills` names a governance skill, or if you act as a delegate.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSkills {
-    /// All the routing skills that you have from now on, such as `python`. Capitals are lowered; an empty list
-    /// takes all away.
+    /// All your routing skills from now on, such as `python`.
+    ///
+    /// Upper-case letters are converted to lower case; an empty list removes all.
     skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>,
 }
 
@@ -399,7 +412,7 @@ const REMOVE_SKILL: &str =
 
 fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
     if cx.caller().grant.is_some() {
-        return Err(Error::forbidden("only the member itself sets its skills, not a delegate"));
+        return Err(Error::forbidden("only the member itself can set its skills, not a delegate"));
     }
     let mut me = load_member(cx, cx.caller().member_id()?)?;
     let wanted: BTreeSet<String> = input.skills.iter().map(|skill| skill.to_string()).collect();
@@ -421,38 +434,39 @@ fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
     Ok(me)
 }
 
-/// Refuses skills that only others can confer.
+/// Fails if `skills` contains a skill that only others can confer.
 fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
     match GOVERNANCE_SKILLS.iter().find(|skill| skills.contains(**skill)) {
         None => Ok(()),
         Some(skill) => Err(Error::forbidden(format!(
-            "{skill} is a governance skill: it is conferred by somebody with channel:admin, never set by oneself"
+            "{skill} is a governance skill: a member with channel:admin confers it, not its holder"
         ))),
     }
 }
 
-/// What `after` has and `before` has not, and the reverse.
+/// Returns what only `after` contains, and what only `before` contains.
 fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
     (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
 }
 
-/// Lists the skills that active members of a workspace have, with how many have each; the most common first, at
-/// most 1000.
+/// Returns the skills of a workspace's active members, with the number of members that have each.
+///
+/// The most common skills come first; at most 1000 are returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListSkills {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
 }
 
-/// A skill that somebody in the workspace has.
+/// A skill that an active member of the workspace has.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SkillCount {
     /// The skill.
     skill: String,
     /// Whether it is a governance skill, which others confer.
     governance: bool,
-    /// How many active members have it.
+    /// The number of active members that have it.
     members: i64,
 }
 

@@ -1,12 +1,14 @@
-//! Who there is: workspaces, the members of each, and the tokens that act for them. What a credential may do is
-//! decided in `op`; in here is only who holds what, and how it is handed out and taken back.
+//! Identity: workspaces, their members, and the tokens that act for them.
+//!
+//! This layer decides who holds which capability and how tokens are granted and revoked; `op` checks whether
+//! a credential may do what it asks for.
 //!
 //! - `workspaces`: what a workspace is, and the check that a request stays in its own
 //! - `members`: people and agents, and their skills
-//! - `authority`: who may give, take over and take back how much
+//! - `authority`: the rules of granting and revoking
 //! - `tokens`: minting, narrowing, rotating and revoking
 //! - `whoami`: the caller, and the named sets of capabilities
-//! - `setup`: how a workspace comes to be: on a new instance, by its operator, or in bootstrap mode
+//! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
 
 mod authority;
 pub(crate) mod members;

@@ -1,6 +1,7 @@
-//! How a workspace comes to be, with somebody in it who can administer it: on a new instance, by the instance's
-//! operator, or, in builds for trying things out, without any credential. Also how the administrator of the
-//! machine mints a token when nobody has one any more.
+//! Creating a workspace together with a member who can administer it.
+//!
+//! That happens on a new instance, by the instance's operator, or, in builds for evaluation, without any
+//! credential. The administrator of the machine can also mint a token here when nobody has one any more.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,15 +45,18 @@ pub(crate) fn feature() -> Feature {
     feature
 }
 
-/// Creates a workspace with a person who administers it. Answers both, and a token for that person which can do
-/// everything but operate the instance; its `secret` is shown this once. You are not a member of the new
-/// workspace.
+/// Creates a workspace with a person who administers it, and returns both with the person's token.
+///
+/// The token can do everything except operate the instance. Its `secret` is shown only once. You do not
+/// become a member of the new workspace.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateWorkspace {
-    /// What people will call the workspace.
+    /// The name of the workspace, for people.
     name: Text<1, NAME_MAX>,
-    /// The administrator's name in the workspace, such as `ada`. Capitals are lowered.
+    /// The administrator's name in the workspace, such as `ada`.
+    ///
+    /// Upper-case letters are converted to lower case.
     admin_handle: Handle<HANDLE_MAX>,
 }
 
@@ -80,7 +84,7 @@ fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWo
     Ok(NewWorkspace { workspace, member, token })
 }
 
-/// What the first workspace and its members are called.
+/// The names of the first workspace and its members.
 pub(crate) struct SetupNames {
     pub workspace: Text<1, NAME_MAX>,
     pub admin: Handle<HANDLE_MAX>,
@@ -102,32 +106,28 @@ impl SetupNames {
     }
 }
 
-/// The first workspace, with everything needed to begin.
+/// The first workspace, with its first members and their tokens.
 #[derive(Serialize)]
 pub(crate) struct Established {
-    /// The workspace.
     pub workspace: Workspace,
-    /// Its administrator, a person.
+    /// A person.
     pub admin: Member,
-    /// The administrator's token, which can do everything, the instance included.
+    /// Can do everything, including operating the instance.
     pub admin_token: MintedToken,
-    /// An agent.
     pub agent: Member,
-    /// The agent's token, from the named set for workers.
+    /// Carries the named set for workers.
     pub agent_token: MintedToken,
 }
 
-/// Creates the first workspace with an administrator and an agent; refuses if there is a workspace already.
-/// `surface` is how the request to do so came in.
+/// Creates the first workspace with an administrator and an agent. Fails if a workspace exists.
+///
+/// `surface` is the surface of the request.
 pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface) -> Result<Established> {
     if any_exists(cx)? {
-        return Err(Error::new(
-            Code::AlreadyInitialised,
-            "there is a workspace already; nothing was changed",
-        ));
+        return Err(Error::new(Code::AlreadyInitialised, "a workspace exists already; nothing was changed"));
     }
     if *names.admin == *names.agent {
-        return Err(Error::new(Code::HandleTaken, "the administrator cannot be called like the first agent"));
+        return Err(Error::new(Code::HandleTaken, "the administrator cannot have the first agent's handle"));
     }
     let workspace = create(cx, &names.workspace)?;
     let new = |handle, kind| NewMember {
@@ -145,21 +145,19 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
     Ok(Established { workspace, admin, admin_token, agent, agent_token: token })
 }
 
-/// A token that the instance itself is asked for.
+/// A request to mint a token by the authority of the instance.
 pub(crate) struct InstanceMint {
-    /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// The member that the token will act as.
+    /// The member that the token acts as.
     pub handle: Handle<HANDLE_MAX>,
-    /// What it is for.
     pub label: Option<Text<1, NAME_MAX>>,
-    /// What it can do; the named set for the member's kind if left out.
+    /// The named set for the member's kind if absent.
     pub capabilities: Option<Capabilities>,
-    /// When it ends; null if it does not end by itself.
+    /// The token does not expire if absent.
     pub expires_at: Option<Time>,
 }
 
-/// Mints a token by the authority of whoever administers the machine. It can carry any capability.
+/// Mints a token by the authority of the administrator of the machine. It can carry any capability.
 pub(crate) fn mint_as_instance(
     cx: &mut Write<'_>,
     wanted: &InstanceMint,
@@ -171,7 +169,7 @@ pub(crate) fn mint_as_instance(
     authority::check_holds(cx.caller().capabilities, capabilities)?;
     check_active(&member)?;
     if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
-        return Err(Error::malformed("the token would have ended already"));
+        return Err(Error::malformed("the expiry of the token must be in the future"));
     }
     let mint = Mint {
         label: wanted.label.as_deref(),
@@ -186,7 +184,7 @@ const SOME_WORKSPACES: &str = "select id from workspaces order by lsn limit 2";
 
 const WORKSPACE: &str = "select id from workspaces where id = $1";
 
-/// The workspace named, or the only one there is.
+/// Returns the workspace `named`, or the only one if none is named.
 pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let found: Vec<(WorkspaceId,)> = match named {
         Some(id) => cx.query(WORKSPACE, &[&id])?,
@@ -199,8 +197,9 @@ pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result
     }
 }
 
-/// Bootstrap mode: anybody may create the first workspace and its first members. It is compiled in only on
-/// demand, and it closes by itself as soon as somebody can administer the workspace.
+/// Bootstrap mode: the first workspace and its first members can be created without a credential.
+///
+/// It is compiled in only on demand, and it closes as soon as a token can administer the workspace.
 #[cfg(feature = "bootstrap")]
 mod bootstrap {
     use super::*;
@@ -216,7 +215,8 @@ mod bootstrap {
                 .post("/workspaces")
                 .open_to_all()
                 .rest_only()
-                .created(),
+                .created()
+                .refuses(&[Code::Forbidden]),
             wanting(
                 "bootstrap_member",
                 Effect::Write,
@@ -227,15 +227,18 @@ mod bootstrap {
             .post("/workspaces/{workspace_id}/members")
             .open_to_all()
             .rest_only()
-            .created(),
+            .created()
+            .refuses(&[Code::Forbidden, Code::HandleTaken]),
         ]
     }
 
-    /// Creates the first workspace, without a credential. A second is refused with 403.
+    /// Creates the first workspace, without a credential, and returns it.
+    ///
+    /// Fails with 403 `forbidden` if a workspace exists.
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapWorkspace {
-        /// What people will call the workspace.
+        /// The name of the workspace, for people.
         name: Text<1, NAME_MAX>,
     }
 
@@ -246,15 +249,19 @@ mod bootstrap {
         create(cx, &input.name)
     }
 
-    /// Adds a member to a workspace, without a credential, while nobody in it can administer it; refused with 403
-    /// from then on. Answers the member with its first token, whose `secret` is shown this once: a person's can
-    /// do everything but operate the instance, an agent's is that of a worker.
+    /// Creates a member in a workspace without an administrator and returns it with its first token.
+    ///
+    /// No credential is needed. A person's token can do everything except operate the instance; an agent's
+    /// carries the named set `svc.agent.worker`. Its `secret` is shown only once.
+    ///
+    /// Fails with 403 `forbidden` if a token was ever minted that administers the workspace; 409
+    /// `handle-taken` if another member of the workspace has the handle.
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapMember {
         /// The workspace.
         workspace_id: WorkspaceId,
-        /// The member's name in the workspace. Capitals are lowered.
+        /// The member's name in the workspace. Upper-case letters are converted to lower case.
         handle: Handle<HANDLE_MAX>,
         /// Whether it is a person or an agent.
         kind: MemberKind,
@@ -272,7 +279,7 @@ mod bootstrap {
     fn bootstrap_member(cx: &mut Write<'_>, input: &BootstrapMember) -> Result<BootstrappedMember> {
         let workspace_id = the_workspace(cx, Some(input.workspace_id))?;
         if is_administered(cx, workspace_id)? {
-            return Err(Error::forbidden("the workspace has an administrator, who adds members from now on"));
+            return Err(Error::forbidden("the workspace has an administrator; ask them to add members"));
         }
         let new = NewMember {
             workspace_id,
@@ -289,8 +296,9 @@ mod bootstrap {
     const ADMINISTERING: &str = "
         select id from tokens where workspace_id = $1 and (capabilities & cast($2 as bigint)) <> 0 limit 1";
 
-    /// Whether a token was ever minted that administers the workspace. One that has ended counts too, so that
-    /// losing it opens nothing.
+    /// Whether a token that administers the workspace was ever minted.
+    ///
+    /// One that has expired or was revoked counts too, so that losing it does not reopen bootstrap mode.
     fn is_administered(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<bool> {
         let admin: Capabilities = [TokenAdmin].into_iter().collect();
         Ok(cx.one::<(TokenId,)>(ADMINISTERING, &[&workspace_id, &admin])?.is_some())

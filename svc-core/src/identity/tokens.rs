@@ -1,7 +1,9 @@
-//! Tokens: how authority is handed out, narrowed, renewed and taken back. A secret is 256 random bits; it is shown once
-//! and kept only as its hash. Who may give how much of it stands in [`super::authority`]. A derived token never outlives
-//! the one it was derived from: revoking a token revokes all that were derived from it. What a token is for, its label,
-//! is for those who may list it: events and audit rows, which more people read, do not name it.
+//! Tokens: how authority is granted, narrowed, renewed and revoked.
+//!
+//! A secret is 256 random bits; it is shown once, and only its hash is stored. [`super::authority`] decides
+//! how much may be granted. A derived token never outlives its parent: revoking a token revokes all tokens
+//! derived from it. Labels are only for members who may list tokens: events and audit rows, which more people
+//! read, do not contain them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,7 +18,7 @@ use super::members::{Member, MemberKind, load_member, named_surface};
 use super::workspaces::own_workspace;
 use crate::capability::Capability::TokenAdmin;
 use crate::capability::{Capabilities, CapabilitySet};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
@@ -26,26 +28,26 @@ use crate::store::{columns, new_row};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// What every token's secret begins with.
+/// The prefix of every secret.
 const SECRET_PREFIX: &str = "svc_";
 
-/// The longest life that can be asked for in seconds: ten years of 365 days.
+/// Longest lifetime that can be requested, in seconds: ten years of 365 days.
 const LIFE_MAX_SECS: i64 = 315_360_000;
 
-/// An API token as lists show it: never with its secret.
+/// An API token as lists return it, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Token {
     /// The token's id.
     id: TokenId,
     /// The member that it acts as.
     member_id: MemberId,
-    /// What it is for, as whoever minted it put it.
+    /// What it is for, in the words of the member who minted it.
     label: Option<String>,
     /// What it can do.
     capabilities: Capabilities,
     /// When it was minted.
     created_at: Time,
-    /// When it ends; null if it does not end by itself.
+    /// When it expires; null if it does not expire.
     expires_at: Option<Time>,
     /// When it was revoked; null if it was not.
     revoked_at: Option<Time>,
@@ -72,12 +74,12 @@ columns! {
     }
 }
 
-/// A token that was just made, with its secret.
+/// A new token, with its secret.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MintedToken {
     /// The token's id.
     pub id: TokenId,
-    /// What to send as `Authorization: Bearer`. It is shown this once and kept nowhere.
+    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
     pub secret: String,
     /// The member that it acts as.
     pub member_id: MemberId,
@@ -87,13 +89,13 @@ pub(crate) struct MintedToken {
     pub capabilities: Capabilities,
     /// When it was minted.
     pub created_at: Time,
-    /// When it ends; null if it does not end by itself.
+    /// When it expires; null if it does not expire.
     pub expires_at: Option<Time>,
     /// The token it was derived from; null if it was minted.
     pub parent_id: Option<TokenId>,
 }
 
-/// A token was minted, or derived from another.
+/// A token was minted or derived.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenMinted {
     /// The new token.
@@ -102,7 +104,7 @@ struct TokenMinted {
     member_id: MemberId,
     /// What it can do.
     capabilities: Capabilities,
-    /// When it ends; null if it does not end by itself.
+    /// When it expires; null if it does not expire.
     expires_at: Option<Time>,
     /// The token it was derived from; null if it was minted.
     parent_id: Option<TokenId>,
@@ -112,14 +114,14 @@ impl Event for TokenMinted {
     const KIND: &'static str = "TokenMinted";
 }
 
-/// A token was revoked, by itself or with the one it was derived from.
+/// A token was revoked, itself or with the token it was derived from.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenRevoked {
-    /// The token that ended.
+    /// The revoked token.
     token_id: TokenId,
     /// The member that it acted as.
     member_id: MemberId,
-    /// The token whose revocation was asked for; another than `token_id` for derived tokens.
+    /// The token that the request revoked; differs from `token_id` for derived tokens.
     revoked_with: TokenId,
 }
 
@@ -127,7 +129,7 @@ impl Event for TokenRevoked {
     const KIND: &'static str = "TokenRevoked";
 }
 
-/// A token got a new secret; the old one ended at once.
+/// A token's secret was replaced; the old one stopped working at once.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenRotated {
     /// The token.
@@ -150,28 +152,36 @@ pub(crate) fn feature() -> Feature {
                     .post("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
                     .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
                     .example(|w| {
-                        json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "label": "night shift",
-                            "capability_set": "svc.agent.worker", "expires_in_secs": 86_400})
+                        json!({
+                            "workspace_id": w.workspace_id, "member_id": w.agent_id, "label": "night shift",
+                            "capability_set": "svc.agent.worker", "expires_in_secs": 86_400,
+                        })
                     }),
                 read("list_tokens", list_tokens)
                     .title("List a member's tokens")
                     .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
-                    .example(|w| json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "limit": 10})),
+                    .example(
+                        |w| json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "limit": 10}),
+                    ),
                 destructive("revoke_token", revoke_token)
                     .title("Revoke a token")
                     .delete("/tokens/{token_id}")
                     .needs(&[TokenAdmin])
+                    .refuses(&[Code::Forbidden])
                     .example(|w| json!({"token_id": w.agent_token_id})),
                 destructive("rotate_token", rotate_token)
                     .title("Give a token a new secret")
                     .post("/tokens/{token_id}/rotate")
+                    .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
                     .example(|w| json!({"token_id": w.agent_token_id})),
                 write("attenuate_token", attenuate_token)
                     .title("Derive a narrower token")
                     .post("/tokens/attenuate")
                     .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
                     .example(|_| {
                         json!({"capabilities": ["workspace:read", "event:subscribe"], "label": "dashboard",
                             "expires_in_secs": 3600})
@@ -185,10 +195,15 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Mints a token for a member of your workspace. Name what it can do by `capabilities` or by `capability_set`, or
-/// by neither: then an agent gets `svc.agent.worker` and a person `svc.human.admin`. You can give what you hold
-/// yourself and what is in `svc.agent.worker`; more is refused with 403. The token does not end by itself unless you
-/// say when. Answers the token with its `secret`, which is shown this once.
+/// Mints a token for a member of your workspace and returns it.
+///
+/// Its `secret` is shown only once. Choose what it can do with `capabilities` or with `capability_set`;
+/// without either, an agent gets `svc.agent.worker` and a person `svc.human.admin`. You can grant what your
+/// own token carries and what is in `svc.agent.worker`. The token does not expire unless you set `expires_at`
+/// or `expires_in_secs`.
+///
+/// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant; 409 `wrong-state` if the
+/// member is deactivated.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -196,20 +211,20 @@ pub(crate) fn feature() -> Feature {
     {"not": {"required": ["expires_at", "expires_in_secs"]}},
 ]))]
 struct MintToken {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// The member that the token will act as.
+    /// The member that the token acts as.
     member_id: MemberId,
-    /// What it is for, so that it can be told apart later.
+    /// What it is for, to tell it from other tokens.
     label: Option<Text<1, NAME_MAX>>,
-    /// Exactly what it can do. Not together with `capability_set`.
+    /// Exactly what it can do. Cannot be combined with `capability_set`.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// The named set that it is minted from. Not together with `capabilities`.
+    /// The named set that it is minted from. Cannot be combined with `capabilities`.
     capability_set: Option<CapabilitySet>,
-    /// When it ends. Not together with `expires_in_secs`.
+    /// When it expires. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
-    /// In how many seconds it ends. Not together with `expires_at`.
+    /// In how many seconds it expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
 }
 
@@ -218,13 +233,13 @@ fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
     let member = load_member(cx, input.member_id)?;
     let wanted = wanted(input.capabilities, input.capability_set, member.kind)?;
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
-    authority::check_gives(cx.caller().capabilities, wanted)?;
+    authority::check_grants(cx.caller().capabilities, wanted)?;
     check_active(&member)?;
     let mint = Mint { label: input.label.as_deref(), expires_at, ..Mint::new(&member, wanted) };
     issue(cx, &mint)
 }
 
-/// What a minted token is to carry.
+/// Returns the capabilities of a token to mint.
 pub(crate) fn wanted(
     capabilities: Option<Capabilities>,
     set: Option<CapabilitySet>,
@@ -244,7 +259,7 @@ fn not_empty(capabilities: Capabilities) -> Result<Capabilities> {
     Ok(capabilities)
 }
 
-/// When a token is to end; never in the past.
+/// Returns when a token expires, which is never in the past.
 fn expiry(now: Time, at: Option<Time>, in_secs: Option<Count<1, LIFE_MAX_SECS>>) -> Result<Option<Time>> {
     match (at, in_secs) {
         (Some(_), Some(_)) => Err(Error::malformed("name either expires_at or expires_in_secs, not both")),
@@ -254,32 +269,32 @@ fn expiry(now: Time, at: Option<Time>, in_secs: Option<Count<1, LIFE_MAX_SECS>>)
     }
 }
 
-/// Refuses to mint for a member that may not use the service.
+/// Fails if the member may not use the service.
 pub(crate) fn check_active(member: &Member) -> Result<()> {
     if member.active {
         Ok(())
     } else {
-        Err(Error::wrong_state("the member is deactivated; it can have no token"))
+        Err(Error::wrong_state("the member is deactivated and cannot have tokens"))
     }
 }
 
-/// A token to be made.
+/// A token to create.
 pub(crate) struct Mint<'a> {
     pub workspace_id: WorkspaceId,
     pub member_id: MemberId,
-    /// The member whose credential it will be; another than `member_id` only when delegated.
+    /// The member whose credential it is; differs from `member_id` only under delegation.
     pub actor_id: MemberId,
     pub parent_id: Option<TokenId>,
     pub grant_id: Option<GrantId>,
     pub label: Option<&'a str>,
     pub capabilities: Capabilities,
     pub expires_at: Option<Time>,
-    /// The surface, for the audit row of what no member asked for.
+    /// The surface of the request, for the audit row if no member made it.
     pub surface: Option<Surface>,
 }
 
 impl Mint<'_> {
-    /// A token of `member`'s own, without a label or an end.
+    /// A token of `member`'s own, without a label or an expiry.
     pub fn new(member: &Member, capabilities: Capabilities) -> Self {
         Self {
             workspace_id: member.workspace_id,
@@ -295,7 +310,7 @@ impl Mint<'_> {
     }
 }
 
-/// Makes a token. Whether it may be made is for the operation to decide.
+/// Creates a token. The caller has checked that it is allowed.
 pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> {
     let id: TokenId = cx.new_id()?;
     let secret = new_secret(cx)?;
@@ -336,24 +351,23 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
     })
 }
 
-/// A secret that nobody has seen yet.
+/// Generates a new secret.
 fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
     let bytes: [u8; 32] = cx.entropy().bytes()?;
     Ok(SecretString::from(format!("{SECRET_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }
 
-/// Lists the tokens of a member of your workspace in the order in which they were minted, those that have ended
-/// included. Secrets are never listed.
+/// Returns the tokens of a member of your workspace, in the order in which they were minted.
+///
+/// Tokens that have expired or were revoked are included. Secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTokens {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// The member whose tokens to list.
+    /// The member that the tokens act as.
     member_id: MemberId,
-    /// Read on from here: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// Tokens on the page at the most.
     limit: Option<Limit>,
 }
 
@@ -373,7 +387,7 @@ fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
 const BY_ID: &str =
     concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
 
-/// A token of the caller's workspace.
+/// Loads a token of the caller's workspace.
 fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {
     cx.one(BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(no_such_token)
 }
@@ -382,30 +396,38 @@ fn no_such_token() -> Error {
     Error::not_found("token")
 }
 
-/// Revokes a token of your workspace, whatever it can do, and with it every token that was derived from it. They stop
-/// working at once. Revoking a token that was revoked before changes nothing. A token with `operator:global` or
-/// `audit:read-global` is revoked only with one that has the same (403), or with itself.
-/// Either needs `token:admin`.
+/// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
+///
+/// They stop working at once. Revoking a token again changes nothing. You can revoke every token, whatever it
+/// carries, with one exception: a token with `operator:global` or `audit:read-global` is revoked only with a
+/// token that carries the same, or with itself. Either needs `token:admin`.
+///
+/// Fails with 403 `forbidden` if the token carries `operator:global` or `audit:read-global`, yours does not,
+/// and it is not the one you call with.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeToken {
-    /// The token to revoke.
+    /// The token.
     token_id: TokenId,
 }
 
-/// What a revocation ended.
+/// The tokens that a revocation ended.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Revocation {
     /// The token.
     id: TokenId,
     /// When it was revoked.
     revoked_at: Time,
-    /// The tokens that ended now: the token itself and the live ones derived from it. Empty if it was revoked before.
+    /// The tokens that ended now: the token itself and the live ones derived from it.
+    ///
+    /// Empty if it was revoked before.
     revoked_ids: Vec<TokenId>,
 }
 
-/// The token, unless it is revoked, and the live ones derived from it. What ended before is passed over with all that
-/// was derived from it: nothing outlives what it was derived from, and authentication asks for revoked ancestors.
+/// The token, unless it is revoked, and the live tokens derived from it.
+///
+/// A token that has ended is skipped with all tokens derived from it: none of them outlives it, and
+/// authentication checks for revoked ancestors.
 const LIVE_WITH_DERIVED: &str = "
     with recursive ending (id, member_id, lsn) as (
         select id, member_id, lsn from tokens where id = $1 and revoked_at is null
@@ -436,14 +458,19 @@ fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
     Ok(Revocation { id: token.id, revoked_at: token.revoked_at.unwrap_or(now), revoked_ids })
 }
 
-/// Gives a token a new secret; the old one stops working at once. Everything else stays: member, capabilities,
-/// end, and the tokens derived from it. You may rotate the token you call with; another of your workspace only
-/// with `token:admin`, if you could mint one like it (403), and without it no other token is found (404). A delegated
-/// token cannot be rotated (409). Answers the token with its new `secret`, which is shown this once.
+/// Replaces a token's secret and returns the token with the new `secret`, which is shown only once.
+///
+/// The old secret stops working at once. Everything else stays: member, capabilities, expiry, and the tokens
+/// derived from it. You can rotate the token that you call with. Another token of your workspace you can
+/// rotate with `token:admin`, if you could have minted it.
+///
+/// Fails with 403 `forbidden` if another token carries capabilities that you cannot grant; 404 `not-found` if
+/// it is another token and you lack `token:admin`; 409 `wrong-state` if the token is delegated, has expired
+/// or was revoked.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RotateToken {
-    /// The token to rotate; the one you call with if left out.
+    /// The token to rotate. Default: the token that you call with.
     token_id: Option<TokenId>,
 }
 
@@ -469,7 +496,7 @@ fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> 
     })
 }
 
-/// The token to rotate, if the caller may.
+/// Loads the token to rotate, if the caller may rotate it.
 fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
     let caller = cx.caller();
     let token_id = named.or(caller.token_id).ok_or_else(|| Error::malformed("name the token: `token_id`"))?;
@@ -481,33 +508,38 @@ fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
     Ok(token)
 }
 
-/// Refuses a token that has ended, or that is borrowed.
+/// Fails if the token has ended or is delegated.
 fn check_can_rotate(token: &Token, now: Time) -> Result<()> {
     if token.delegation_grant_id.is_some() {
         return Err(Error::wrong_state("a delegated token cannot be rotated; exchange the grant again"));
     }
     if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
-        return Err(Error::wrong_state("the token has ended; mint another"));
+        return Err(Error::wrong_state("the token has expired or was revoked; mint another"));
     }
     Ok(())
 }
 
-/// Derives a token from the one you call with, for a helper that needs less: it can do no more than you name,
-/// never administers tokens, and ends no later than yours, and with yours. Asking for more is refused with 403.
-/// 409 `wrong-state` when yours was derived 16 times over, or while 1000 live tokens come from the one that yours
-/// comes from: let them end sooner. Answers the token with its `secret`, which is shown this once.
+/// Derives a narrower token from the one that you call with, and returns it.
+///
+/// Its `secret` is shown only once. Use it for a helper that needs less than you: it can do no more than you
+/// name, never administers tokens, expires no later than yours, and ends when yours is revoked.
+///
+/// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
+/// expiry later than yours; 409 `wrong-state` if 16 derivations lie between yours and the minted token that
+/// it comes from, or if 1000 live tokens are derived from that minted token: revoke some, or let them expire
+/// sooner.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 struct AttenuateToken {
-    /// What it can do: some of what you can, without `token:admin`.
+    /// What it can do: some of what yours can, without `token:admin`.
     #[schemars(length(min = 1))]
     capabilities: Capabilities,
-    /// What it is for, so that it can be told apart later.
+    /// What it is for, to tell it from other tokens.
     label: Option<Text<1, NAME_MAX>>,
-    /// When it ends; when yours does, if left out. Not together with `expires_in_secs`.
+    /// When it expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
-    /// In how many seconds it ends. Not together with `expires_at`.
+    /// In how many seconds it expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
 }
 
@@ -515,7 +547,7 @@ fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedT
     let (caller, now) = (cx.caller().clone(), cx.now());
     let member_id = caller.member_id()?;
     let Some(parent_id) = caller.token_id else {
-        return Err(Error::forbidden("only a token can be narrowed, and the request came without one"));
+        return Err(Error::forbidden("only a token can be narrowed, and the request has none"));
     };
     let capabilities = not_empty(input.capabilities)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
@@ -536,7 +568,7 @@ fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedT
     issue(cx, &mint)
 }
 
-/// The minted token that `$1` comes from, and how many derivations lie between.
+/// The minted token that `$1` comes from, and the number of derivations between them.
 const ORIGIN: &str = "
     with recursive above (id, parent_id, depth) as (
         select id, parent_id, cast(0 as bigint) from tokens where id = $1
@@ -545,7 +577,7 @@ const ORIGIN: &str = "
     )
     select id, depth from above where parent_id is null";
 
-/// How many live tokens are derived from `$1`, directly or not, counted up to `$3`.
+/// The number of live tokens derived from `$1`, directly or not, counted up to `$3`.
 const LIVE_DERIVED: &str = "
     with recursive below (id) as (
         select t.id from tokens t
@@ -556,25 +588,25 @@ const LIVE_DERIVED: &str = "
     )
     select count(*) from (select id from below limit $3) counted";
 
-/// Refuses to derive from `parent_id` if a revocation of the minted token would then have too much to end.
+/// Fails if revoking the minted token would end too many tokens after one more derivation.
 fn check_room_for_derived(cx: &Read<'_>, parent_id: TokenId) -> Result<()> {
     let (origin, depth): (TokenId, i64) =
-        cx.one(ORIGIN, &[&parent_id])?.ok_or_else(|| Error::internal("a token comes from none"))?;
+        cx.one(ORIGIN, &[&parent_id])?.ok_or_else(|| Error::internal("a token has no root"))?;
     if depth >= TOKEN_DEPTH_MAX {
         return Err(Error::wrong_state(format!(
-            "the token was derived {TOKEN_DEPTH_MAX} times over; derive from an earlier one"
+            "the token is {TOKEN_DEPTH_MAX} derivations below the minted one; derive from an earlier one"
         )));
     }
     let live: Option<(i64,)> = cx.one(LIVE_DERIVED, &[&origin, &cx.now(), &DERIVED_TOKENS_MAX])?;
     if live.is_some_and(|(live,)| live >= DERIVED_TOKENS_MAX) {
         return Err(Error::wrong_state(format!(
-            "{DERIVED_TOKENS_MAX} live tokens come from the same minted token; let some end or revoke them first"
+            "{DERIVED_TOKENS_MAX} live tokens derive from the same minted token; revoke some of them"
         )));
     }
     Ok(())
 }
 
-/// The end of a derived token: as asked, but not after its parent's.
+/// Returns when a derived token expires: as asked, but not after its parent.
 fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
     match (parent, asked) {
         (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(
@@ -588,7 +620,6 @@ fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
 mod tests {
     use super::*;
     use crate::capability::Capability;
-    use crate::error::Code;
 
     fn set(capabilities: &[Capability]) -> Capabilities {
         capabilities.iter().copied().collect()

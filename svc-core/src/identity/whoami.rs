@@ -1,5 +1,6 @@
-//! Who the caller is and what it can do, and the named sets of capabilities that tokens are minted from. Nothing in
-//! here changes anything.
+//! Who the caller is and what it can do, and the named sets of capabilities that tokens are minted from.
+//!
+//! Nothing in this file changes anything.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Says who you are: the member that your token acts as, its workspace, and what the token can do.
+/// Returns who you are: the member that your token acts as, its workspace, and what the token can do.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Whoami {}
@@ -34,7 +35,7 @@ struct Whoami {}
 /// The caller.
 #[derive(Serialize, JsonSchema)]
 struct Me {
-    /// The member whose credential this is; another than `member_id` only when delegated.
+    /// The member whose credential this is; differs from `member_id` only under delegation.
     actor_id: MemberId,
     /// The member that you act as.
     member_id: MemberId,
@@ -50,11 +51,11 @@ struct Me {
     token_id: Option<TokenId>,
     /// What the token can do.
     capabilities: Capabilities,
-    /// The named sets that the token holds in full.
+    /// The named sets that the token covers completely.
     capability_sets: Vec<CapabilitySet>,
-    /// When the token ends; null if it does not end by itself.
+    /// When the token expires; null if it does not expire.
     expires_at: Option<Time>,
-    /// Whether you are frozen, so that you may only read.
+    /// Whether you are frozen and may only read.
     frozen: bool,
 }
 
@@ -76,18 +77,19 @@ fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
     })
 }
 
-/// The named sets that `held` covers.
+/// Returns the named sets that `held` covers.
 fn sets_held(held: Capabilities) -> Vec<CapabilitySet> {
     CapabilitySet::ALL.iter().copied().filter(|set| held.covers(set.capabilities())).collect()
 }
 
-/// Lists the named sets of capabilities that a token can be minted from. A set is a recipe: the token keeps the
-/// capabilities that the set had when it was minted.
+/// Returns the named sets of capabilities that tokens can be minted from.
+///
+/// A set is a recipe: a token keeps the capabilities that the set had when the token was minted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListCapabilitySets {}
 
-/// A recipe for minting.
+/// A named set of capabilities.
 #[derive(Serialize, JsonSchema)]
 struct NamedSet {
     /// The name to pass as `capability_set`.

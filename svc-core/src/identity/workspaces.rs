@@ -1,5 +1,7 @@
-//! Workspaces: the walls between teams. A credential belongs to one workspace and every path that names another
-//! is answered as if that other did not exist. How a workspace comes to be is told in [`super::setup`].
+//! Workspaces: the walls between teams.
+//!
+//! A credential belongs to one workspace, and a path that names another is treated as if that workspace did
+//! not exist. Workspaces are created in [`super::setup`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ pub(crate) struct Workspace {
     pub handle: Option<String>,
     /// When it was created.
     pub created_at: Time,
-    /// Where the instance's log says that it was created: the order of the list.
+    /// The position of its creation in the instance's log, by which the list is ordered.
     #[serde(skip)]
     lsn: i64,
 }
@@ -38,10 +40,10 @@ columns! {
     insert "insert into workspaces" {}
 }
 
-/// A workspace's name was changed.
+/// A workspace was renamed.
 #[derive(Debug, Serialize, JsonSchema)]
 struct WorkspaceUpdated {
-    /// The name that it has now.
+    /// The new name.
     name: String,
 }
 
@@ -75,19 +77,19 @@ pub(crate) fn feature() -> Feature {
         .events(vec![EventKind::of::<WorkspaceCreated>(), EventKind::of::<WorkspaceUpdated>()])
 }
 
-/// Refuses a path that names another workspace than the caller's. To the caller, others do not exist.
+/// Fails if a path names a workspace other than the caller's: for the caller, others do not exist.
 pub(crate) fn own_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<()> {
     if cx.caller().workspace_id == workspace_id { Ok(()) } else { Err(Error::not_found("workspace")) }
 }
 
-/// Lists the workspaces that you may see, oldest first: your own, or, with a token that carries
-/// `operator:global`, all of the instance.
+/// Returns the workspaces that you may see, oldest first.
+///
+/// With a token that carries `operator:global`, these are all workspaces of the instance; otherwise only your
+/// own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListWorkspaces {
-    /// Read on from here: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// Workspaces on the page at the most.
     limit: Option<Limit>,
 }
 
@@ -102,11 +104,11 @@ fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspa
     Ok(Page::of(rows, input.limit, |workspace: &Workspace| workspace.lsn))
 }
 
-/// Reads a workspace: its name and handle.
+/// Returns a workspace: its name and handle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspace {
-    /// The workspace to read; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
 }
 
@@ -121,11 +123,13 @@ fn load(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
     cx.one(BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
 }
 
-/// Changes a workspace's name. Fields that are left out stay as they are. Answers the workspace as it is then.
+/// Changes a workspace's name and returns the workspace.
+///
+/// Absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateWorkspace {
-    /// The workspace to change; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// The new name.
     #[serde(default)]
@@ -146,13 +150,15 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
 
 const ANY: &str = "select id from workspaces limit 1";
 
-/// Whether the instance has a workspace already.
+/// Whether the instance has a workspace.
 pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
 }
 
-/// Creates an empty workspace. Who may is for the operation to decide. The event in the instance's log also makes
-/// sure that of two first workspaces created at once only one is committed.
+/// Creates an empty workspace. The caller has checked that it is allowed.
+///
+/// The event in the instance's log also ensures that of two first workspaces created at once only one is
+/// committed.
 pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let id: WorkspaceId = cx.new_id()?;
     let created = WorkspaceCreated { workspace_id: id, name: name.to_owned() };
@@ -163,7 +169,7 @@ pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let created_at = cx.now();
     let workspace = Workspace { id, name: name.to_owned(), handle: None, created_at, lsn };
     workspace.with_new_row(|row| cx.insert(row))?;
-    // From the first workspace on the key is in use; whoever has another is refused.
+    // From the first workspace on, the key is in use: a process with another key is rejected.
     let key = cx.sealer().current_id().to_vec();
     let sealed = cx.sealer().check_value(&key)?;
     cx.execute_any(keys::RECORD, &[&key, &sealed, &created_at])?;

@@ -1,5 +1,7 @@
-//! The audit trail as a workspace reads it: exactly the rows that are stamped with it. Rows are written by
-//! the pipeline and, where a change has a name of its own, by the function that makes it; nothing in here writes.
+//! The audit trail as a workspace reads it: exactly the rows of that workspace.
+//!
+//! The pipeline writes the rows and, if a change has a name of its own, the function that makes it. Nothing
+//! in this file writes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,42 +31,42 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Lists the audit rows of a workspace, newest first: who changed what, and what was asked for or refused with
-/// delegated tokens. A change without a name of its own has the action `mutation`, with the surface, operation,
-/// path and status in `metadata`. One page looks at 2000 rows at the most, so with a filter it may be short or empty
-/// although there is more: read on while `next_cursor` is not null. Of a change in a private channel that you are not
-/// in you learn when and by whom, and no more: its `metadata` is `{"withheld": true}`.
+/// Returns the audit rows of a workspace, newest first.
+///
+/// They record who changed what, and what was requested or rejected with delegated tokens. A change without a
+/// name of its own has the action `mutation`, with the surface, operation, path and status in `metadata`. One
+/// page covers at most 2000 rows, so with a filter it may be short or empty although there is more: continue
+/// while `next_cursor` is not null. For a change in a private channel that you are not in you see when it was
+/// made and by whom, and no more: its `metadata` is `{"withheld": true}`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListAudit {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Only rows with this action, such as `token.mint`.
     action: Option<Text<1, 100>>,
-    /// Read on from here: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// Rows on the page at the most.
     limit: Option<Limit>,
 }
 
 /// What was done, and by whom.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AuditRow {
-    /// The row's number in the workspace's trail, from 1, without holes.
+    /// The row's number in the workspace's trail, counted from 1 without gaps.
     seq: i64,
     /// When it was done.
     at: Time,
-    /// What was done: `mutation`, or the change's own name.
+    /// What was done: `mutation`, or the name of the change.
     action: String,
-    /// The member whose credential did it; null for what the service did by itself.
+    /// The member whose credential was used; null for what the service did by itself.
     actor_id: Option<MemberId>,
-    /// The member it acted as; the same unless delegated.
+    /// The member it acted as; the same except under delegation.
     subject_id: Option<MemberId>,
-    /// The delegation grant; null unless delegated.
+    /// The delegation grant; null except under delegation.
     grant_id: Option<GrantId>,
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// What belongs to the action; `{"withheld": true}` where that is not for you to see.
+    /// The details of the action; `{"withheld": true}` if you may not see them.
     #[schemars(with = "serde_json::Map<String, Json>")]
     metadata: Json,
 }
@@ -80,6 +82,7 @@ columns! {
 
 const LAST: &str = "select audit_seq from heads where workspace_id = $1";
 
+/// Leaves out the metadata of changes in channels that the caller does not see, which holds paths and ids.
 const OF_WORKSPACE: &str = concat!(
     "select ",
     audit_columns!(),

@@ -1,6 +1,8 @@
-//! The event log as its readers may see it. Events in a private channel are withheld from whoever is not in it;
-//! everything else in the workspace is open to its members. Payloads are answered as they were hashed; the words
-//! of messages, sealed in them, stand open beside them.
+//! The event log as its readers may see it.
+//!
+//! Events in a private channel are returned only to its members; everything else in the workspace is visible
+//! to all its members. Payloads are returned as they were hashed; the plaintext of messages, which is sealed
+//! in them, is beside them.
 
 use std::time::Duration;
 
@@ -15,20 +17,19 @@ use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members::MemberCreated;
 use crate::identity::workspaces::own_workspace;
-use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
-use crate::op::{Feature, LongPoll, Poll, Read, long_read, read, wait};
+use crate::op::{Feature, LongPoll, Poll, Read, WaitSecs, long_read, read, wait};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
 
-/// Characters of a kind's name.
+/// Maximum number of characters of a kind's name.
 const KIND_MAX: usize = 100;
 
-/// Characters of a remembered head: a position, a colon, and a hash with its algorithm.
+/// Maximum number of characters of an expected head: a position, a colon, and a hash with its algorithm.
 const HEAD_MAX: usize = 100;
 
 pub(crate) fn feature() -> Feature {
@@ -40,7 +41,9 @@ pub(crate) fn feature() -> Feature {
                 .get("/workspaces/{workspace_id}/events")
                 .needs(&[WorkspaceRead])
                 .example(|w| {
-                    json!({"workspace_id": w.workspace_id, "after_id": 1, "thread_id": w.thread_id, "limit": 10})
+                    json!({
+                        "workspace_id": w.workspace_id, "after_id": 1, "thread_id": w.thread_id, "limit": 10,
+                    })
                 }),
             long_read("verify_event_chain", begin_verification, verify_next_page)
                 .title("Verify the event log")
@@ -60,30 +63,29 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Reads the event log of a workspace, oldest first. Begin with `after_id` (0, if left out, is the beginning) and
-/// go on with the `after_id` of the answer. Events in private channels that you are not in are left out, as are
-/// those that do not match the filters; one page looks at 2000 events at the most and ends at 1 MiB, so it may be short
-/// or empty although there is more. You have caught up when `next_cursor` is null. The payload of an event has a
-/// message's words as they were hashed, which is sealed; `message` beside it has them open, blank once the message is
-/// withdrawn.
+/// Returns the events of a workspace's log, oldest first.
+///
+/// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that you
+/// are not in are left out, as are those that do not match the filters. One page covers at most 2000 events
+/// and ends at 1 MiB, so it may be short or empty although there is more: you have caught up when
+/// `next_cursor` is null. The payload of a message's event holds the content as it was hashed: sealed.
+/// `message` beside it holds the plaintext, which is blank once the message is withdrawn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListEvents {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// Only events after this one. With `cursor`, which goes on from its own place, it has no say.
+    /// Only events after this one. Default: 0, the beginning of the log. Ignored if `cursor` is given.
     after_id: Option<Count<0, { i64::MAX }>>,
-    /// Read on from here: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// Only what happened in this channel.
+    /// Only events in this channel.
     channel_id: Option<ChannelId>,
-    /// Only what happened in this thread.
+    /// Only events in this thread.
     thread_id: Option<ThreadId>,
-    /// Only what is about this member.
+    /// Only events about this member.
     member_id: Option<MemberId>,
     /// Only events of this kind, such as `ThreadCreated`.
     kind: Option<Text<1, KIND_MAX>>,
-    /// Events on the page at the most.
     limit: Option<Limit>,
 }
 
@@ -92,9 +94,11 @@ struct ListEvents {
 struct EventPage {
     #[serde(flatten)]
     events: Page<OpenedEvent>,
-    /// How far the log was looked at. Pass as `after_id` to go on, now or later: it also passes what was left out.
+    /// How far the log was read, including events that were left out.
+    ///
+    /// Pass it as `after_id` to continue, now or later.
     after_id: i64,
-    /// The id of the last event in the log, 0 if there is none.
+    /// The id of the last event in the log; 0 if there is none.
     room_lsn: i64,
 }
 
@@ -110,7 +114,7 @@ fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
     page(cx, input.workspace_id, after, &filter, input.limit)
 }
 
-/// Which events a reader wants.
+/// The events that a reader asked for.
 struct Filter<'a> {
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
@@ -118,7 +122,7 @@ struct Filter<'a> {
     kind: Option<&'a str>,
 }
 
-/// The page's statement: `$workspace` and `$thread` are the conditions that decide which index is read.
+/// The page's statement. `$workspace` and `$thread` are the conditions that decide which index is used.
 macro_rules! page_sql {
     ($workspace:literal, $thread:literal) => {
         concat!(
@@ -143,11 +147,13 @@ macro_rules! page_sql {
     };
 }
 
-/// Along the workspace's log.
+/// Reads along the workspace's log.
 const PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null or e.thread_id = $9)");
 
-/// Along one thread's events: the workspace is asked for in a form that no index serves, because SQLite would
-/// else walk the whole log.
+/// Reads along one thread's events.
+///
+/// The workspace is compared in a form that no index serves, because SQLite would otherwise walk the whole
+/// log.
 const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.thread_id = $9");
 
 const HEAD: &str = "select lsn from heads where workspace_id = $1";
@@ -162,8 +168,10 @@ fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     }
 }
 
-/// The events after `after` that the caller may see and wants. The head is read first: whatever it covers has
-/// been committed, so an answer without events has looked at all of that.
+/// Returns the events after `after` that the caller may see and asked for.
+///
+/// The head is read first: everything up to it is committed, so a page without events has covered all of
+/// that.
 fn page(
     cx: &Read<'_>,
     workspace_id: WorkspaceId,
@@ -173,7 +181,8 @@ fn page(
 ) -> Result<EventPage> {
     let room_lsn = cx.one::<(i64,)>(HEAD, &[&workspace_id])?.map_or(0, |(lsn,)| lsn);
     let (sql, horizon) = match filter.thread_id {
-        // How many events a hidden thread has shows in how far a page looks, so there is no such thread at all.
+        // How far a page reads would reveal how many events a hidden thread has, so it is treated as no
+        // thread at all.
         Some(thread) if !sees_thread(cx, thread)? => {
             let after_id = after.max(room_lsn);
             return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
@@ -199,29 +208,29 @@ fn page(
     Ok(EventPage { events, after_id, room_lsn })
 }
 
-/// Waits for events and answers them as `list_events` does: at once if there are matching ones after `after_id`,
-/// otherwise as soon as one comes. Answers `{"timed_out": true}` when none has come in time; then wait again with
-/// the same `after_id`. If the time was over while a part of a long log was still to be read, the page is empty and
-/// its `after_id` says how far it was read: go on from there. The id of the last event there is stands in every answer of `list_events` as `room_lsn`.
+/// Waits for events and returns them as `list_events` does.
+///
+/// If there are matching events after `after_id`, the call returns at once, otherwise as soon as one comes.
+/// Returns `{"timed_out": true}` when the time is over; then wait again with the same `after_id`. If a part
+/// of a long log is still to be read at that time, the page is empty, and its `after_id` is where to
+/// continue. Every result of `list_events` has the id of the last event as `room_lsn`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForEvent {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Only events after this one; 0 is the beginning of the log.
     after_id: Count<0, { i64::MAX }>,
-    /// Only what happens in this channel.
+    /// Only events in this channel.
     channel_id: Option<ChannelId>,
-    /// Only what happens in this thread.
+    /// Only events in this thread.
     thread_id: Option<ThreadId>,
-    /// Only what is about this member.
+    /// Only events about this member.
     member_id: Option<MemberId>,
     /// Only events of this kind, such as `ThreadCreated`.
     kind: Option<Text<1, KIND_MAX>>,
-    /// Events to answer at the most.
     limit: Option<Limit>,
-    /// How many seconds to wait at the most; 30 if left out.
-    timeout_secs: Option<Count<0, WAIT_MAX_SECS>>,
+    timeout_secs: Option<WaitSecs<0>>,
 }
 
 impl LongPoll for WaitForEvent {
@@ -233,7 +242,7 @@ impl LongPoll for WaitForEvent {
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout_secs.map_or(WAIT_DEFAULT_SECS, Count::get).unsigned_abs())
+        WaitSecs::timeout(self.timeout_secs)
     }
 }
 
@@ -249,34 +258,38 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
     if !page.events.items().is_empty() {
         return Ok(Poll::Ready(page));
     }
-    // What was looked at once is not looked at again.
+    // Events that were read once are not read again.
     input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
     Ok(if page.events.next_cursor().is_some() { Poll::More(page) } else { Poll::Pending })
 }
 
-/// Verifies the hash chain of a workspace's whole log, from the stored bytes: every column, every hash, every
-/// link, and the head. Answers the head, which is worth remembering: pass it later as `expect_head` to prove that
-/// nothing before it was changed. A broken log answers 409 `event-log-broken` with the `lsn` of the first broken
-/// event. It may take long on a big log: one verification of a workspace at a time, another meanwhile is refused with
-/// 429 `rate-limited`; after 60 s it gives up with 503 `overloaded`, and `svc verify` is the way.
+/// Verifies the hash chain of a workspace's whole log and returns its head.
+///
+/// Every column, hash and link and the head are checked against the stored bytes. Keep the head: pass it
+/// later as `expect_head` to prove that nothing before it was changed. One verification of a workspace runs
+/// at a time; another one is rejected with 429 `rate-limited` meanwhile. A verification of a big log may take
+/// long; after 60 s it gives up with 503 `overloaded`, and `svc verify` can be used instead.
+///
+/// Fails with 409 `event-log-broken`, with the `lsn` of the first broken event, if the log is broken or does
+/// not contain `expect_head`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerifyEventChain {
-    /// The workspace; it must be yours.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// A head that the log must contain, as `LSN:HASH`, such as an earlier answer gave.
+    /// A head that the log must contain, as `LSN:HASH`, such as one that an earlier call returned.
     #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
     expect_head: Option<Text<3, HEAD_MAX>>,
 }
 
-/// The verdict on a log that is whole.
+/// The result of verifying a log that is intact.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChainVerifyReport {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// True: a broken log is answered by an error.
+    /// Always true: a broken log is reported as an error.
     valid: bool,
-    /// How many events there are.
+    /// The number of events.
     events: i64,
     /// The id of the oldest event that the log keeps.
     floor: i64,
@@ -304,7 +317,7 @@ fn verify_next_page(
     verification.next_page(cx)?.map(verdict).transpose()
 }
 
-/// The report of a whole log, or the problem that names what is broken.
+/// Returns the report of an intact log, or the error that names what is broken.
 fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
     let ChainReport { workspace_id, valid, events, floor, head, broken } = report;
     match broken {

@@ -1,7 +1,6 @@
-//! What makes the record trustworthy: reading the event log and proving that it is whole, and the audit trail of
-//! who asked for what.
+//! What makes the record trustworthy: the event log, the proof that it is whole, and the audit trail.
 //!
-//! - `events`: the log, as its readers may see it, waiting for what comes next, and the verdict on the chain
+//! - `events`: reading the log, waiting for new events, and verifying the chain
 //! - `audit`: the rows that every change and every delegated request leaves
 
 pub(crate) mod audit;

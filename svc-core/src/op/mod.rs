@@ -22,6 +22,7 @@ pub use declare::operation::{
     prepared, read, wait, wanting, write,
 };
 pub use declare::table::{Feature, Table};
+pub use declare::wait_secs::WaitSecs;
 pub use run::context::{Read, Settings, Shared, Write};
 pub(crate) use run::wait::Rounds;
 pub use run::wait::WaitCounts;

@@ -1,5 +1,7 @@
-//! Editing, and what a message said before. Every edit is sealed under the message's own key, with a fresh nonce
-//! and bound to its number, so that withdrawing the message takes the earlier texts along.
+//! Editing, and the earlier texts of a message.
+//!
+//! Every edit is sealed under the message's own key, with a fresh nonce and bound to its number, so that
+//! withdrawing the message destroys the earlier texts too.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ pub(super) struct EarlierText {
     edit: i64,
     /// When it was written.
     written_at: Time,
-    /// Whether the service cannot open it, because the database or a key was damaged; false for a withdrawn one.
+    /// Whether it is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
     /// What it said; blank once the message is withdrawn, or if unreadable.
     body: String,
@@ -38,14 +40,16 @@ pub(super) struct EarlierText {
     lsn: i64,
 }
 
-/// A message was edited by its author. Its words are sealed under the message's key.
+/// A message was edited by its author.
+///
+/// The payload holds its new content, sealed under the message's key.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessageEdited {
     /// The message.
     message_id: MessageId,
     /// The number of the edit, from 1.
     edit: i64,
-    /// The sealed words after the edit, base64.
+    /// The sealed content after the edit, base64.
     sealed: String,
 }
 
@@ -53,18 +57,22 @@ impl Event for MessageEdited {
     const KIND: &'static str = "MessageEdited";
 }
 
-/// Changes a message of your own and answers it as it is now. Absent fields keep their value; an edit that changes
-/// nothing leaves no trace. The earlier text stays readable in `list_message_edits`. Nobody can edit another's
-/// message (403); a withdrawn message, an unreadable one, and one in an archived channel, cannot be edited (409).
+/// Changes a message of your own and returns it.
+///
+/// Absent fields keep their value; an edit that changes nothing is not recorded. The earlier text stays
+/// readable with `list_message_edits`.
+///
+/// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
+/// unreadable, or its channel is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditMessage {
     /// The message.
     message_id: MessageId,
-    /// What it says from now on.
+    /// The new text.
     #[serde(default)]
     body: Change<Prose<1, MESSAGE_MAX>>,
-    /// Replaces the metadata as a whole; null empties it. A `notice` of the service stays, and cannot be given.
+    /// Replaces the metadata as a whole; null empties it. A `notice` of the service stays, and cannot be set.
     #[serde(default)]
     metadata: Patch<GivenMetadata>,
 }
@@ -101,15 +109,15 @@ const KEEP_EARLIER: &str = "
 
 const UPDATE_MESSAGE: &str = "update messages set edits = $2, edited_at = $3, sealed = $4 where id = $1";
 
-/// Only the author edits, whatever anybody else may do.
+/// Fails unless the caller is the author, whatever its capabilities.
 fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     if caller.is_member() && author == caller.member {
         return Ok(());
     }
-    Err(Error::forbidden("only its author can edit a message"))
+    Err(Error::forbidden("only the author can edit a message"))
 }
 
-/// What the message says then, as it will be read.
+/// Applies the edit, with the metadata as it will be read.
 fn edited(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
     if let Some(body) = wanted.body.get() {
         plaintext.body = body.to_string();
@@ -124,17 +132,17 @@ fn edited(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
     Ok(plaintext)
 }
 
-/// Lists what a message said before its edits, oldest first; the present text is that of `get_message`. A message
-/// that was never edited has none. Once it is withdrawn, the earlier texts are blank too.
+/// Returns the earlier texts of a message, oldest first.
+///
+/// The current text is that of `get_message`; a message that was never edited has no earlier ones. Once the
+/// message is withdrawn, the earlier texts are blank too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListMessageEdits {
     /// The message.
     message_id: MessageId,
-    /// Where to read on: `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<Cursor>,
-    /// Rows on a page.
     #[serde(default)]
     limit: Option<Limit>,
 }

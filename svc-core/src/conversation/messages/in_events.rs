@@ -1,6 +1,9 @@
-//! Words beside events. The payload of a message's event has the words of that moment as they were hashed: sealed. Who
-//! may see the event reads them open beside it, whatever the message says today; once the message is withdrawn the
-//! event keeps its place and its words are blank. Payloads stay as they are, and other events cost nothing here.
+//! The plaintext of messages beside their events.
+//!
+//! The payload of a message's event holds the content of that moment as it was hashed: sealed. Members who
+//! may see the event read the plaintext beside it, whatever the message says today; once the message is
+//! withdrawn, the event stays and its text is blank. Payloads are returned unchanged, and other events cost
+//! nothing here.
 
 use std::collections::HashMap;
 
@@ -32,18 +35,19 @@ use crate::store::{Engine, columns};
 pub(crate) struct OpenedEvent {
     #[serde(flatten)]
     stored: StoredEvent,
-    /// Of the events MessagePosted and MessageEdited, and absent of all others: what the message said from that event
-    /// on, whatever it says today.
+    /// What the message said from this event on, whatever it says today.
+    ///
+    /// Only events of the kinds MessagePosted and MessageEdited have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<EventMessage>,
 }
 
-/// What a message said from one of its events on.
+/// The content of a message from one of its events on.
 #[derive(Serialize, JsonSchema)]
 struct EventMessage {
     /// Whether the message has been withdrawn since.
     withdrawn: bool,
-    /// Whether the service cannot open it, because the database or a key was damaged; false for a withdrawn one.
+    /// Whether it is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
     /// What it said; blank once the message is withdrawn, or if unreadable.
     body: String,
@@ -51,8 +55,9 @@ struct EventMessage {
     metadata: Metadata,
 }
 
-/// A page of events that the caller may see, with the words of its message events. It ends earlier if those would make
-/// it too long.
+/// Adds the plaintext of messages to a page of events that the caller may see.
+///
+/// The page ends earlier if the texts would make it too long.
 pub(crate) fn open_words(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
     page.keep(fitting(page.items()), |event| event.lsn);
     let keys = keys_of(cx, page.items())?;
@@ -62,7 +67,7 @@ pub(crate) fn open_words(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<P
     })
 }
 
-/// How many of the events fit on a page with their words: those up to the one that fills it.
+/// Returns how many of the events fit on a page with their texts, including the one that fills it.
 fn fitting(events: &[StoredEvent]) -> usize {
     let mut bytes: usize = 0;
     let filling = events.iter().position(|event| {
@@ -72,7 +77,9 @@ fn fitting(events: &[StoredEvent]) -> usize {
     filling.map_or(events.len(), |last| last.saturating_add(1))
 }
 
-/// About what an event and its words take in an answer. Words are as long open as sealed, which is JSON too.
+/// The approximate size of an event and its text in a response.
+///
+/// Plaintext is as long as sealed content, which is JSON too.
 fn weight(event: &StoredEvent) -> usize {
     let plaintext = if has_words(event) { sealed(event).len() / 4 * 3 } else { 0 };
     ROW_BYTES.saturating_add(event.payload_bytes).saturating_add(plaintext)
@@ -90,12 +97,12 @@ fn message_of(event: &StoredEvent) -> Option<MessageId> {
     event.payload.get("message_id")?.as_str()?.parse().ok()
 }
 
-/// What an event with words says to a reader of today.
+/// Returns what an event's message said, as far as it can be read today.
 fn said(cx: &Read<'_>, event: &StoredEvent, keys: &HashMap<MessageId, KeyRow>) -> Result<EventMessage> {
     let saying = match message_of(event) {
         Some(id) => match keys.get(&id) {
             Some(key) if !key.withdrawn => Saying::of(id, open(cx, event, key)?),
-            // A message without a row is a purged one, and only withdrawn ones are purged.
+            // A message without a row is purged, and only withdrawn messages can be purged.
             _ => Saying::Withdrawn,
         },
         None => Saying::Unreadable,
@@ -114,7 +121,7 @@ fn open(cx: &Read<'_>, event: &StoredEvent, row: &KeyRow) -> Result<Result<plain
     }))
 }
 
-/// What there is of a message's key.
+/// The key of a message, as far as there is one.
 struct KeyRow {
     bound: Binding,
     lsn: i64,
@@ -123,7 +130,7 @@ struct KeyRow {
 }
 
 impl KeyRow {
-    /// The key. The inner error: it does not open.
+    /// Returns the key. The inner error means that it does not open.
     fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, Unopened>> {
         self.wrapped.as_ref().map_or(Ok(Err(Unopened)), |wrapped| wrapped.open(cx, &self.bound, self.lsn))
     }
@@ -138,7 +145,7 @@ columns! {
     }
 }
 
-/// The keys of the messages that the events are about, all with one statement.
+/// Loads the keys of the events' messages with one statement.
 fn keys_of(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<MessageId, KeyRow>> {
     let spoken = events.iter().filter(|event| has_words(event));
     let mut ids: Vec<Uuid> = spoken.filter_map(message_of).map(MessageId::uuid).collect();

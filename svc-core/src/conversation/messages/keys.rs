@@ -1,6 +1,8 @@
-//! The keys of stored messages: opened by the leaf of their shelf, or, while they have not been moved, by the
-//! key-encryption key itself as they were wrapped before there were shelves. Moving them is done here too, in bounded
-//! steps, after which the old table is empty.
+//! The keys of stored messages.
+//!
+//! A key is opened by the leaf of its shelf or, until it is moved, by the key-encryption key, which wrapped
+//! all keys before shelves existed. Old keys are moved here too, in bounded steps, until the old table is
+//! empty.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +14,17 @@ use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Read, Write};
 use crate::store::columns;
 
-/// Wraps the key of the message that is posted at `lsn` of the caller's workspace.
+/// Wraps the key of a message that is posted at `lsn` of the caller's workspace.
 pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &MessageKey) -> Result<Vec<u8>> {
     shelves::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
 }
 
-/// A message's key as its row has it.
+/// A message's wrapped key.
 #[derive(Clone)]
 pub(super) enum Wrapped {
-    /// By the leaf of its position.
+    /// Wrapped by the leaf of the message's position.
     ByLeaf(Vec<u8>),
-    /// By the key-encryption key, in the table of old keys.
+    /// Wrapped by the key-encryption key, in the table of old keys.
     ByKek(Vec<u8>),
 }
 
@@ -41,7 +43,7 @@ impl Wrapped {
         by_leaf.map(Self::ByLeaf).or(by_kek.map(Self::ByKek))
     }
 
-    /// The key. The inner error: it does not open.
+    /// Returns the key. The inner error means that it does not open.
     pub fn open(&self, cx: &Read<'_>, bound: &Binding, lsn: i64) -> Result<Result<MessageKey, Unopened>> {
         Ok(match self {
             Self::ByLeaf(wrapped) => shelves::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))?,
@@ -50,7 +52,9 @@ impl Wrapped {
     }
 }
 
-/// Destroys the key of the message at `lsn`, for the event at `because`. Its row must no longer have it.
+/// Destroys the key of the message at `lsn`, for the event at `because`.
+///
+/// The message's row must no longer hold it.
 pub(super) fn destroy(
     cx: &mut Write<'_>,
     message: MessageId,
@@ -70,19 +74,19 @@ pub(super) fn destroy(
 
 const DELETE_OLD: &str = "delete from message_keys where message_id = $1";
 
-/// Old keys that one step moves.
+/// Number of old keys that one step moves.
 const STEP: i64 = 250;
 
-/// Old keys that lie beside each other: those after a message's up to another's, by workspace.
+/// The adjacent old keys that one step moves: those after a message's up to another's.
 pub(crate) struct Range {
     after: Option<MessageId>,
-    /// The last of them.
+    /// The message of the last key.
     pub last: MessageId,
-    /// The workspaces that have some.
+    /// The workspaces of the keys.
     pub workspaces: Vec<WorkspaceId>,
 }
 
-/// The old keys that the next step moves: the first after that of message `after`.
+/// Returns the old keys that the next step moves: the first ones after that of message `after`.
 pub(crate) fn next_range(cx: &Read<'_>, after: Option<MessageId>) -> Result<Option<Range>> {
     let from = after.unwrap_or(uuid::Uuid::nil().into());
     let found: Vec<(MessageId, WorkspaceId)> = cx.query(NEXT_OLD, &[&from, &STEP])?;
@@ -108,8 +112,9 @@ columns! {
     make { bound: Binding { workspace_id, thread_id, author_id, message_id } }
 }
 
-/// Moves the old keys of a range that belong to the caller's workspace to its shelves. One that does not open stays
-/// where it is.
+/// Moves the old keys of a range that belong to the caller's workspace to its shelves.
+///
+/// A key that does not open stays where it is.
 pub(crate) fn move_range(cx: &mut Write<'_>, range: &Range) -> Result<()> {
     let from = range.after.unwrap_or(uuid::Uuid::nil().into());
     let workspace = cx.caller().workspace_id;
@@ -129,7 +134,7 @@ pub(crate) fn move_range(cx: &mut Write<'_>, range: &Range) -> Result<()> {
             }
         }
     }
-    // Nobody moves the key of that message again, so that this mark is like no other.
+    // The key of that message is never moved again, so no other mark is like this one.
     last_moved.map_or(Ok(()), |lsn| scrub::ask(cx, scrub::OLD_KEYS, lsn))
 }
 

@@ -1,7 +1,10 @@
-//! Messages: what members say in a thread. Words are sealed per message; rows and events hold sealed bytes, and
-//! withdrawing a message destroys its key, after which the words are unreadable wherever the bytes were copied.
-//! Reading is here; posting, editing, withdrawing and the words of events have a file each. A message that does not open reads as
-//! unreadable and hides no other. Mentions, reactions, pins and search are other features.
+//! Messages: what members say in a thread.
+//!
+//! The content of each message is sealed under its own key; rows and events hold sealed bytes. Withdrawing a
+//! message destroys its key, after which the content is unreadable wherever its bytes were copied. A message
+//! that does not open reads as unreadable and does not hide others. Reading is in this file; posting,
+//! editing, withdrawing and the plaintext of events have a file each. Mentions, reactions, pins and search
+//! are other features.
 
 mod edit;
 mod in_events;
@@ -33,7 +36,9 @@ use plaintext::{Metadata, Plaintext};
 pub(crate) use post::{SealedPost, post_sealed, seal_post};
 pub(crate) use withdraw::MessageTombstoned;
 
-/// A message. A withdrawn one keeps its row, with a blank body and no metadata.
+/// A message.
+///
+/// A withdrawn one keeps its row, with a blank body and no metadata.
 #[derive(Serialize, JsonSchema)]
 struct Message {
     /// The message.
@@ -54,7 +59,7 @@ struct Message {
     edits: i64,
     /// Whether it was withdrawn.
     withdrawn: bool,
-    /// Whether the service cannot open it, because the database or a key was damaged; false for a withdrawn one.
+    /// Whether it is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
     /// What it says; blank once withdrawn, or if unreadable.
     body: String,
@@ -66,7 +71,7 @@ struct Message {
     lsn: i64,
 }
 
-/// A message as a thread's context pack shows it.
+/// A message of a thread's context.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ContextMessage {
     /// The message.
@@ -75,7 +80,7 @@ pub(crate) struct ContextMessage {
     pub author_id: Option<MemberId>,
     /// When it was posted.
     pub posted_at: Time,
-    /// Whether the service cannot open it, because the database or a key was damaged.
+    /// Whether the service cannot open it because the database or a key was damaged.
     pub unreadable: bool,
     /// What it says; blank if unreadable.
     pub body: String,
@@ -88,6 +93,7 @@ pub(crate) fn feature() -> Feature {
             .post("/threads/{thread_id}/messages")
             .needs(&[MessagePost])
             .created()
+            .refuses(&[Code::WrongState])
             .example(|w| {
                 json!({"thread_id": w.thread_id, "body": "The build is green again.",
                        "metadata": {"commit": "0f3c9a1"}})
@@ -107,6 +113,7 @@ pub(crate) fn feature() -> Feature {
             .title("Edit a message")
             .patch("/messages/{message_id}")
             .needs(&[MessagePost])
+            .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| {
                 json!({"message_id": w.message_id, "body": "The build is green, and fast.",
                        "metadata": {"commit": "5be01d7"}})
@@ -115,11 +122,13 @@ pub(crate) fn feature() -> Feature {
             .title("Withdraw a message")
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
+            .refuses(&[Code::Forbidden])
             .example(|w| json!({"message_id": w.message_id})),
         destructive("purge_message", withdraw::purge_message)
             .title("Purge a withdrawn message")
             .post("/messages/{message_id}/purge")
             .needs(&[TokenAdmin])
+            .refuses(&[Code::WrongState])
             .example(|w| json!({"message_id": w.withdrawn_message_id})),
         read("list_message_edits", edit::list_message_edits)
             .title("List a message's earlier texts")
@@ -135,8 +144,10 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// Reads a message. A withdrawn message has a blank body, and so has one that the service cannot open
-/// (`unreadable`); a purged one, and one in a private channel that you are not a member of, is not found.
+/// Returns a message.
+///
+/// A withdrawn message has a blank body, and so has one that the service cannot open (`unreadable`). A purged
+/// message is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMessage {
@@ -148,17 +159,17 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
     visible_message(cx, input.message_id)?.open(cx)
 }
 
-/// Lists a thread's messages, oldest first. Withdrawn messages keep their place, with a blank body, and so do those
-/// that the service cannot open (`unreadable`).
+/// Returns a thread's messages, oldest first.
+///
+/// Withdrawn messages keep their place, with a blank body, and so do those that the service cannot open
+/// (`unreadable`).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessages {
     /// The thread.
     thread_id: ThreadId,
-    /// Where to read on: `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<Cursor>,
-    /// Rows on a page.
     #[serde(default)]
     limit: Option<Limit>,
 }
@@ -170,8 +181,9 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     Page::of(rows, input.limit, |row: &Stored| row.lsn).try_map(|row| row.open(cx))
 }
 
-/// The last live messages of a thread that the caller may see, oldest first: `limit` at the most, and no more than a
-/// page has bytes for.
+/// Returns the last live messages of a thread that the caller may see, oldest first.
+///
+/// They are at most `limit`, and no more than fit into the bytes of a page.
 pub(crate) fn context_messages(cx: &Read<'_>, thread: ThreadId, limit: i64) -> Result<Vec<ContextMessage>> {
     let place = visible_place(cx, thread)?;
     let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit])?;
@@ -223,16 +235,16 @@ columns! {
     make { wrapped: Wrapped::of(by_leaf, by_kek) }
 }
 
-/// What a message says.
+/// The content of a message, as far as it can be read.
 enum Saying {
     Plaintext(Plaintext),
     Withdrawn,
-    /// It does not open.
+    /// The sealed content does not open.
     Unreadable,
 }
 
 impl Saying {
-    /// What was sealed, as it opened, or not, for a reader of message `id`. Traced, if not.
+    /// Returns what was opened of message `id`; a failure goes to the server's log.
     fn of(id: MessageId, opened: Result<Plaintext, Unopened>) -> Self {
         match opened {
             Ok(plaintext) => Self::Plaintext(plaintext),
@@ -247,7 +259,7 @@ impl Saying {
         matches!(self, Self::Unreadable)
     }
 
-    /// The words; blank ones where there are none to be read.
+    /// Returns the plaintext; a blank one if there is none.
     fn plaintext(self) -> Plaintext {
         match self {
             Self::Plaintext(plaintext) => plaintext,
@@ -256,8 +268,9 @@ impl Saying {
     }
 }
 
-/// The message, if the caller may see its channel. Who asks again is known to see it, so that what agents ask most
-/// comes down to one statement.
+/// Loads the message, if the caller may see its channel.
+///
+/// Visibility is cached per member, so a repeated read costs one statement.
 fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
     let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("message"))?;
@@ -288,7 +301,7 @@ impl Stored {
         Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
     }
 
-    /// What the message's key is bound to.
+    /// The binding of the message's key.
     fn bound(&self) -> Binding {
         Binding {
             workspace_id: self.workspace_id,
@@ -298,13 +311,13 @@ impl Stored {
         }
     }
 
-    /// The key of a live message. The inner error: it does not open.
+    /// Returns the key of a live message. The inner error means that it does not open.
     fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, Unopened>> {
         let Some(wrapped) = &self.wrapped else { return Ok(Err(Unopened)) };
         wrapped.open(cx, &self.bound(), self.lsn)
     }
 
-    /// What the message says now.
+    /// Returns what the message says now.
     fn saying(&self, cx: &Read<'_>) -> Result<Saying> {
         if self.withdrawn {
             return Ok(Saying::Withdrawn);
@@ -312,7 +325,7 @@ impl Stored {
         self.said(cx, self.edits, self.sealed.as_deref())
     }
 
-    /// What text number `edit` of the live message said.
+    /// Returns what text number `edit` of the live message said.
     fn said(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<Saying> {
         let key = self.key(cx)?;
         let opened =

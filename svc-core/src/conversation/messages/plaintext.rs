@@ -1,5 +1,7 @@
-//! What is sealed of a message: its words, as one canonical JSON text of body and metadata. This file knows the
-//! text's form, its limits, what of it is the service's own, and how it is sealed and opened; it touches no database.
+//! The plaintext of a message: one canonical JSON text of body and metadata.
+//!
+//! This file defines the form and the limits of the text, which part of it is reserved for the service, and
+//! how it is sealed and opened. It does not use the database.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -18,21 +20,21 @@ use crate::limits::JSON_MAX_BYTES;
 use crate::log::canonical;
 use crate::log::seal::{MessageKey, Sealer, Unopened};
 
-/// The name under which the words are sealed; part of the associated data.
+/// The field under which the content is sealed; part of the associated data.
 const FIELD: &str = "words";
 
 /// A message's metadata: any JSON object.
 pub(super) type Metadata = Map<String, Value>;
 
-/// The member of metadata by which the service marks a message as a notice of its own. Nobody else sets or removes it.
+/// The member of metadata that marks a message as a notice of the service. Callers cannot set or remove it.
 const NOTICE: &str = "notice";
 
-/// Metadata as a caller gives it: without what is the service's own.
+/// Metadata from a caller, without what is reserved for the service.
 #[derive(Clone, Default)]
 pub(super) struct GivenMetadata(Metadata);
 
 impl GivenMetadata {
-    /// What takes the place of `before`: everything that was given, and what is the service's own as it was.
+    /// Returns the metadata that replaces `before`: all that was given, and the service's part of `before`.
     pub fn replacing(&self, mut before: Metadata) -> Metadata {
         let mut metadata = self.0.clone();
         metadata.extend(before.remove_entry(NOTICE));
@@ -51,7 +53,7 @@ impl<'de> Deserialize<'de> for GivenMetadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let metadata = Metadata::deserialize(deserializer)?;
         if metadata.contains_key(NOTICE) {
-            return Err(de::Error::custom("the member `notice` is the service's own; choose another name"));
+            return Err(de::Error::custom("the member `notice` is reserved for the service"));
         }
         Ok(Self(metadata))
     }
@@ -85,21 +87,23 @@ impl JsonSchema for GivenMetadata {
     }
 }
 
-/// What a message says. Deliberately without Debug: words do not belong in traces. Texts may have members beside these,
-/// which are left alone.
+/// The content of a message.
+///
+/// It has no Debug on purpose: content does not belong into logs. A sealed text may have further members,
+/// which are ignored.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Plaintext {
     pub body: String,
     pub metadata: Metadata,
 }
 
-/// Sealed words, as the row and as the event carry them.
+/// Sealed content, as the row and as the event carry it.
 pub(super) struct Sealed {
     pub bytes: Vec<u8>,
     pub base64: String,
 }
 
-/// Seals words as edit number `edit` of a message. Refuses metadata that is malformed or too large.
+/// Seals the content as edit number `edit` of a message. Fails if the metadata is malformed or too large.
 pub(super) fn seal(
     sealer: &Sealer,
     key: &MessageKey,
@@ -126,13 +130,13 @@ pub(super) fn open(
     serde_json::from_slice(&text).map_err(|_| Unopened)
 }
 
-/// The canonical text of the words, once they are known to be within bounds.
+/// Returns the canonical text of the content, after checking its limits.
 fn canonical_text(body: &str, metadata: &Metadata) -> Result<String> {
     check_known_members(metadata)?;
     let metadata = canonical::to_string(metadata)?;
     if metadata.len() > JSON_MAX_BYTES {
         return Err(Error::malformed(format!(
-            "`metadata`: {} bytes as canonical JSON, at most {JSON_MAX_BYTES} are taken",
+            "`metadata`: {} bytes as canonical JSON, expected at most {JSON_MAX_BYTES}",
             metadata.len()
         )));
     }
@@ -140,7 +144,7 @@ fn canonical_text(body: &str, metadata: &Metadata) -> Result<String> {
     Ok(format!("{{\"body\":{body},\"metadata\":{metadata}}}"))
 }
 
-/// Checks the members that the service itself reads; all others are the caller's own affair.
+/// Checks the members that the service itself reads; all others are up to the caller.
 fn check_known_members(metadata: &Metadata) -> Result<()> {
     if let Some(artifacts) = metadata.get("artifacts") {
         let fits = artifacts.as_array().is_some_and(|shas| shas.iter().all(is_sha));
@@ -154,8 +158,8 @@ fn check_known_members(metadata: &Metadata) -> Result<()> {
         let fits = citations.as_array().is_some_and(|citations| citations.iter().all(is_citation));
         if !fits {
             return Err(Error::malformed(
-                "`metadata.citations`: expected a list of {\"uri\", \"content_hash\"}, with a uri that is not \
-                 empty and a hash of the form sha256:<64 hex digits>",
+                "`metadata.citations`: expected a list of {\"uri\", \"content_hash\"}, with a uri that is \
+                 not empty and a hash of the form sha256:<64 hex digits>",
             ));
         }
     }

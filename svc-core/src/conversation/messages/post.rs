@@ -1,5 +1,8 @@
-//! Posting. Words are sealed before the queue, on the caller's side; the function itself wraps their key by the leaf of
-//! its position, which is known there alone, and writes. Other features post through [`seal_post`] and [`post_sealed`].
+//! Posting messages.
+//!
+//! The content is sealed before the queue, on the caller's side. The function itself wraps the key by the
+//! leaf of the message's position, which is known only there, and writes. Other features post through
+//! [`seal_post`] and [`post_sealed`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +28,7 @@ use crate::time::Time;
 pub(crate) struct Posted {
     /// The message.
     pub id: MessageId,
-    /// Who posted it: always the caller; null for the service itself.
+    /// Who posted it: always you; null for the service itself.
     pub author_id: Option<MemberId>,
     /// When it was posted.
     pub posted_at: Time,
@@ -35,14 +38,16 @@ pub(crate) struct Posted {
     pub lsn: i64,
 }
 
-/// A message was posted. Its words are sealed; members read them open beside the payload.
+/// A message was posted.
+///
+/// The payload holds its sealed content; members read the plaintext beside the payload.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePosted {
     /// The message.
     message_id: MessageId,
     /// Who posted it; null for the service itself.
     author_id: Option<MemberId>,
-    /// The sealed words, base64.
+    /// The sealed content, base64.
     sealed: String,
 }
 
@@ -50,8 +55,11 @@ impl Event for MessagePosted {
     const KIND: &'static str = "MessagePosted";
 }
 
-/// Posts a message in a thread, as yourself, and answers its id. An archived channel takes none (409). Nobody but
-/// you can edit it; `delete_message` withdraws it.
+/// Posts a message in a thread, as yourself, and returns its id.
+///
+/// Only you can edit it; `delete_message` withdraws it.
+///
+/// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PostMessage {
@@ -59,21 +67,23 @@ pub(super) struct PostMessage {
     thread_id: ThreadId,
     /// What to say. Markdown is welcome.
     body: Prose<1, MESSAGE_MAX>,
-    /// Any JSON object, at most 256 KiB, for programs. `artifacts` is a list of SHA-256 sums of artifacts,
-    /// `citations` a list of {uri, content_hash}; `notice` is the service's own and refused. Numbers from 2^53 on are
-    /// refused too: send them as strings.
+    /// Any JSON object for programs, at most 256 KiB.
+    ///
+    /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of {uri, content_hash};
+    /// `notice` is reserved for the service and rejected. Numbers from 2^53 on are rejected too: send them as
+    /// strings.
     #[serde(default)]
     metadata: Option<GivenMetadata>,
 }
 
-/// A message that is ready to be posted: its id is drawn, its words are sealed under a key of their own.
+/// A message that is ready to be posted: it has an id, and its content is sealed under its own key.
 pub(crate) struct SealedPost {
     message_id: MessageId,
     key: MessageKey,
     sealed: Sealed,
 }
 
-/// Seals a message before the queue. `metadata` is an object.
+/// Seals a message before the queue. `metadata` must be an object.
 pub(crate) fn seal_post(shared: &Shared, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
     let metadata = metadata.as_object().ok_or_else(|| Error::malformed("`metadata`: expected an object"))?;
     seal_words(shared, now, body, metadata)
@@ -97,7 +107,9 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
     post_sealed(cx, &place, post)
 }
 
-/// Posts a sealed message as the caller. Whether the channel takes messages is for the caller of this to ask.
+/// Posts a sealed message as the caller.
+///
+/// The caller of this function has checked that the channel takes messages.
 pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &SealedPost) -> Result<Posted> {
     let author_id = cx.caller().member;
     let (id, posted_at) = (post.message_id, cx.now());

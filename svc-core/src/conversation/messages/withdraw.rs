@@ -1,6 +1,8 @@
-//! Withdrawing and purging. Withdrawing leaves a tombstone and destroys the key: the sealed bytes in the log stay,
-//! the chain still verifies, and nobody can read them. It is finished when the scrub has removed from the files too
-//! what gave the key. Purging removes the tombstone's row; what the log says about it stays.
+//! Withdrawing and purging messages.
+//!
+//! Withdrawing leaves a tombstone and destroys the key: the sealed bytes in the log stay, the chain still
+//! verifies, and nobody can read them. It is finished when the scrub has removed the bytes of the key from
+//! the files too. Purging removes the tombstone's row; the log's record of the message stays.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,11 +18,11 @@ use crate::op::{Caller, Write};
 /// A message that was purged.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Purged {
-    /// The message, which from now on is not found.
+    /// The message, which is no longer found.
     message_id: MessageId,
 }
 
-/// A message was withdrawn: its key is destroyed, and the words of its events cannot be read any more.
+/// A message was withdrawn: its key is destroyed, and the content of its events is unreadable.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MessageTombstoned {
     /// The message.
@@ -36,7 +38,7 @@ impl Event for MessageTombstoned {
 }
 
 impl MessageTombstoned {
-    /// The message that a recorded event of this kind is about.
+    /// Returns the message that a recorded event of this kind is about.
     pub(crate) fn message_of(recorded: &Recorded) -> Result<MessageId> {
         #[derive(Deserialize)]
         struct Payload {
@@ -62,10 +64,13 @@ impl Event for MessagePurged {
     const KIND: &'static str = "MessagePurged";
 }
 
-/// Withdraws a message for good: its key is destroyed, and it reads with a blank body from now on. Answers the
-/// message as it reads now; withdrawing it again changes nothing. Your own needs `message:post`, another's
-/// `channel:admin` (403). The reason of a cancel leaves the thread's notices with its message, but the event
-/// ThreadCancelled keeps it.
+/// Withdraws a message for good and returns it, with a blank body.
+///
+/// Its key is destroyed, so its content cannot be read again. Withdrawing it again changes nothing. If the
+/// message gives the reason of a cancel, the reason disappears from the thread's notices too, but the event
+/// ThreadCancelled keeps it. Your own message needs `message:post` or `channel:admin`.
+///
+/// Fails with 403 `forbidden` if it is another member's message and you lack `channel:admin`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMessage {
@@ -98,7 +103,7 @@ const BLANK_MESSAGE: &str =
 
 const BLANK_EDITS: &str = "update message_edits set sealed = null where message_id = $1";
 
-/// The author withdraws with `message:post`; `channel:admin` withdraws anybody's.
+/// Fails unless the caller is the author and has `message:post`, or has `channel:admin`.
 fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     let own = caller.is_member() && author == caller.member;
     if caller.capabilities.has(Capability::ChannelAdmin)
@@ -109,8 +114,11 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("withdrawing another's message needs the capability channel:admin"))
 }
 
-/// Removes a withdrawn message's row and those of its edits; it is not found from now on. A message that is not
-/// withdrawn cannot be purged (409): withdraw it first.
+/// Purges a withdrawn message and returns its id.
+///
+/// Its row and those of its edits are removed; it is no longer found.
+///
+/// Fails with 409 `wrong-state` if the message is not withdrawn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeMessage {

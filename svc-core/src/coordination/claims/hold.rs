@@ -1,4 +1,4 @@
-//! Holding a claim: reading it, acknowledging and renewing it, giving the thread back or to another member.
+//! Holding a claim: reading, acknowledging, renewing and releasing it, and handing it off to another member.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,16 +24,19 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("Read a thread's claim")
             .get("/threads/{thread_id}/claim")
             .needs(&[WorkspaceRead])
+            .refuses(&[Code::NotFound])
             .example(|w| json!({"thread_id": w.claimed_thread_id})),
         idempotent("acknowledge_claim", acknowledge_claim)
             .title("Acknowledge a claim")
             .post("/threads/{thread_id}/claim/acknowledge")
             .needs(&[ThreadTransition])
+            .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
             .example(|w| json!({"thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id})),
         idempotent("renew_claim", renew_claim)
             .title("Renew a claim")
             .post("/threads/{thread_id}/claim/renew")
             .needs(&[ThreadTransition])
+            .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
             .example(|w| {
                 json!({"thread_id": w.claimed_thread_id, "lease_secs": 1800, "claim_lease_id": w.lease_id})
             }),
@@ -41,15 +44,17 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("Release a claim")
             .post("/threads/{thread_id}/claim/release")
             .needs(&[ThreadTransition])
+            .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
             .example(|w| json!({"thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id})),
         write("hand_off_claim", hand_off_claim)
             .title("Hand a claim to another member")
             .post("/threads/{thread_id}/claim/hand-off")
             .needs(&[ThreadTransition])
+            .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::NotClaimable])
             .example(|w| {
                 json!({
-                    "thread_id": w.claimed_thread_id, "to_member_id": w.agent_id, "claim_lease_id": w.lease_id,
-                    "lease_secs": 900,
+                    "thread_id": w.claimed_thread_id, "to_member_id": w.agent_id,
+                    "claim_lease_id": w.lease_id, "lease_secs": 900,
                 })
             }),
     ]
@@ -60,7 +65,7 @@ pub(super) fn operations() -> Vec<Operation> {
 pub(super) struct Claim {
     /// The thread.
     pub thread_id: ThreadId,
-    /// The channel it stands in.
+    /// The channel of the thread.
     pub channel_id: ChannelId,
     /// What is to be done, in a line.
     pub title: String,
@@ -105,13 +110,15 @@ columns! {
     }
 }
 
-/// A thread that is not finished. On a finished one there is no claim to find: its claim ended when it closed.
+/// Loads a thread that is not finished. A finished thread has no claim: it ended when the thread closed.
 fn unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
     let thread = visible_thread(cx, id)?;
     if thread.state.is_finished() { Err(Error::not_found("claim")) } else { Ok(thread) }
 }
 
-/// Reads the live claim on a thread: who holds it, under which lease and until when. 404 when there is none.
+/// Returns the live claim on a thread: who holds it, under which lease and until when.
+///
+/// Fails with 404 `not-found` if the thread has no live claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetClaim {
@@ -125,10 +132,10 @@ fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
     Ok(Claim::of(thread, held))
 }
 
-/// The claim that the caller holds and acts under.
+/// Returns the claim that the caller holds.
 fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<Held> {
     check_holder(cx, thread, named)?;
-    thread.held.ok_or_else(|| Error::internal("a claim that is held is nowhere"))
+    thread.held.ok_or_else(|| Error::internal("a claim that is held is missing"))
 }
 
 /// The holder of a claim confirmed that it works on the thread.
@@ -146,15 +153,19 @@ impl Event for ClaimAcknowledged {
     const KIND: &'static str = "ClaimAcknowledged";
 }
 
-/// Confirms that you have taken up the thread whose claim you hold, so that nobody is told that you have not.
-/// Answers the claim, also when it was acknowledged before. 404 when the thread is finished; 409 `claim-not-held`
-/// when you do not hold the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+/// Acknowledges the claim that you hold, and returns it.
+///
+/// That confirms that you work on the thread, so that the claim is not reported as unacknowledged.
+/// Acknowledging it again changes nothing.
+///
+/// Fails with 404 `not-found` if the thread is finished; 409 `stale-claim` if the claim has lapsed, or if
+/// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AcknowledgeClaim {
     /// The thread.
     thread_id: ThreadId,
-    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
 }
 
@@ -175,7 +186,7 @@ fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Cla
 const ACKNOWLEDGE: &str = "
     update threads set acknowledged_at = $3, acknowledge_by = null where id = $1 and claim_lease_id = $2";
 
-/// The lease of a claim was set anew.
+/// The lease of a claim was renewed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ClaimRenewed {
     /// The thread.
@@ -192,18 +203,18 @@ impl Event for ClaimRenewed {
     const KIND: &'static str = "ClaimRenewed";
 }
 
-/// Lets the lease of the claim that you hold begin anew: it ends `lease_secs` from now. Answers the claim. 404
-/// when the thread is finished, as after a cancel: stop working on it; 409 `claim-not-held` when you do not hold
-/// the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no longer current, as when the thread was
-/// cancelled and reopened since.
+/// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
+///
+/// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on it; 409
+/// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
+/// because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenewClaim {
     /// The thread.
     thread_id: ThreadId,
-    /// How long the claim lasts from now on, in seconds; 600 unless the operator or you say otherwise.
     lease_secs: Option<LeaseSecs>,
-    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
 }
 
@@ -226,15 +237,16 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
 
 const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
 
-/// Gives back the thread whose claim you hold: somebody else can claim it at once. Answers the thread. 409
-/// `claim-not-held` when you do not hold the claim; 409 `stale-claim` when it lapsed or `claim_lease_id` is no
-/// longer current, as after a release.
+/// Releases the claim that you hold, and returns the thread, which others can claim at once.
+///
+/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim, for example after a release; 409 `claim-not-held` if you do not hold the claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReleaseClaim {
     /// The thread.
     thread_id: ThreadId,
-    /// The lease id that you were given with the claim.
+    /// The lease id of your claim.
     claim_lease_id: LeaseId,
 }
 
@@ -245,22 +257,25 @@ fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     Ok(thread.claimed(None, cx.now()))
 }
 
-/// Gives the thread whose claim you hold to another member, who must have the required skills and see the channel.
-/// The new holder has a claim of its own with a fresh lease id and is to acknowledge it; your lease id is worth
-/// nothing from then on. Answers the thread with its new claim and a `pin` to the event that made it. 409
-/// `not-claimable` with a `reason` when that member cannot hold the thread (`member`, `frozen`, `missing-skills`,
-/// `channel`) or holds it already (`claimed`); 409 `claim-not-held` when you do not hold the claim; 409
-/// `stale-claim` when it lapsed or `claim_lease_id` is no longer current.
+/// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
+///
+/// The member must have the required skills and see the channel. It gets a claim of its own with a fresh
+/// lease id, which it has to acknowledge; your lease id is no longer valid. `pin` refers to the event that
+/// made the new claim.
+///
+/// Fails with 409 `stale-claim` if your claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim; 409 `claim-not-held` if you do not hold the claim; 409 `not-claimable` with a `reason` if the
+/// member is not in the workspace (`member`), is frozen or deactivated (`frozen`), lacks required skills
+/// (`missing-skills`), may not see the channel (`channel`) or holds the claim already (`claimed`).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HandOffClaim {
     /// The thread.
     thread_id: ThreadId,
-    /// The member who is to hold it.
+    /// The member who receives the claim.
     to_member_id: MemberId,
-    /// The lease id that you were given with the claim; the call is refused if it is not the live claim's.
+    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
-    /// How long the new claim lasts without renewal, in seconds; 600 unless the operator or you say otherwise.
     lease_secs: Option<LeaseSecs>,
 }
 
@@ -271,7 +286,7 @@ fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThr
     hand_over(cx, thread, input.to_member_id, input.lease_secs)
 }
 
-/// Refuses a member who could not have claimed the thread itself.
+/// Fails if the member could not have claimed the thread itself.
 fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
     if thread.assignee_id == Some(to) {
         return Err(not_claimable("claimed", "the member holds the claim already"));
@@ -284,11 +299,11 @@ fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
     if places::channel_visible_to(cx, thread.channel_id, to)? {
         Ok(())
     } else {
-        Err(not_claimable("channel", "the member may not see its channel: add the member first"))
+        Err(not_claimable("channel", "the member may not see its channel: add the member to it first"))
     }
 }
 
-/// A member of another workspace is none of this one.
+/// A member of another workspace cannot receive the claim.
 fn as_unfit(error: Error) -> Error {
     if error.code() == Code::NotFound {
         not_claimable("member", "the workspace has no such member")

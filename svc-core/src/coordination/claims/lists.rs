@@ -1,4 +1,4 @@
-//! Looking over the claims of a workspace.
+//! The list of a workspace's live claims.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,25 +24,24 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Lists the live claims on threads that you may see: who works on what, and until when. In the order in which the
-/// threads were created. One page looks at 2000 claims at the most, so it may be short or empty although there is more:
-/// read on while `next_cursor` is not null.
+/// Returns the live claims on threads that you may see: who works on what, and until when.
+///
+/// They are in the order in which their threads were created. One page covers at most 2000 claims, so it may
+/// be short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListActiveClaims {
-    /// The workspace.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Only claims on threads whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
-    /// Where to read on: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// The most rows to answer; 50 unless given.
     limit: Option<Limit>,
 }
 
 fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Claim>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
-    // No thread has a footprint: there is no operation that sets it. So none names this repository.
+    // No operation sets a thread's footprint yet, so no thread matches a repository.
     if input.repo.is_some() {
         return Ok(Page::whole(Vec::new()));
     }
@@ -53,7 +52,7 @@ fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Cl
     Ok(Page::within(horizon, claims, input.limit, |claim: &Claim| claim.lsn))
 }
 
-/// By the index of claimed threads, which is in the order of the list.
+/// Uses the index of claimed threads, which has the order of the list.
 const ACTIVE: &str = concat!(
     "select ",
     claim_columns!(),

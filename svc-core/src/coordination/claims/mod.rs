@@ -1,29 +1,29 @@
-//! Claims: who works on a thread, under a lease and a fencing id that is fresh whenever the thread changes hands.
-//! A claim is held by one member at a time; it is live until it is ended or its lease lapses, and a lapsed one
-//! counts for nothing even before the reaper has come by. This file has what a claim is, who may act under it,
-//! and how it begins, changes hands and ends; the operations are in the files below. A claim is independent of
-//! the thread's state, except that a finished thread has none.
+//! Claims: who works on a thread, under a lease and a fencing id that is fresh whenever the holder changes.
+//!
+//! One member at a time holds a claim. It is live until it is ended or its lease lapses, and a lapsed claim
+//! counts for nothing even before the reaper has ended it. This file defines what a claim is, who may act
+//! under it, and how it begins, changes hands and ends; the operations are in the files below. A claim is
+//! independent of the thread's state, except that a finished thread has none.
 
 mod hold;
 mod lists;
 mod take;
 
-pub(super) use take::{WaitSecs, timeout};
-
+use std::borrow::Cow;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
 
 use super::workers;
 use crate::Result;
 use crate::coordination::thread::Thread;
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
-use crate::limits::{LEASE_MAX_SECS, LEASE_MIN_SECS};
+use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Write};
-use crate::text::Count;
+use crate::text::{Count, described};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -37,9 +37,33 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The length of a lease, in seconds.
-type LeaseSecs = Count<LEASE_MIN_SECS, LEASE_MAX_SECS>;
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+struct LeaseSecs(Count<LEASE_MIN_SECS, LEASE_MAX_SECS>);
 
-/// The claim that stands in a thread's row, live or lapsed.
+impl LeaseSecs {
+    fn length(self) -> Duration {
+        Duration::from_secs(self.0.get().unsigned_abs())
+    }
+}
+
+impl JsonSchema for LeaseSecs {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "LeaseSecs".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let description = format!(
+            "How long the claim lasts without renewal, in seconds. Default: {LEASE_DEFAULT_SECS} unless the \
+             operator configured another."
+        );
+        described(Count::<LEASE_MIN_SECS, LEASE_MAX_SECS>::json_schema(generator), description)
+    }
+}
+
+/// The claim in a thread's row, live or lapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub holder: MemberId,
@@ -48,29 +72,31 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// The claim in the three columns of a thread's row; they are null together.
+    /// Makes a claim of the three columns of a thread's row, which are null together.
     pub fn of(holder: Option<MemberId>, lease_id: Option<LeaseId>, until: Option<Time>) -> Option<Self> {
         Some(Self { holder: holder?, lease_id: lease_id?, until: until? })
     }
 
-    /// Whether the claim counts.
+    /// Whether the lease has not lapsed.
     pub fn is_live(&self, now: Time) -> bool {
         now < self.until
     }
 }
 
-/// The live claim on a thread.
+/// Returns the live claim on a thread.
 fn live(thread: &Thread, now: Time) -> Option<Held> {
     thread.held.filter(|held| held.is_live(now))
 }
 
-/// Refuses a caller who does not hold the live claim on `thread`, or who names a lease that is over.
+/// Fails if the caller does not hold the live claim on `thread`, or names a lease id that is not current.
 pub(super) fn check_holder(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<()> {
     fence(thread.held, cx.caller().member_id()?, named, cx.now())
 }
 
-/// The rule of everything that only a holder may do. The lease id is a fence and no credential: it says on which
-/// claim the caller believes to act, and whoever names it must be that claim's holder as well.
+/// The rule of everything that only a holder may do.
+///
+/// The lease id is a fence, not a credential: it says on which claim the caller believes to act, and a caller
+/// that names it must hold that claim as well.
 fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time) -> Result<()> {
     let Some(held) = held else {
         return Err(if named.is_some() {
@@ -102,7 +128,7 @@ fn not_held(why: &str) -> Error {
     Error::new(Code::ClaimNotHeld, format!("{why} on this thread: claim it first"))
 }
 
-/// The reference of a claim to the event that made it.
+/// A reference to the event that made a claim.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Pin {
     /// The event, as `svc:event/{id}`: the ThreadAssignmentChanged in the workspace's log.
@@ -120,7 +146,7 @@ pub(crate) struct ClaimedThread {
     pin: Pin,
 }
 
-/// The claimed thread; `{}` when there is nothing to claim.
+/// The claimed thread; `{}` if there is nothing to claim.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Claimed {
@@ -128,7 +154,7 @@ enum Claimed {
     Nothing {},
 }
 
-/// Why a thread has another holder, or none.
+/// Why the holder of a thread changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Reason {
@@ -141,10 +167,10 @@ enum Reason {
     Expired,
 }
 
-/// How a claim ends without another holder.
+/// How a claim ends without a new holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimEnd {
-    /// The holder gave the thread back.
+    /// The holder released it.
     Released,
     /// The holder set the thread's result.
     Result,
@@ -168,7 +194,7 @@ impl From<ClaimEnd> for Reason {
     }
 }
 
-/// A thread got a holder, changed hands or lost its holder.
+/// The holder of a thread changed: it was claimed, handed off or released.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadAssignmentChanged {
     /// The thread.
@@ -181,7 +207,7 @@ pub(in crate::coordination) struct ThreadAssignmentChanged {
     claim_lease_id: Option<LeaseId>,
     /// When the new claim lapses unless it is renewed; null when there is none.
     expires_at: Option<Time>,
-    /// What made the difference.
+    /// Why the holder changed.
     reason: Reason,
 }
 
@@ -206,7 +232,7 @@ impl Event for ClaimExpired {
     const KIND: &'static str = "ClaimExpired";
 }
 
-/// What a new claim is made of.
+/// The terms of a new claim.
 struct Terms {
     holder: MemberId,
     lease_id: LeaseId,
@@ -222,13 +248,13 @@ impl Terms {
     }
 }
 
-/// When a lease that begins now ends.
+/// Returns the end of a lease that begins now.
 fn lease_end(cx: &Read<'_>, lease: Option<LeaseSecs>) -> Time {
-    let length = lease.map(|secs| Duration::from_secs(secs.get().unsigned_abs()));
-    cx.now().plus(length.unwrap_or(cx.settings().lease_default))
+    let length = lease.map_or(cx.settings().lease_default, LeaseSecs::length);
+    cx.now().plus(length)
 }
 
-/// Gives an unclaimed thread that may be claimed to `holder`. It leaves the ready queue by the projector.
+/// Gives an unclaimed thread to `holder`. The projector removes it from the ready queue.
 fn begin(
     cx: &mut Write<'_>,
     thread: Thread,
@@ -245,7 +271,7 @@ const BEGIN: &str = "
         acknowledged_at = null, acknowledge_by = $6
     where id = $1 and assignee_id is null";
 
-/// Gives a thread with a live claim to another holder, who starts a claim of its own.
+/// Gives a thread with a live claim to another holder, with a new claim.
 fn hand_over(
     cx: &mut Write<'_>,
     thread: Thread,
@@ -268,7 +294,7 @@ const HAND_OVER: &str = "
         claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
     where id = $1 and claim_lease_id = $7";
 
-/// Says that the thread has a new holder, and answers it as it is now.
+/// Records that the thread has a new holder, and returns the thread as it is now.
 fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -> Result<ClaimedThread> {
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
@@ -285,12 +311,13 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
     Ok(ClaimedThread { thread, pin: Pin { uri: recorded.uri(), content_hash: recorded.content_hash() } })
 }
 
-/// Ends the claim that stands in a thread's row, if there is one, and charges the time that was worked under it.
+/// Ends the claim in a thread's row, if there is one, and adds the time worked under it.
+///
 /// `thread` is the row as it was read in this transaction.
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
     let Some(held) = thread.held else { return Ok(()) };
-    // Nobody worked under the claim after its lease had lapsed, however late that is noticed; and nobody worked less
-    // than nothing, though the clock was set back.
+    // Nobody worked under the claim after its lease had lapsed, however late that is noticed. If the clock
+    // was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
     cx.execute(1, END, &[&thread.id, &held.lease_id, &worked_until])?;
     let changed = ThreadAssignmentChanged {
@@ -323,7 +350,7 @@ pub(super) fn expire(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     end_claim(cx, thread, ClaimEnd::Expired)
 }
 
-/// Whether the claim that stands in a thread's row has lapsed.
+/// Whether the claim in a thread's row has lapsed.
 pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
     thread.held.is_some_and(|held| !held.is_live(now))
 }

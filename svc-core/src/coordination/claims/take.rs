@@ -1,5 +1,4 @@
-//! Taking up work: the next thread of a channel or of the workspace, one thread by its id, and waiting until
-//! there is something to take.
+//! Claiming threads: the next one of a channel or of the workspace, one by its id, and waiting for one.
 
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ use crate::coordination::thread::{Thread, ThreadState, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
-use crate::limits::{REPO_MAX, WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
+use crate::limits::REPO_MAX;
 use crate::log::bus::EventFilter;
-use crate::op::{LongPoll, Operation, Poll, Read, Supply, Write, wait, write};
-use crate::text::{Count, Text};
+use crate::op::{LongPoll, Operation, Poll, Read, Supply, WaitSecs, Write, wait, write};
+use crate::text::Text;
 use crate::time::Time;
 
 pub(in crate::coordination) fn operations() -> Vec<Operation> {
@@ -38,6 +37,7 @@ pub(in crate::coordination) fn operations() -> Vec<Operation> {
             .title("Claim a thread")
             .post("/threads/{thread_id}/claim")
             .needs(&[ThreadTransition])
+            .refuses(&[Code::NotClaimable])
             .example(|w| json!({"thread_id": w.thread_id, "lease_secs": 900})),
         wait("wait_for_ready", wait_for_ready)
             .title("Wait until there is a thread to claim")
@@ -49,19 +49,18 @@ pub(in crate::coordination) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// The name of a repository.
 pub(in crate::coordination) type Repo = Text<1, REPO_MAX>;
 
-/// Claims the most urgent, and then the oldest, thread of a channel that is open, waits for nothing and requires
-/// no skill that you lack. Answers the claimed thread with the `claim_lease_id` to name in what you do with it and
-/// with a `pin` to the event that made the claim; `{}` when there is nothing to claim. Acknowledge the claim soon
-/// and renew it before `assignment_expires_at`, or it lapses.
+/// Claims the next thread of a channel and returns it with its claim, or `{}` if there is nothing to claim.
+///
+/// The next thread is the oldest of the most urgent ones that are open, wait for nothing and require no skill
+/// that you lack. Name its `claim_lease_id` in what you do with the thread; `pin` refers to the event that
+/// made the claim. Acknowledge the claim soon, and renew it before `assignment_expires_at`, or it lapses.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextThread {
     /// The channel.
     channel_id: ChannelId,
-    /// How long the claim lasts without renewal, in seconds; 600 unless the operator or you say otherwise.
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
@@ -72,14 +71,15 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Clai
     claim_next(cx, Scope::Channel(input.channel_id), input.lease_secs, input.repo.as_ref())
 }
 
-/// Claims the most urgent, and then the oldest, thread of all channels you may see that is open, waits for nothing
-/// and requires no skill that you lack. Answers as `claim_next_thread` does; `{}` when there is nothing to claim.
+/// Claims the next thread of the workspace and returns it with its claim, or `{}` if there is none.
+///
+/// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
+/// wait for nothing and require no skill that you lack. It is returned as by `claim_next_thread`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextWorkspaceThread {
-    /// The workspace.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// How long the claim lasts without renewal, in seconds; 600 unless the operator or you say otherwise.
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
@@ -96,8 +96,8 @@ fn claim_next(
     lease: Option<LeaseSecs>,
     repo: Option<&Repo>,
 ) -> Result<Claimed> {
-    // A thread without a footprint is never given to a caller who names a repository, and no thread has one:
-    // there is no operation that sets it.
+    // A thread without a footprint is never given to a caller that names a repository, and no operation sets
+    // a footprint yet.
     if repo.is_some() {
         return Ok(Claimed::Nothing {});
     }
@@ -107,16 +107,18 @@ fn claim_next(
     Ok(Claimed::Thread(Box::new(begin(cx, thread, holder, lease)?)))
 }
 
-/// Claims one thread. Answers it with the `claim_lease_id` to name in what you do with it and with a `pin` to the
-/// event that made the claim. 409 `not-claimable` with a `reason` when it has a live claim, be it your own
-/// (`claimed`), is not open (`state`), waits for another thread (`blocked`), has a result (`has-result`), requires
-/// skills that you lack (`missing-skills`) or stands in an archived channel (`channel-archived`).
+/// Claims a thread and returns it with its claim.
+///
+/// Name its `claim_lease_id` in what you do with the thread; `pin` refers to the event that made the claim.
+///
+/// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim, even your own (`claimed`),
+/// is not open (`state`), waits for another thread (`blocked`), has a result (`has-result`), requires skills
+/// that you lack (`missing-skills`) or is in an archived channel (`channel-archived`).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimThread {
     /// The thread.
     thread_id: ThreadId,
-    /// How long the claim lasts without renewal, in seconds; 600 unless the operator or you say otherwise.
     lease_secs: Option<LeaseSecs>,
 }
 
@@ -137,7 +139,7 @@ fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<ClaimedThread
     begin(cx, thread, caller, input.lease_secs)
 }
 
-/// Refuses a thread that this member cannot claim now.
+/// Fails if the member cannot claim the thread now.
 fn check_claimable(thread: &Thread, caller: MemberId, skills: &[String], now: Time) -> Result<()> {
     if let Some(held) = live(thread, now) {
         let detail = if held.holder == caller {
@@ -165,7 +167,7 @@ fn check_claimable(thread: &Thread, caller: MemberId, skills: &[String], now: Ti
     check_skills(thread, skills, "you lack skills that it requires")
 }
 
-/// Refuses a member who lacks a skill that the thread requires.
+/// Fails if the member lacks a skill that the thread requires.
 pub(in crate::coordination) fn check_skills(thread: &Thread, skills: &[String], detail: &str) -> Result<()> {
     let missing: Vec<&String> =
         thread.required_skills.iter().filter(|skill| !skills.contains(skill)).collect();
@@ -175,31 +177,24 @@ pub(in crate::coordination) fn check_skills(thread: &Thread, skills: &[String], 
     Err(not_claimable("missing-skills", detail).with("missing_skills", missing))
 }
 
-/// The thread cannot be given to the member; `reason` says so to programs.
+/// The error of a thread that cannot be given to the member; `reason` is for programs.
 pub(in crate::coordination) fn not_claimable(reason: &str, detail: &str) -> Error {
     Error::new(Code::NotClaimable, format!("the thread cannot be claimed: {detail}")).with("reason", reason)
 }
 
-/// How long a wait may take.
-pub(in crate::coordination) type WaitSecs = Count<1, WAIT_MAX_SECS>;
-
-/// The timeout of a caller who may have named one.
-pub(in crate::coordination) fn timeout(timeout: Option<WaitSecs>) -> Duration {
-    Duration::from_secs(timeout.map_or(WAIT_DEFAULT_SECS, WaitSecs::get).unsigned_abs())
-}
-
-/// Waits until there is a thread that you could claim, in one channel or in all you may see. Answers which one at
-/// once when there is; it is not reserved, so claim next and expect `{}` if others were faster. Of several who wait,
-/// the one who came first is answered, and another one a second later if the thread is still there. Answers
-/// `{"timed_out": true}` when the time is over.
+/// Waits until there is a thread that you could claim, and returns which.
+///
+/// The thread is in one channel, or in any that you may see. If there is one, the call returns at once. It is
+/// not reserved: claim next, and expect `{}` if others were faster. Of several waiting callers, the first to
+/// come is answered, and another one a second later if the thread is still there. Returns
+/// `{"timed_out": true}` when the time is over; if you are frozen, always.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
-    /// The workspace.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Only threads of this channel.
     channel_id: Option<ChannelId>,
-    /// How long to wait, in seconds; 30 unless given.
     timeout_secs: Option<WaitSecs>,
 }
 
@@ -209,7 +204,7 @@ impl LongPoll for WaitForReady {
     }
 
     fn timeout(&self) -> Duration {
-        timeout(self.timeout_secs)
+        WaitSecs::timeout(self.timeout_secs)
     }
 
     fn supply(&self) -> Option<Supply> {
@@ -224,7 +219,7 @@ struct ReadyThread {
     ready: bool,
     /// The thread that you would be given.
     thread_id: ThreadId,
-    /// The channel it stands in.
+    /// The channel of the thread.
     channel_id: ChannelId,
 }
 

@@ -1,8 +1,9 @@
-//! The ready queue: one row for each thread that somebody could claim now. A thread is ready while it is open,
-//! without a result that stands, without an unfinished dependency and without an assignee, in a channel that is
-//! not archived. The rows follow from the threads through one projector, in the transaction of whatever changes
-//! a thread; nothing else writes them. Whoever looks for the next thread looks only at the heads of the skill
-//! sets that the member covers, so that the cost does not depend on how many threads wait.
+//! The ready queue: one row for each thread that a member could claim now.
+//!
+//! A thread is ready while it is open, without a result that stands, without an unfinished dependency and
+//! without an assignee, in a channel that is not archived. One projector derives the rows from the threads,
+//! in the transaction of whatever changes a thread; nothing else writes them. The next thread is found from
+//! the heads of the skill sets that the member covers, so the cost does not depend on how many threads wait.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(crate) fn feature() -> Feature {
         .projector(&[ChannelArchived::KIND, ChannelUnarchived::KIND], refresh_channels)
 }
 
-/// The events after which the thread that they are of may belong elsewhere in the queue.
+/// The events that may change the place of their thread in the queue.
 const MOVES_A_THREAD: [&str; 10] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
@@ -66,7 +67,7 @@ fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
     events.iter().filter_map(|event| event.subject.channel_id).collect()
 }
 
-/// Events that can make a thread of their channel ready.
+/// The events that can make a thread of their channel ready.
 const IN_ITS_CHANNEL: [&str; 9] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
@@ -79,20 +80,22 @@ const IN_ITS_CHANNEL: [&str; 9] = [
     ChannelUnarchived::KIND,
 ];
 
-/// The event that can make threads of any channel ready: those that waited for what was cancelled.
+/// The event that can make threads of any channel ready: those that waited for the cancelled one.
 const ANYWHERE: [&str; 1] = [ThreadCancelled::KIND];
 
-/// Events that can make threads ready for the member they are about.
+/// The events that can make threads ready for the member they are about.
 const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];
 
-/// The events that can make a thread ready for somebody for whom it was not, in one channel or in any.
+/// Matches the events that can make a thread ready for another member, in one channel or in any.
 pub(in crate::coordination) fn filter(channel: Option<ChannelId>) -> EventFilter {
     let elsewhere = EventFilter::on(ANYWHERE).or(EventFilter::on(FOR_ONE).about_me());
     EventFilter::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
 }
 
-/// How many threads are ready of those that an event at `place` may have made so: its thread and those that waited
-/// for it, or those of its channel. What is about one member counts once.
+/// Returns how many of the threads are ready that an event at `place` may have made ready.
+///
+/// These are its thread and those that waited for it, or those of its channel. An event about one member
+/// counts once.
 pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<usize> {
     let count = match (place.thread_id, place.channel_id, place.member_id) {
         (Some(thread), _, _) => cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?,
@@ -102,7 +105,7 @@ pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<
     Ok(usize::try_from(count.map_or(0, |(count,)| count)).unwrap_or(0))
 }
 
-/// Not more than a hundred are counted: whoever is answered next may look again.
+/// Counts up to 100: the wait that is answered next may ask again.
 const READY_BY_THREAD: &str = "
     select count(*) from (
         select 1 from ready where thread_id = $1
@@ -113,20 +116,21 @@ const READY_BY_THREAD: &str = "
 const READY_BY_CHANNEL: &str =
     "select count(*) from (select 1 from ready where channel_id = $1 limit 100) counted";
 
-/// Takes a thread out of the queue and puts it back where it belongs now, if it is ready.
+/// Removes a thread from the queue and adds it where it belongs now, if it is ready.
 pub(crate) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(REMOVE_THREAD, &[&thread])?;
     cx.execute_any(ADD_THREAD, &[&thread])
 }
 
-/// The same for every thread of a channel.
+/// Removes a channel's threads from the queue and adds those that are ready.
 fn refresh_channel(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     cx.execute_any(REMOVE_CHANNEL, &[&channel])?;
     cx.execute_any(ADD_CHANNEL, &[&channel])
 }
 
-/// Puts the rows of a channel into the pool that fits whether it is private. All rows of a channel are in one
-/// pool, so that a look at one of them tells whether there is anything to do.
+/// Moves the rows of a channel to the pool that matches its privacy.
+///
+/// All rows of a channel are in one pool, so one of them shows whether there is anything to do.
 fn move_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     if let Some((found, wanted)) = cx.one::<(Uuid, Uuid)>(POOLS, &[&channel])?
         && found != wanted
@@ -140,7 +144,7 @@ const REMOVE_THREAD: &str = "delete from ready where thread_id = $1";
 
 const REMOVE_CHANNEL: &str = "delete from ready where channel_id = $1";
 
-/// A statement that adds the ready ones among the threads `t` that a condition names.
+/// A statement that adds the ready ones among the threads `t` that a condition selects.
 macro_rules! add_ready {
     ($which:literal) => {
         concat!(
@@ -168,17 +172,18 @@ const POOLS: &str = concat!(
 
 const MOVE_POOL: &str = "update ready set pool = $2 where channel_id = $1";
 
-/// Where to look for a thread.
+/// Where the next thread is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::coordination) enum Scope {
-    /// In one channel, which the caller may see.
+    /// One channel, which the caller may see.
     Channel(ChannelId),
-    /// In every channel of the workspace that the caller may see.
+    /// Every channel of the workspace that the caller may see.
     Workspace,
 }
 
-/// The thread that the caller would be given: of those whose required skills it covers, the most urgent, and of
-/// these the oldest.
+/// Returns the thread that the caller would be given.
+///
+/// Of the threads whose required skills it covers, that is the oldest of the most urgent ones.
 pub(in crate::coordination) fn next(cx: &Read<'_>, scope: Scope) -> Result<Option<(ThreadId, ChannelId)>> {
     let (places, probes) = match scope {
         Scope::Channel(channel) => (vec![channel.uuid()], &IN_CHANNELS),
@@ -198,23 +203,24 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, scope: Scope) -> Result<Optio
     }
 }
 
-/// What a look into the queue comes to.
+/// The result of a query of the queue.
 enum Found {
-    /// The thread that is next, if there is one.
+    /// The next thread, if there is one.
     Thread(Option<(ThreadId, ChannelId)>),
-    /// There are sets that the connection has not heard of.
+    /// There are sets that the connection has not cached.
     UnknownSets,
 }
 
-/// The pools in which the caller may be given something: the workspace's and those of its private channels.
+/// The pools of the caller: that of the workspace and those of its private channels.
 fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
     let private = places::private_channels_of(cx, cx.caller().member_id()?)?;
     let workspace = cx.caller().workspace_id.uuid();
     Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
 }
 
-/// The sets that one member covers, ascending. Cached for the member until some member's skills change, and extended
-/// as sets are added.
+/// The ids of the sets that one member covers, ascending.
+///
+/// They are cached for the member until some member's skills change, and extended as sets are added.
 #[derive(Clone, Default)]
 struct Eligible {
     /// The member's skills, once they were read.
@@ -249,21 +255,22 @@ fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
     Ok(extended.sets)
 }
 
-/// The numbers of the sets that `own` covers.
+/// Returns the ids of the sets that `own` covers.
 fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
     let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill));
     sets.iter().filter(|(_, required)| covers(required)).map(|(id, _)| *id).collect()
 }
 
-/// The statements that look into the queue by one of its two orders: by channel, or by pool.
+/// The statements that query the queue in one of its two orders: by channel, or by pool.
 struct Probes {
     head_sqlite: &'static str,
     heads_postgres: &'static str,
     walk_postgres: &'static str,
 }
 
-/// The end of a statement that has found the `head`: whether there are sets that the connection has not heard of, and
-/// the head if there is one.
+/// The end of a statement that has found the `head`.
+///
+/// It returns whether there are sets that the connection has not cached, and the head if there is one.
 macro_rules! unknown_sets_or_head {
     () => {
         "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4), head.thread_id, head.channel_id
@@ -317,7 +324,7 @@ static IN_CHANNELS: Probes = probes!("channel_id");
 
 static IN_POOLS: Probes = probes!("pool");
 
-/// The first row of a skill set's part of the queue; ordered as threads are given out.
+/// The first row of a skill set's part of the queue. Heads are ordered as threads are given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     urgency: i64,
@@ -357,9 +364,11 @@ fn next_sqlite(
 
 const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and id > $2 order by id limit 1";
 
-/// The best among the heads of the sets `eligible` (ascending). `seek` answers the head of the first set that has
-/// any row, from a given set on: each look is either a hit or passes over all sets in between, on whichever side
-/// they are. So there are no more looks than eligible sets, and at most one more than sets with rows.
+/// Returns the best among the heads of the sets `eligible` (ascending).
+///
+/// `seek` returns the head of the first set with any row, from a given set on. Each call either hits an
+/// eligible set or skips all sets in between, on whichever side they are. So there are no more calls than
+/// eligible sets, and at most one more than sets with rows.
 fn best_head(eligible: &[i64], mut seek: impl FnMut(i64) -> Result<Option<Head>>) -> Result<Option<Head>> {
     let mut best: Option<Head> = None;
     let mut rest = eligible;
@@ -377,7 +386,9 @@ fn best_head(eligible: &[i64], mut seek: impl FnMut(i64) -> Result<Option<Head>>
     Ok(best)
 }
 
-/// Heads that one statement looks at by name; beyond that it walks over the sets that have rows.
+/// Maximum number of heads that one statement reads by name.
+///
+/// Beyond it, a statement walks over the sets that have rows.
 const HEADS_MAX: usize = 256;
 
 fn next_postgres(
@@ -392,7 +403,7 @@ fn next_postgres(
     let found: Option<(bool, Option<ThreadId>, Option<ChannelId>)> =
         cx.one(sql, &[&places, &eligible, &cx.caller().workspace_id, &newest])?;
     let (unknown, thread, channel) =
-        found.ok_or_else(|| Error::internal("a join to one row answers one row"))?;
+        found.ok_or_else(|| Error::internal("a join to one row returned none"))?;
     Ok(if unknown { Found::UnknownSets } else { Found::Thread(thread.zip(channel)) })
 }
 
@@ -431,39 +442,39 @@ mod tests {
         }
     }
 
-    /// The best head of a queue that has `heads`, and the number of looks it took.
-    fn look(eligible: &[i64], heads: &[Head]) -> (Option<Head>, usize) {
+    /// Returns the best head of a queue that has `heads`, and the number of calls of `seek`.
+    fn best(eligible: &[i64], heads: &[Head]) -> (Option<Head>, usize) {
         let queue: BTreeMap<i64, Head> = heads.iter().map(|head| (head.skill_set, *head)).collect();
-        let mut looks = 0;
+        let mut calls = 0;
         let best = best_head(eligible, |from| {
-            looks += 1;
+            calls += 1;
             Ok(queue.range(from..).next().map(|(_, head)| *head))
         });
-        (best.unwrap(), looks)
+        (best.unwrap(), calls)
     }
 
     #[test]
     fn the_most_urgent_and_then_the_oldest_is_next() {
         let heads = [head(1, 0, 5), head(2, -10, 9), head(3, -10, 8), head(4, -99, 1)];
-        assert_eq!(look(&[1, 2, 3], &heads).0, Some(heads[2]));
-        assert_eq!(look(&[1, 2], &heads).0, Some(heads[1]));
-        assert_eq!(look(&[1], &heads).0, Some(heads[0]));
-        assert_eq!(look(&[7], &heads).0, None);
-        assert_eq!(look(&[], &heads), (None, 0));
+        assert_eq!(best(&[1, 2, 3], &heads).0, Some(heads[2]));
+        assert_eq!(best(&[1, 2], &heads).0, Some(heads[1]));
+        assert_eq!(best(&[1], &heads).0, Some(heads[0]));
+        assert_eq!(best(&[7], &heads).0, None);
+        assert_eq!(best(&[], &heads), (None, 0));
     }
 
     #[test]
-    fn looks_are_bounded_by_either_side() {
+    fn calls_are_bounded_by_either_side() {
         let many: Vec<i64> = (1..=1000).collect();
         let all: Vec<Head> = many.iter().map(|set| head(*set, 0, 2000 - *set)).collect();
-        assert_eq!(look(&many, &[head(500, 0, 1)]), (Some(head(500, 0, 1)), 2));
-        assert_eq!(look(&[3, 700], &all), (Some(head(700, 0, 1300)), 2));
-        assert_eq!(look(&many, &[]), (None, 1));
+        assert_eq!(best(&many, &[head(500, 0, 1)]), (Some(head(500, 0, 1)), 2));
+        assert_eq!(best(&[3, 700], &all), (Some(head(700, 0, 1300)), 2));
+        assert_eq!(best(&many, &[]), (None, 1));
         let odd: Vec<i64> = (0..500).map(|n| 2 * n + 1).collect();
         let even: Vec<Head> = (1..=500).map(|n| head(2 * n, 0, n)).collect();
-        let (best, looks) = look(&odd, &even);
-        assert_eq!(best, None);
-        assert!(looks <= 501, "{looks}");
+        let (found, calls) = best(&odd, &even);
+        assert_eq!(found, None);
+        assert!(calls <= 501, "{calls}");
     }
 
     #[test]
@@ -478,7 +489,7 @@ mod tests {
             let mut drawn = |set| (draw(3) == 0).then(|| head(set, -draw(4), draw(1000)));
             let heads: Vec<Head> = (0..40).filter_map(&mut drawn).collect();
             let wanted = heads.iter().filter(|head| eligible.contains(&head.skill_set)).min().copied();
-            assert_eq!(look(&eligible, &heads).0, wanted);
+            assert_eq!(best(&eligible, &heads).0, wanted);
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Cancel: whoever asked for a task takes it back. It closes the thread around every condition of a close, and
-//! says why in a message and a notice. Children are left as they are; each can be cancelled by itself.
+//! Cancelling: the member who asked for a task takes it back.
+//!
+//! A cancel closes the thread without asking the conditions of a close, and gives the reason in a message and
+//! a notice. Children are not affected; each can be cancelled by itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use crate::conversation::places;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::coordination::thread::{Thread, ThreadState, transition, visible_thread};
 use crate::coordination::{dependencies, notices};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
@@ -29,21 +31,24 @@ pub(crate) fn feature() -> Feature {
                     .title("Cancel a thread")
                     .post("/threads/{thread_id}/cancel")
                     .needs(&[WorkspaceWrite])
-                    .example(|w| json!({"thread_id": w.thread_id, "reason": "The parser is replaced, not ported."})),
+                    .refuses(&[Code::Forbidden, Code::WrongState])
+                    .example(|w| {
+                        json!({"thread_id": w.thread_id, "reason": "The parser is replaced, not ported."})
+                    }),
             ],
         )
         .events(vec![EventKind::of::<ThreadCancelled>()])
 }
 
-/// The notice under which a cancel stands in messages and notices.
+/// The kind of the notice of a cancel, also in the metadata of its message.
 const NOTICE: &str = "cancelled";
 
-/// A thread was cancelled: nobody is to work on it any longer.
+/// A thread was cancelled. Nobody should work on it any longer.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCancelled<'a> {
-    /// Why, in the canceller's words.
+    /// Why, in the words of the member who cancelled it.
     reason: &'a str,
-    /// The member who cancelled it; null when the service did.
+    /// The member who cancelled it; null for the service itself.
     cancelled_by: Option<MemberId>,
 }
 
@@ -51,17 +56,21 @@ impl Event for ThreadCancelled<'_> {
     const KIND: &'static str = "ThreadCancelled";
 }
 
-/// Cancels a thread: closes it whatever its reviews, children or results, ends a live claim and posts the reason.
-/// Threads that wait for it can be claimed if nothing else holds them up. For the member who created the thread,
-/// and for callers with `thread:transition`; others get 403. Answers the thread, also when it was cancelled
-/// before; 409 `wrong-state` when it was closed or archived otherwise. Withdrawing the message with the reason
-/// takes it out of the thread's notices too; the event ThreadCancelled keeps it for good.
+/// Cancels a thread and returns it.
+///
+/// It closes whatever its reviews, children or results; a live claim ends, and the reason is posted as a
+/// message. Threads that wait for it can be claimed unless something else blocks them. Cancelling it again
+/// changes nothing. Withdrawing the message with the reason removes the reason from the thread's notices too;
+/// the event ThreadCancelled keeps it for good.
+///
+/// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
+/// `wrong-state` if the thread is closed or archived without having been cancelled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CancelThread {
     /// The thread.
     thread_id: ThreadId,
-    /// Why, for those who worked on it or wait for it.
+    /// Why, for members who worked on it or wait for it.
     reason: Prose<1, CANCEL_REASON_MAX>,
 }
 
@@ -73,7 +82,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     let thread = visible_thread(cx, input.thread_id)?;
     if !may_cancel(cx.caller(), &thread) {
         return Err(Error::forbidden(
-            "only the member who created a thread, or a caller with thread:transition, may cancel it",
+            "only the member who created a thread, or a caller with thread:transition, can cancel it",
         ));
     }
     if thread.cancelled {
@@ -96,7 +105,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     visible_thread(cx, thread.id)
 }
 
-/// The rule of cancelling, on top of the row's capability.
+/// Whether the caller may cancel the thread, beyond the capability that the operation needs.
 fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
     let created = caller.is_member() && thread.created_by == caller.member;
     created || caller.capabilities.has(ThreadTransition)

@@ -1,7 +1,8 @@
-//! Threads: a thread is a task in a channel, and may have child threads. This file has what a thread is, how one
-//! is opened, and the changes of its own fields. Moves between states, claims, dependencies and required skills
-//! are changed in their own files; each keeps the thread's columns true and says so by an event in the thread's
-//! place, from which the ready queue follows.
+//! Threads: a thread is a task in a channel, and may have child threads.
+//!
+//! This file defines what a thread is, how it is created, and the changes of its own fields. Transitions,
+//! claims, dependencies and required skills have files of their own; each keeps the thread's columns up to
+//! date and records its changes by an event at the thread's place, from which the ready queue follows.
 
 pub(crate) mod cancel;
 pub(crate) mod transition;
@@ -30,7 +31,7 @@ use crate::time::Time;
 type Title = Text<1, TITLE_MAX>;
 type Priority = Count<PRIORITY_MIN, PRIORITY_MAX>;
 
-/// Where a thread stands: open, in review, closed, archived.
+/// The state of a thread: open, in review, closed, archived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ThreadState {
@@ -53,7 +54,7 @@ impl ThreadState {
         }
     }
 
-    /// Whether nobody waits for the thread any longer.
+    /// Whether other threads no longer wait for it.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Closed | Self::Archived)
     }
@@ -73,7 +74,7 @@ impl FromValue for ThreadState {
     }
 }
 
-/// A thread: a task with its state and its present claim.
+/// A thread: a task with its state and its current claim.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Thread {
     /// The thread's id.
@@ -82,23 +83,23 @@ pub(crate) struct Thread {
     pub uri: String,
     /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// The channel it stands in.
+    /// The channel that it is in.
     pub channel_id: ChannelId,
     /// The thread it is a child of.
     pub parent_id: Option<ThreadId>,
     /// What is to be done, in a line.
     pub title: String,
-    /// Where it stands.
+    /// Its state.
     pub state: ThreadState,
-    /// How urgent it is: of threads that can be claimed, a higher one is given out first.
+    /// How urgent it is: of threads that can be claimed, those with a higher priority are given out first.
     pub priority: i64,
     /// The skills that a member must have to claim it, sorted.
     pub required_skills: Vec<String>,
-    /// How many of the threads it waits for are unfinished; while there are any, it cannot be claimed.
+    /// How many unfinished threads it waits for. It can be claimed only if there are none.
     pub blocked: i64,
-    /// Whether a result stands; such a thread is not given out again until it is reopened.
+    /// Whether it has a result that stands. If so, it is not given out again until it is reopened.
     pub has_result: bool,
-    /// The member who answers for it; its creator, unless changed.
+    /// The member who is responsible for it: its creator, unless changed.
     pub owner_id: Option<MemberId>,
     /// The holder of the live claim.
     pub assignee_id: Option<MemberId>,
@@ -108,11 +109,11 @@ pub(crate) struct Thread {
     pub assignment_expires_at: Option<Time>,
     /// When the holder acknowledged the live claim.
     pub acknowledged_at: Option<Time>,
-    /// Whether it was closed by a cancel.
+    /// Whether it was closed by cancelling it.
     pub cancelled: bool,
     /// When it was cancelled.
     pub cancelled_at: Option<Time>,
-    /// The member who created it; null when the service did.
+    /// The member who created it; null for the service itself.
     pub created_by: Option<MemberId>,
     /// When it was created.
     pub created_at: Time,
@@ -121,19 +122,19 @@ pub(crate) struct Thread {
     /// How deep it is nested; 1 without a parent.
     #[serde(skip)]
     pub depth: i64,
-    /// The number of its required skills, as [`skill_sets::intern`] gave it.
+    /// The id of its interned set of required skills.
     #[serde(skip)]
     pub skill_set: i64,
-    /// The claim that stands in its row, which counts for nothing, and is not shown, once it has lapsed.
+    /// The claim in its row. Once it has lapsed, it counts for nothing and is not returned.
     #[serde(skip)]
     pub held: Option<Held>,
 }
 
-/// A thread's row, before it is known whether the claim in it is live.
+/// A thread's row, before it is known whether its claim is live.
 struct Stored(Thread);
 
 impl Stored {
-    /// The thread as it is now.
+    /// Returns the thread as it is now.
     fn at(self, now: Time) -> Thread {
         let Self(thread) = self;
         let held = thread.held;
@@ -180,7 +181,7 @@ columns! {
     insert "insert into threads" { worked_micros: 0_i64 }
 }
 
-/// The threads of a page that a [`thread_select`] finds.
+/// Returns the threads of a page that a [`thread_select`] finds.
 pub(in crate::coordination) fn select(
     cx: &Read<'_>,
     sql: &'static str,
@@ -190,7 +191,7 @@ pub(in crate::coordination) fn select(
     Ok(found.map(|stored| stored.at(cx.now())))
 }
 
-/// The only thread that a [`thread_select`] finds, if there is one.
+/// Returns the only thread that a [`thread_select`] finds, if there is one.
 pub(in crate::coordination) fn select_one(
     cx: &Read<'_>,
     sql: &'static str,
@@ -200,7 +201,7 @@ pub(in crate::coordination) fn select_one(
     Ok(found.map(|stored| stored.at(cx.now())))
 }
 
-/// A statement that selects whole threads, as `t`, followed by the rest of the statement.
+/// A statement that selects whole threads as `t`; `$rest` is the rest of the statement.
 macro_rules! thread_select {
     ($($rest:tt)*) => {
         concat!(
@@ -218,7 +219,7 @@ fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
 }
 
 impl Thread {
-    /// The thread with this claim in its row: everything that is shown of a claim follows from it here.
+    /// Returns the thread with this claim in its row. All fields that describe a claim are derived here.
     pub fn claimed(self, held: Option<Held>, now: Time) -> Self {
         let live = held.filter(|held| held.is_live(now));
         Self {
@@ -231,12 +232,12 @@ impl Thread {
         }
     }
 
-    /// Where its events happen.
+    /// Returns the place of its events.
     pub fn place(&self) -> Subject {
         Subject::thread(self.channel_id, self.id)
     }
 
-    /// Refuses a change of a thread that is kept as it was.
+    /// Fails if the thread is archived, which no longer changes.
     pub fn check_not_archived(&self) -> Result<()> {
         if self.state == ThreadState::Archived {
             return Err(self.wrong_state("it can no longer be changed"));
@@ -244,7 +245,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Refuses what makes sense only while there is work to do.
+    /// Fails if the thread is finished.
     pub fn check_unfinished(&self) -> Result<()> {
         if self.state.is_finished() {
             return Err(self.wrong_state("reopen it first"));
@@ -268,6 +269,7 @@ pub(crate) fn feature() -> Feature {
                     .post("/channels/{channel_id}/threads")
                     .needs(&[WorkspaceWrite])
                     .created()
+                    .refuses(&[Code::WrongState, Code::NotVisibleToAll])
                     .example(|w| {
                         json!({
                             "channel_id": w.channel_id, "title": "Port the parser", "priority": 10,
@@ -279,6 +281,7 @@ pub(crate) fn feature() -> Feature {
                     .post("/threads/{thread_id}/children")
                     .needs(&[WorkspaceWrite])
                     .created()
+                    .refuses(&[Code::WrongState, Code::NotVisibleToAll])
                     .example(|w| {
                         json!({
                             "thread_id": w.thread_id, "title": "Write the tests", "priority": -5,
@@ -289,11 +292,13 @@ pub(crate) fn feature() -> Feature {
                     .title("Change a thread's title")
                     .patch("/threads/{thread_id}")
                     .needs(&[WorkspaceWrite])
+                    .refuses(&[Code::WrongState])
                     .example(|w| json!({"thread_id": w.thread_id, "title": "Port the parser and its tests"})),
                 idempotent("set_thread_priority", set_thread_priority)
                     .title("Set a thread's priority")
                     .put("/threads/{thread_id}/priority")
                     .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
                     .example(|w| json!({"thread_id": w.thread_id, "priority": 50})),
             ],
         )
@@ -304,7 +309,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The thread `id`, if the caller may see it.
+/// Loads the thread `id`, if the caller may see it.
 pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
     let found = select_one(cx, BY_ID, &[&id, &cx.caller().workspace_id])?;
     let thread = found.ok_or_else(|| Error::not_found("thread"))?;
@@ -314,25 +319,25 @@ pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
 
 const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 
-/// A thread in a channel that the caller may not see is not there at all.
+/// A thread in a channel that the caller may not see is not found.
 fn as_hidden_thread(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
 }
 
-/// A thread was created: a task that can be claimed as soon as nothing it waits for is unfinished.
+/// A thread was created. It can be claimed once it waits for no unfinished thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCreated<'a> {
     /// What is to be done, in a line.
     title: &'a str,
     /// The thread it is a child of.
     parent_id: Option<ThreadId>,
-    /// How urgent it is; higher is given out first.
+    /// How urgent it is; threads with a higher priority are given out first.
     priority: i64,
     /// The skills that a member must have to claim it.
     required_skills: &'a [String],
     /// The threads it waits for.
     depends_on: &'a [ThreadId],
-    /// The member who created it; null when the service did.
+    /// The member who created it; null for the service itself.
     created_by: Option<MemberId>,
 }
 
@@ -340,24 +345,27 @@ impl Event for ThreadCreated<'_> {
     const KIND: &'static str = "ThreadCreated";
 }
 
-/// Opens a thread, which is a task, in a channel. It is given to whoever claims next and has the required skills,
-/// once every thread in `depends_on` is finished; of several, the one with the highest priority and then the
-/// oldest first. Threads of another, private channel cannot be waited for: 409 `not-visible-to-all`. Answers the
-/// thread; 409 `wrong-state` when the channel is archived, when 1000 threads wait for one in
-/// `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different ones.
+/// Creates a thread, which is a task, in a channel and returns it.
+///
+/// It is given to the next claimer with the required skills once every thread in `depends_on` is finished; of
+/// several threads, the oldest of those with the highest priority is given out first.
+///
+/// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
+/// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
+/// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateThread {
-    /// The channel to open it in.
+    /// The channel of the thread.
     channel_id: ChannelId,
     /// What is to be done, in a line.
     title: Title,
-    /// How urgent it is, from -100 to 100; 0 unless given.
+    /// How urgent it is, from -100 to 100. Default: 0.
     priority: Option<Priority>,
-    /// The skills that a member must have to claim it; none unless given.
+    /// The skills that a member must have to claim it. Default: none.
     #[serde(default)]
     required_skills: Items<Skill, SKILLS_MAX>,
-    /// The threads of the same workspace that must be finished before it can be claimed; none unless given.
+    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
     #[serde(default)]
     depends_on: DependsOn,
 }
@@ -374,12 +382,15 @@ fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
     open(cx, &channel, None, &task)
 }
 
-/// Opens a thread below another one, in the same channel. A parent waits for its children: it cannot close while one
-/// is open or in review, but a child may close before its parent. Threads of another, private channel cannot be
-/// waited for: 409 `not-visible-to-all`. Answers the thread; 409 `wrong-state` when the
-/// parent is closed or archived, when the channel is archived, when threads would nest too deep, when 1000 threads
-/// wait for one in `depends_on` already, or when `required_skills` are a new set and the workspace has 10000 different
-/// ones.
+/// Creates a thread below another one, in the same channel, and returns it.
+///
+/// A parent waits for its children: it cannot close while one is open or in review, but a child may close
+/// before its parent.
+///
+/// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if threads
+/// would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`, or if
+/// `required_skills` is a new set and the workspace has 10000 different ones; 409 `not-visible-to-all` if a
+/// thread in `depends_on` is in another, private channel.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateChildThread {
@@ -387,12 +398,12 @@ struct CreateChildThread {
     thread_id: ThreadId,
     /// What is to be done, in a line.
     title: Title,
-    /// How urgent it is, from -100 to 100; 0 unless given.
+    /// How urgent it is, from -100 to 100. Default: 0.
     priority: Option<Priority>,
-    /// The skills that a member must have to claim it; none unless given.
+    /// The skills that a member must have to claim it. Default: none.
     #[serde(default)]
     required_skills: Items<Skill, SKILLS_MAX>,
-    /// The threads of the same workspace that must be finished before it can be claimed; none unless given.
+    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
     #[serde(default)]
     depends_on: DependsOn,
 }
@@ -402,10 +413,10 @@ fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<
     let channel = places::visible_channel(cx, parent.channel_id)?;
     places::check_not_archived(&channel)?;
     if parent.state.is_finished() {
-        return Err(parent.wrong_state("a child cannot be opened below a finished thread"));
+        return Err(parent.wrong_state("a child cannot be created below a finished thread"));
     }
     if parent.depth >= THREAD_DEPTH_MAX {
-        return Err(Error::wrong_state(format!("threads nest at most {THREAD_DEPTH_MAX} deep")));
+        return Err(Error::wrong_state(format!("threads can be nested at most {THREAD_DEPTH_MAX} deep")));
     }
     let task = Task {
         title: &input.title,
@@ -416,7 +427,7 @@ fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<
     open(cx, &channel, Some(&parent), &task)
 }
 
-/// What a new thread is about.
+/// The task of a new thread.
 struct Task<'a> {
     title: &'a str,
     priority: Option<Priority>,
@@ -424,7 +435,7 @@ struct Task<'a> {
     depends_on: &'a [ThreadId],
 }
 
-/// Opens a thread at a place that has been found fit for it.
+/// Creates a thread at a place that was checked.
 fn open(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
@@ -479,10 +490,10 @@ fn open(
     Ok(thread)
 }
 
-/// A thread's own words were changed.
+/// A thread's title was changed.
 #[derive(Serialize, JsonSchema)]
 struct ThreadUpdated<'a> {
-    /// The title from now on.
+    /// The new title.
     title: &'a str,
 }
 
@@ -490,8 +501,11 @@ impl Event for ThreadUpdated<'_> {
     const KIND: &'static str = "ThreadUpdated";
 }
 
-/// Changes a thread's title. Fields that are left out keep their value. Answers the thread; 409 `wrong-state`
-/// when it is archived.
+/// Changes a thread's title and returns the thread.
+///
+/// Absent fields keep their value.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateThread {
@@ -515,12 +529,12 @@ fn update_thread(cx: &mut Write<'_>, input: &UpdateThread) -> Result<Thread> {
 
 const SET_TITLE: &str = "update threads set title = $2 where id = $1";
 
-/// A thread became more or less urgent.
+/// A thread's priority was changed.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadPriorityChanged {
-    /// The priority until now.
+    /// The priority before.
     from: i64,
-    /// The priority from now on.
+    /// The priority after.
     to: i64,
 }
 
@@ -528,8 +542,11 @@ impl Event for ThreadPriorityChanged {
     const KIND: &'static str = "ThreadPriorityChanged";
 }
 
-/// Sets how urgent a thread is. Of the threads that a member can claim, the one with the highest priority is given
-/// out first. Answers the thread; 409 `wrong-state` when it is archived.
+/// Sets a thread's priority and returns the thread.
+///
+/// Of the threads that a member can claim, the one with the highest priority is given out first.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadPriority {
@@ -553,7 +570,7 @@ fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority) -> Result<
 
 const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";
 
-/// A thread that nobody has touched since it was opened, for unit tests of rules.
+/// A thread that was not changed since it was created, for unit tests of rules.
 #[cfg(test)]
 pub(in crate::coordination) fn untouched() -> Thread {
     let id = uuid::Uuid::from_u128;

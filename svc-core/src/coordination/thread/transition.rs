@@ -1,6 +1,8 @@
-//! Transitions: the moves of a thread between its states, in one table, and the conditions that they ask, of which any
-//! feature may bring one. Two are in here: a finished parent has no unfinished child, unless it was cancelled, and a
-//! child cannot outrun its parent. Cancelling is a move of its own and goes around the conditions.
+//! Transitions of threads between states, in one table, and the conditions of a transition.
+//!
+//! Any feature may bring a condition. Two are in this file: a parent cannot close while a child is
+//! unfinished, and a child cannot be reopened while its parent is finished. Cancelling is a transition of its
+//! own, without conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use crate::log::event::{Event, EventKind};
 use crate::op::{Condition, Feature, Read, Unmet, Write, write};
 use crate::time::Time;
 
-/// A move of a thread.
+/// A transition of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Action {
@@ -34,7 +36,7 @@ const CLOSE: &str = "close";
 const REOPEN: &str = "reopen";
 const ARCHIVE: &str = "archive";
 
-/// One line of the table: what a move does to the state.
+/// An entry of the table: how an action changes the state.
 struct Transition {
     action: Action,
     name: &'static str,
@@ -79,6 +81,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Move a thread to another state")
                     .post("/threads/{thread_id}")
                     .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState, Code::CloseRefused, Code::StaleClaim, Code::ClaimNotHeld])
                     .example(|w| {
                         json!({
                             "thread_id": w.claimed_thread_id, "action": "start_review",
@@ -95,11 +98,11 @@ pub(crate) fn feature() -> Feature {
 /// A thread moved to another state.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadStateChanged {
-    /// The state until now.
+    /// The state before.
     from: ThreadState,
-    /// The state from now on.
+    /// The state after.
     to: ThreadState,
-    /// The move: an action of `transition_thread`, or `cancel`.
+    /// The action: one of `transition_thread`, or `cancel`.
     action: &'static str,
 }
 
@@ -107,25 +110,31 @@ impl Event for ThreadStateChanged {
     const KIND: &'static str = "ThreadStateChanged";
 }
 
-/// Moves a thread to another state: `start_review` (open to in_review; a live claim goes on, and lapses unless it is
-/// renewed), `return_to_open`
-/// (in_review to open), `close` (open or in_review to closed; ends a live claim), `reopen` (closed to open, also
-/// after a cancel) and `archive` (closed to archived, for good). A thread that is open again is given out again.
-/// Answers where the thread stands now; 409 `wrong-state` when the move does not begin at the thread's state or
-/// its parent is finished, 409 `close-refused` with `reasons` when it may not close yet, 409 `stale-claim` when
-/// the claim that `claim_lease_id` names is over.
+/// Moves a thread to another state and returns the state, with the holder of the live claim.
+///
+/// The actions are `start_review` (open to in_review; a live claim goes on, and lapses unless it is renewed),
+/// `return_to_open` (in_review to open), `close` (open or in_review to closed; ends a live claim), `reopen`
+/// (closed to open, also after a cancel) and `archive` (closed to archived, for good). A thread that is open
+/// again is given out again.
+///
+/// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if it may not be
+/// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close yet;
+/// 409 `stale-claim` if the claim that `claim_lease_id` names has ended or lapsed; 409 `claim-not-held` if
+/// another member holds that claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransitionThread {
     /// The thread.
     thread_id: ThreadId,
-    /// The move.
+    /// The action.
     action: Action,
-    /// The lease id of the claim under which you act; the move is refused unless you hold the live claim it names.
+    /// The lease id of the claim under which you act.
+    ///
+    /// If given, the call fails unless you hold the live claim that it names.
     claim_lease_id: Option<LeaseId>,
 }
 
-/// Where a thread stands after a move.
+/// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
 struct Moved {
     /// The state.
@@ -154,19 +163,19 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Mov
     Ok(Moved { state: transition.to, assignee_id: thread.assignee_id })
 }
 
-/// The table's line for `action`, if it begins at `state`.
+/// Returns the table's entry for `action`, if it starts at `state`.
 fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
     let line = TRANSITIONS.iter().find(|line| line.action == action);
-    let line = line.ok_or_else(|| Error::internal("an action has no line in the table"))?;
+    let line = line.ok_or_else(|| Error::internal("an action has no entry in the table"))?;
     if line.from.contains(&state) {
         return Ok(line);
     }
     let from: Vec<&str> = line.from.iter().map(|from| from.name()).collect();
-    let detail = format!("{} begins at {}, and the thread is {}", line.name, from.join(" or "), state.name());
+    let detail = format!("{} starts at {}, and the thread is {}", line.name, from.join(" or "), state.name());
     Err(Error::wrong_state(detail).with("state", state.name()))
 }
 
-/// What a move is refused for.
+/// A condition that is not met.
 #[derive(Serialize)]
 struct Reason {
     condition: &'static str,
@@ -175,8 +184,9 @@ struct Reason {
     ids: Vec<String>,
 }
 
-/// Refuses a move one of whose conditions is not met. All of them are asked, so that the refusal names all that is
-/// missing.
+/// Fails if a condition of the transition is not met.
+///
+/// All conditions are checked, so that the error names everything that is missing.
 fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<()> {
     let reasons = reasons_against(cx, thread, transition)?;
     if reasons.is_empty() {
@@ -207,12 +217,12 @@ fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     Ok(vec![Unmet { detail, ids }])
 }
 
-/// The first of them, each with how many there are.
+/// The first 10 unfinished children, each with the number of all of them.
 const UNFINISHED_CHILDREN: &str = "
     select id, count(*) over () from threads
     where parent_id = $1 and state in ('open', 'in_review') order by lsn limit 10";
 
-/// A thread is not reopened below a finished one.
+/// A thread cannot be reopened while its parent is finished.
 fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     let parent: Option<(ThreadId, ThreadState)> = cx.one(PARENT, &[&id])?;
     let finished = parent.filter(|(_, state)| state.is_finished());
@@ -225,7 +235,7 @@ fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
 const PARENT: &str =
     "select p.id, p.state from threads t join threads p on p.id = t.parent_id where t.id = $1";
 
-/// The names of the actions that would not be refused now.
+/// Returns the names of the actions that would succeed now.
 pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static str>> {
     let mut names = Vec::new();
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
@@ -236,7 +246,7 @@ pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static st
     Ok(names)
 }
 
-/// Puts a thread into a state. A thread that is open again has neither a result that stands nor a cancel behind it.
+/// Sets a thread's state. A thread that becomes open has neither a result that stands nor a cancel.
 pub(crate) fn enter(
     cx: &mut Write<'_>,
     thread: &Thread,

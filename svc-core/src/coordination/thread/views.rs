@@ -1,5 +1,6 @@
-//! Reading threads: one with its notices and result, lists of them, the context pack that a member needs to take
-//! up a task, and a thread's part of the event log. Changes nothing.
+//! Reading threads: one with its notices and result, lists, the context of a task, and a thread's events.
+//!
+//! Nothing in this file changes anything.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,8 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "threads",
         vec![
-            read("get_thread", get_thread).quick()
+            read("get_thread", get_thread)
+                .quick()
                 .title("Read a thread")
                 .get("/threads/{thread_id}")
                 .needs(&[WorkspaceRead])
@@ -44,7 +46,8 @@ pub(crate) fn feature() -> Feature {
                 .needs(&[WorkspaceRead])
                 .example(|w| {
                     json!({
-                        "workspace_id": w.workspace_id, "state": "open", "assignee_id": w.admin_id, "limit": 10,
+                        "workspace_id": w.workspace_id, "state": "open", "assignee_id": w.admin_id,
+                        "limit": 10,
                     })
                 }),
             read("get_thread_context", get_thread_context)
@@ -66,7 +69,7 @@ pub(crate) fn feature() -> Feature {
 struct ThreadDetail {
     #[serde(flatten)]
     thread: Thread,
-    /// The latest result; stays readable after the thread was reopened.
+    /// The latest result. It stays readable after the thread was reopened.
     result: Option<Value>,
     /// The member who set the result.
     produced_by: Option<MemberId>,
@@ -74,7 +77,7 @@ struct ThreadDetail {
     notices: Vec<Notice>,
 }
 
-/// Reads a thread with its last 10 notices and its latest result.
+/// Returns a thread with its last 10 notices and its latest result.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThread {
@@ -91,8 +94,10 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
 const LATEST_RESULT: &str =
     "select result, produced_by from results where thread_id = $1 order by lsn desc limit 1";
 
-/// Lists the threads of a channel, oldest first. One page looks at 2000 threads at the most, so with a filter it may
-/// be short or empty although there is more: read on while `next_cursor` is not null.
+/// Returns the threads of a channel, oldest first.
+///
+/// One page covers at most 2000 threads, so with a filter it may be short or empty although there is more:
+/// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreads {
@@ -100,9 +105,7 @@ struct ListThreads {
     channel_id: ChannelId,
     /// Only threads in this state.
     state: Option<ThreadState>,
-    /// Where to read on: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// The most rows to answer; 50 unless given.
     limit: Option<Limit>,
 }
 
@@ -129,15 +132,13 @@ fn page(horizon: Horizon, threads: Rows<Thread>, limit: Option<Limit>) -> Page<T
     Page::within(horizon, threads, limit, |thread| thread.lsn)
 }
 
-/// Lists the children of a thread, oldest first.
+/// Returns the children of a thread, oldest first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChildThreads {
     /// The parent.
     thread_id: ThreadId,
-    /// Where to read on: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// The most rows to answer; 50 unless given.
     limit: Option<Limit>,
 }
 
@@ -148,23 +149,23 @@ fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Th
     Ok(page(Horizon(None), threads, input.limit))
 }
 
-/// Children stand in their parent's channel and are as visible as it is.
+/// Children are in their parent's channel and as visible as it is.
 const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
 
-/// Lists the threads of all channels of a workspace that you may see, oldest first. One page looks at 2000 threads at
-/// the most, so it may be short or empty although there is more: read on while `next_cursor` is not null.
+/// Returns the threads of all channels of a workspace that you may see, oldest first.
+///
+/// One page covers at most 2000 threads, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListWorkspaceThreads {
-    /// The workspace.
+    /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Only threads in this state.
     state: Option<ThreadState>,
     /// Only threads whose live claim this member holds.
     assignee_id: Option<MemberId>,
-    /// Where to read on: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// The most rows to answer; 50 unless given.
     limit: Option<Limit>,
 }
 
@@ -200,7 +201,7 @@ const IN_WORKSPACE: &str = thread_select!(
 const HORIZON_IN_WORKSPACE: &str =
     "select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// The same for one holder, by the index of claimed threads.
+/// The same for one holder, which uses the index of claimed threads.
 const HELD_BY: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.assignee_id = $9 and t.assignment_expires_at > $10
@@ -212,7 +213,7 @@ const HELD_BY: &str = thread_select!(
 const HORIZON_OF_HOLDER: &str = "
     select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3 order by lsn limit 1 offset $4";
 
-/// Where a thread stands and how it could go on.
+/// The state of a thread and its possible transitions.
 #[derive(Serialize, JsonSchema)]
 struct Fsm {
     /// The state.
@@ -221,30 +222,31 @@ struct Fsm {
     transitions: Vec<&'static str>,
 }
 
-/// What is needed to take up a thread.
+/// What a member needs to take up a thread.
 #[derive(Serialize, JsonSchema)]
 struct ThreadContext {
     /// The thread.
     thread: Thread,
-    /// Where it stands and how it could go on.
+    /// Its state and its possible transitions.
     fsm: Fsm,
-    /// The last 50 messages, oldest first; fewer where the last ones come to 1 MiB.
+    /// The last 50 messages, oldest first; fewer if they would exceed 1 MiB.
     messages: Vec<ContextMessage>,
-    /// The workspace's terms; only when asked for.
+    /// The workspace's terms; only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     glossary: Option<Vec<Value>>,
     /// The last 10 notices, newest first.
     notices: Vec<Notice>,
 }
 
-/// Reads in one go what is needed to take up a thread: the thread, the moves that are possible now, its last
-/// messages and its notices.
+/// Returns what you need to take up a thread.
+///
+/// That is the thread itself, the transitions that are possible now, its last messages and its notices.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadContext {
     /// The thread.
     thread_id: ThreadId,
-    /// Whether to add the workspace's glossary; not unless asked for.
+    /// Whether to return the workspace's glossary. Default: false.
     #[serde(default)]
     include_glossary: bool,
 }
@@ -254,24 +256,24 @@ fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadC
     Ok(ThreadContext {
         fsm: Fsm { state: thread.state, transitions: transition::possible(cx, &thread)? },
         messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
-        // No workspace defines terms: there is no operation that adds one.
+        // No operation adds terms to a workspace yet.
         glossary: input.include_glossary.then(Vec::new),
         notices: notices::last(cx, thread.id)?,
         thread,
     })
 }
 
-/// Lists what happened in a thread, oldest first: stored events with the hashes that chain them, as in the
-/// workspace's log. The payload of an event has a message's words as they were hashed, which is sealed; `message` beside
-/// it has them open, blank once the message is withdrawn.
+/// Returns a thread's events, oldest first.
+///
+/// They are the stored events with the hashes that chain them, as in the workspace's log. The payload of a
+/// message's event holds the content as it was hashed: sealed. `message` beside it holds the plaintext, which
+/// is blank once the message is withdrawn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadEvents {
     /// The thread.
     thread_id: ThreadId,
-    /// Where to read on: the `next_cursor` of the page before.
     cursor: Option<Cursor>,
-    /// The most rows to answer; 50 unless given.
     limit: Option<Limit>,
 }
 

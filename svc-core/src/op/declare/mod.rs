@@ -6,3 +6,4 @@ pub(super) mod example;
 pub(super) mod hooks;
 pub(super) mod operation;
 pub(super) mod table;
+pub(super) mod wait_secs;

@@ -1,0 +1,50 @@
+//! The timeout of a wait, as callers name it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
+use crate::text::{Count, described};
+
+/// How long a wait may take, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WaitSecs<const MIN: i64 = 1>(Count<MIN, WAIT_MAX_SECS>);
+
+impl<const MIN: i64> WaitSecs<MIN> {
+    /// The timeout that the caller asked for, or the default.
+    pub fn timeout(asked: Option<Self>) -> Duration {
+        Duration::from_secs(asked.map_or(WAIT_DEFAULT_SECS, |secs| secs.0.get()).unsigned_abs())
+    }
+}
+
+impl<const MIN: i64> JsonSchema for WaitSecs<MIN> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("WaitSecsFrom{MIN}").into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let description = format!("How long to wait, in seconds. Default: {WAIT_DEFAULT_SECS}.");
+        described(Count::<MIN, WAIT_MAX_SECS>::json_schema(generator), description)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_as_asked_or_the_default() {
+        let asked = |json: &str| serde_json::from_str::<Option<WaitSecs<0>>>(json).unwrap();
+        assert_eq!(WaitSecs::timeout(asked("7")), Duration::from_secs(7));
+        assert_eq!(WaitSecs::timeout(asked("0")), Duration::ZERO);
+        assert_eq!(WaitSecs::timeout(asked("null")).as_secs(), WAIT_DEFAULT_SECS.unsigned_abs());
+        assert!(serde_json::from_str::<WaitSecs>("0").is_err());
+        assert!(serde_json::from_str::<WaitSecs>("331").is_err());
+    }
+}
