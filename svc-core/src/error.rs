@@ -20,9 +20,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub const PROBLEM_BASE: &str = "/problems/";
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $title:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $title:literal, $next:literal;)*) => {
         /// The stable kinds of failure.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($(#[doc = $doc])* $variant),* }
 
         impl Code {
@@ -46,73 +46,129 @@ macro_rules! codes {
 
             /// Returns what the code means and what to do about it.
             pub fn manual(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
+                match self { $(Self::$variant => concat!($($doc,)* " ", $next).trim_ascii()),* }
+            }
+
+            /// Returns what to do next, in one or two sentences.
+            pub fn next(self) -> &'static str {
+                match self { $(Self::$variant => $next),* }
             }
         }
     };
 }
 
 codes! {
-    /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form. Correct the field that the detail names.
-    Malformed = "malformed-request", 400, "The request could not be read";
-    /// No credential came with the request, or it is unknown, expired or revoked. Send a live token as `Authorization: Bearer`.
-    Unauthenticated = "unauthenticated", 401, "A valid credential is needed";
-    /// The credential is valid but does not carry a capability that the operation needs, which the detail names. Use a token that has it, or ask a holder of `token:admin` for one.
-    MissingCapability = "missing-capability", 403, "The credential lacks a capability";
-    /// A rule about this caller and this object forbids the change, such as editing another's message. Leave it to someone who may; the detail names them where it can.
-    Forbidden = "forbidden", 403, "Not allowed for this caller";
-    /// The member is frozen and may only read until an administrator unfreezes it. Stop changing things, and ask an administrator.
-    MemberFrozen = "member-frozen", 403, "The member is frozen";
-    /// There is no such object, or the caller may not see it. Check the id; if the object is in a private channel, ask a member of that channel to add you.
-    NotFound = "not-found", 404, "Not found";
-    /// The service has no such route. See `GET /openapi.json`.
-    UnknownRoute = "unknown-route", 404, "No such route";
-    /// The route exists, but not with this method; the `Allow` header names the methods that it has. Use one of those.
-    MethodNotAllowed = "method-not-allowed", 405, "Wrong method";
-    /// The handle is already in use in this workspace. Choose another.
-    HandleTaken = "handle-taken", 409, "The handle is taken";
-    /// The name is already in use. Choose another.
-    NameTaken = "name-taken", 409, "The name is taken";
-    /// The object's current state does not allow the change. Read it again.
-    WrongState = "wrong-state", 409, "The state does not allow this";
-    /// The close is refused: the detail and `reasons` name the conditions that are not met. Meet them and close again, or cancel the thread.
-    CloseRefused = "close-refused", 409, "The thread may not close yet";
-    /// The lease id is not that of the live claim: the claim lapsed, was released or handed over. Stop working on the thread, or claim it again.
-    StaleClaim = "stale-claim", 409, "The claim is no longer current";
-    /// Another member, or nobody, holds the claim that the change needs. Claim the thread if it is free, or leave it to its holder.
-    ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim";
-    /// The thread cannot be claimed by this member now; the detail says why. Take another, or wait with `wait_for_ready`.
-    NotClaimable = "not-claimable", 409, "The thread cannot be claimed";
-    /// The dependency would form a cycle in which every thread waits for itself. Remove another dependency of the cycle first, or do without this one.
-    DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle";
-    /// A thread cannot wait for a thread in another channel that is private, which some of its readers may not see. Likewise a channel cannot become private while threads outside it wait for its threads. Put both into one channel, or remove the dependency.
-    NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it";
-    /// The event log does not verify: `lsn` names the first broken event. Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the event log; `svc verify` in svc(1) says how.
-    EventLogBroken = "event-log-broken", 409, "The event log is broken";
-    /// Setup has already been done; nothing was changed. Use what is there; `svc token mint --as-instance` gives a new token.
-    AlreadyInitialised = "already-initialised", 409, "Already set up";
-    /// A variable or file of the configuration is missing, unknown or has a value that is not allowed. Correct what the detail names; svc-env(7) lists every variable.
-    Configuration = "configuration", 500, "The configuration is refused";
-    /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`). Send less, or in several requests.
-    BodyTooLarge = "body-too-large", 413, "The body is too large";
-    /// The body is not sent as JSON. Send it as `Content-Type: application/json`, in UTF-8 and without a content coding.
-    UnsupportedMediaType = "unsupported-media-type", 415, "The body is not JSON";
-    /// The `Expect` header expects something other than `100-continue`. Leave it out.
-    ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met";
-    /// The body uses a transfer coding other than `chunked`. Send it without one.
-    UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known";
-    /// Too many requests in the window; wait the number of seconds in `Retry-After`.
-    RateLimited = "rate-limited", 429, "Too many requests";
-    /// The service failed through a fault of its own. The server's log has the cause: tell the operator, and do not try again at once.
-    Internal = "internal", 500, "Internal error";
-    /// The service is overloaded and did not accept the request. Try again shortly.
-    Overloaded = "overloaded", 503, "Overloaded";
-    /// The server is shutting down and did not accept the request, or ended a wait. Try again: another server will respond, or this one once it is back.
-    Closing = "closing", 503, "The server is closing";
-    /// The database cannot serve the request now: it did not respond in time, its disk is full or failing, another process or server has locked what the request needs, or too many requests were ahead of it. Nothing was changed. Try again.
-    Unavailable = "unavailable", 503, "The database is unavailable";
-    /// The database failed while the change was being committed: the connection broke, the reply did not arrive in time, or the disk failed. The change may or may not have happened. Read before you repeat it.
-    OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown";
+    /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form.
+    Malformed = "malformed-request", 400, "The request could not be read",
+        "Correct the field that the detail names.";
+    /// No credential came with the request, or it is unknown, expired or revoked.
+    Unauthenticated = "unauthenticated", 401, "A valid credential is needed",
+        "Send a live token as `Authorization: Bearer`.";
+    /// The credential is valid but does not carry a capability that the operation needs, which the detail names.
+    MissingCapability = "missing-capability", 403, "The credential lacks a capability",
+        "Use a token that has it, or ask a holder of `token:admin` for one.";
+    /// A rule about this caller and this object forbids the change, such as editing another's message.
+    Forbidden = "forbidden", 403, "Not allowed for this caller",
+        "Leave it to someone who may; the detail names them where it can.";
+    /// The member is frozen and may only read until an administrator unfreezes it.
+    MemberFrozen = "member-frozen", 403, "The member is frozen",
+        "Stop changing things, and ask an administrator.";
+    /// There is no such object, or the caller may not see it.
+    NotFound = "not-found", 404, "Not found",
+        "Check the id; if the object is in a private channel, ask a member of that channel to add you.";
+    /// The service has no such route.
+    UnknownRoute = "unknown-route", 404, "No such route",
+        "See `GET /openapi.json`.";
+    /// The route exists, but not with this method; the `Allow` header names the methods that it has.
+    MethodNotAllowed = "method-not-allowed", 405, "Wrong method",
+        "Use one of those.";
+    /// The handle is already in use in this workspace.
+    HandleTaken = "handle-taken", 409, "The handle is taken",
+        "Choose another.";
+    /// The name is already in use.
+    NameTaken = "name-taken", 409, "The name is taken",
+        "Choose another.";
+    /// The object's current state does not allow the change.
+    WrongState = "wrong-state", 409, "The state does not allow this",
+        "Read it again.";
+    /// The close is refused: the detail and `reasons` name the conditions that are not met.
+    CloseRefused = "close-refused", 409, "The thread may not close yet",
+        "Meet them and close again, or cancel the thread.";
+    /// The lease id is not that of the live claim: the claim lapsed, was released or handed over.
+    StaleClaim = "stale-claim", 409, "The claim is no longer current",
+        "Stop working on the thread, or claim it again.";
+    /// Another member, or nobody, holds the claim that the change needs.
+    ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
+        "Claim the thread if it is free, or leave it to its holder.";
+    /// The thread cannot be claimed by this member now; the detail says why.
+    NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
+        "Take another, or wait with `wait_for_ready`.";
+    /// The dependency would form a cycle in which every thread waits for itself.
+    DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
+        "Remove another dependency of the cycle first, or do without this one.";
+    /// A thread cannot wait for a thread in another channel that is private, which some of its readers may not see. Likewise a channel cannot become private while threads outside it wait for its threads.
+    NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
+        "Put both into one channel, or remove the dependency.";
+    /// The event log does not verify: `lsn` names the first broken event.
+    EventLogBroken = "event-log-broken", 409, "The event log is broken",
+        "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the event log; `svc verify` in svc(1) says how.";
+    /// Setup has already been done; nothing was changed.
+    AlreadyInitialised = "already-initialised", 409, "Already set up",
+        "Use what is there; `svc token mint --as-instance` gives a new token.";
+    /// A variable or file of the configuration is missing, unknown or has a value that is not allowed.
+    Configuration = "configuration", 500, "The configuration is refused",
+        "Correct what the detail names; svc-env(7) lists every variable.";
+    /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`).
+    BodyTooLarge = "body-too-large", 413, "The body is too large",
+        "Send less, or in several requests.";
+    /// The body is not sent as JSON.
+    UnsupportedMediaType = "unsupported-media-type", 415, "The body is not JSON",
+        "Send it as `Content-Type: application/json`, in UTF-8 and without a content coding.";
+    /// The `Expect` header expects something other than `100-continue`.
+    ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met",
+        "Leave it out.";
+    /// The body uses a transfer coding other than `chunked`.
+    UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known",
+        "Send it without one.";
+    /// Too many requests in the window.
+    RateLimited = "rate-limited", 429, "Too many requests",
+        "Wait the number of seconds in `Retry-After`.";
+    /// The service failed through a fault of its own.
+    Internal = "internal", 500, "Internal error",
+        "The server's log has the cause: tell the operator, and do not try again at once.";
+    /// The service is overloaded and did not accept the request.
+    Overloaded = "overloaded", 503, "Overloaded",
+        "Try again shortly.";
+    /// The server is shutting down and did not accept the request, or ended a wait.
+    Closing = "closing", 503, "The server is closing",
+        "Try again: another server will respond, or this one once it is back.";
+    /// The database cannot serve the request now: it did not respond in time, its disk is full or failing, another process or server has locked what the request needs, or too many requests were ahead of it. Nothing was changed.
+    Unavailable = "unavailable", 503, "The database is unavailable",
+        "Try again.";
+    /// The database failed while the change was being committed: the connection broke, the reply did not arrive in time, or the disk failed. The change may or may not have happened.
+    OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown",
+        "Read before you repeat it.";
+}
+
+impl Code {
+    /// The codes with which every operation can fail, in the order of [`Code::ALL`]. An operation declares the others.
+    pub const OF_EVERY_OPERATION: &[Self] = &[
+        Self::Malformed,
+        Self::Unauthenticated,
+        Self::MissingCapability,
+        Self::MemberFrozen,
+        Self::NotFound,
+        Self::BodyTooLarge,
+        Self::UnsupportedMediaType,
+        Self::ExpectationFailed,
+        Self::UnsupportedTransferCoding,
+        Self::RateLimited,
+        Self::Internal,
+        Self::Overloaded,
+        Self::Closing,
+        Self::Unavailable,
+        Self::OutcomeUnknown,
+    ];
 }
 
 /// The exit codes of the programs, and what they mean.

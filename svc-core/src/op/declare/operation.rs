@@ -570,9 +570,14 @@ impl Operation {
         self.http.rest_only
     }
 
-    /// The reasons for which it alone may be refused.
+    /// Returns the codes with which it can fail beside those of every operation.
     pub fn own_refusals(&self) -> &'static [Code] {
         self.docs.refuses
+    }
+
+    /// Returns every code with which it can fail.
+    pub fn refusals(&self) -> impl Iterator<Item = Code> {
+        Code::OF_EVERY_OPERATION.iter().chain(self.docs.refuses).copied()
     }
 
     /// The example's input in the world `fixture`, if there is one.

@@ -96,7 +96,7 @@ pub fn refusal_text(tool: &str, error: &Error) -> String {
     if !text.ends_with('.') {
         text.push('.');
     }
-    text = format!("{text}\n{}", code.manual());
+    text = format!("{text}\n{}", code.next());
     if !problem.extra.is_empty() {
         text = format!("{text}\n{}", Value::Object(problem.extra));
     }
@@ -114,7 +114,7 @@ mod tests {
         for said in ["transition_thread was refused", "close-refused", "a child is open.", "[\"child\"]"] {
             assert!(text.contains(said), "{text}");
         }
-        assert!(text.contains(Code::CloseRefused.manual()), "{text}");
+        assert!(text.contains(Code::CloseRefused.next()), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! say: that a time is to come, how large a value is in all and how deep it nests. Routes that are no operations are
 //! added by the shell that serves them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -30,9 +30,7 @@ pub fn document(table: &Table) -> Value {
     components.add(schema::of::<ProblemType>);
     let mut schemas = components.into_map();
     schemas.insert(FREE.to_owned(), free_schema());
-    let statuses: BTreeSet<u16> = table.operations().flat_map(statuses).collect();
-    let responses: Map<String, Value> =
-        statuses.into_iter().map(|status| (response_name(status), refusal(status))).collect();
+    let responses = shared_responses();
     json!({
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -74,7 +72,7 @@ fn describe(operation: &Operation, path: &str, output: &Value) -> Value {
         },
     });
     if let Some(responses) = responses.as_object_mut() {
-        responses.extend(refusals(statuses(operation)));
+        responses.extend(failures(operation));
     }
     let mut described = json!({
         "operationId": if path == operation.path() { operation.name().to_owned() } else { format!("{}_alias", operation.name()) },
@@ -97,42 +95,56 @@ fn describe(operation: &Operation, path: &str, output: &Value) -> Value {
     described
 }
 
-/// The statuses with which an operation of this kind may be refused.
-fn statuses(operation: &Operation) -> BTreeSet<u16> {
-    let mut codes = vec![
-        Code::Malformed,
-        Code::Forbidden,
-        Code::NotFound,
-        Code::BodyTooLarge,
-        Code::UnsupportedMediaType,
-        Code::ExpectationFailed,
-        Code::UnsupportedTransferCoding,
-        Code::RateLimited,
-        Code::Internal,
-        Code::Overloaded,
-    ];
-    if operation.needed() != Needs::Nothing {
-        codes.push(Code::Unauthenticated);
+/// Returns the responses of an operation's failures, by status.
+///
+/// Those with which every operation can fail are shared.
+fn failures(operation: &Operation) -> Map<String, Value> {
+    let mut by_status: BTreeMap<u16, BTreeSet<Code>> = BTreeMap::new();
+    for code in operation.refusals() {
+        by_status.entry(code.status()).or_default().insert(code);
     }
-    if !operation.effect().changes_nothing() {
-        codes.push(Code::WrongState);
-    }
-    codes.iter().chain(operation.own_refusals()).map(|code| code.status()).collect()
+    let response = |(status, codes): (u16, BTreeSet<Code>)| {
+        let is_shared = codes == of_every_operation(status);
+        (status.to_string(), if is_shared { reference(OPERATION, status) } else { problem(status, &codes) })
+    };
+    by_status.into_iter().map(response).collect()
 }
 
-/// Responses by status, each with the problem types that it may have.
+/// Returns the codes of a status with which every operation can fail.
+fn of_every_operation(status: u16) -> BTreeSet<Code> {
+    Code::OF_EVERY_OPERATION.iter().copied().filter(|code| code.status() == status).collect()
+}
+
+/// What the names of shared responses begin with: those of operations, and those of other routes.
+const OPERATION: &str = "operation";
+const ROUTE: &str = "problem";
+
+/// The responses that others refer to: for each status the codes of every operation, and all codes.
+fn shared_responses() -> Map<String, Value> {
+    let statuses: BTreeSet<u16> = Code::ALL.iter().map(|code| code.status()).collect();
+    let all = |status| Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
+    let mut responses = Map::new();
+    for status in statuses {
+        for (kind, codes) in [(OPERATION, of_every_operation(status)), (ROUTE, all(status))] {
+            if !codes.is_empty() {
+                responses.insert(format!("{kind}_{status}"), problem(status, &codes));
+            }
+        }
+    }
+    responses
+}
+
+fn reference(kind: &str, status: u16) -> Value {
+    json!({"$ref": format!("#/components/responses/{kind}_{status}")})
+}
+
+/// Returns the responses of the failures of a route that is not an operation.
 pub fn refusals(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
-    let reference = |status| json!({"$ref": format!("#/components/responses/{}", response_name(status))});
-    statuses.into_iter().map(|status| (status.to_string(), reference(status))).collect()
+    statuses.into_iter().map(|status| (status.to_string(), reference(ROUTE, status))).collect()
 }
 
-fn response_name(status: u16) -> String {
-    format!("problem_{status}")
-}
-
-/// The failures of one status: a problem of one of these types.
-fn refusal(status: u16) -> Value {
-    let codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
+/// Returns the response of one status: a problem of one of these types.
+fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
     let types: Vec<String> = codes.iter().map(|code| code.address()).collect();
     let example = |code: &Code| {
         let problem = Error::new(*code, code.manual()).problem();
@@ -299,14 +311,13 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_types_of_its_status() {
-        let response = refusal(403);
+        let response = problem(403, &[Code::MissingCapability, Code::Forbidden].into());
         let schema = &response["content"]["application/problem+json"]["schema"]["allOf"][1];
-        let types = json!(["/problems/missing-capability", "/problems/forbidden", "/problems/member-frozen"]);
+        let types = json!(["/problems/missing-capability", "/problems/forbidden"]);
         assert_eq!(schema["properties"]["type"]["enum"], types);
-        assert_eq!(
-            response["content"]["application/problem+json"]["examples"]["forbidden"]["value"]["status"],
-            403
-        );
-        assert!(refusal(429)["headers"]["Retry-After"].is_object() && refusal(404).get("headers").is_none());
+        let examples = &response["content"]["application/problem+json"]["examples"];
+        assert_eq!(examples["forbidden"]["value"]["status"], 403);
+        let has_headers = |status| problem(status, &of_every_operation(status)).get("headers").is_some();
+        assert!(has_headers(429) && !has_headers(404));
     }
 }
