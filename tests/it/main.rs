@@ -1,48 +1,14 @@
-//! Integration tests, in one program so that they link once. The generated ones go over the whole operation
-//! table; the others tell what the service promises beyond it.
+//! Integration tests, in one program so that they link once. The folders are the layers of the core, and a
+//! file has the name of the area that it tests, as in `svc-core/src`; `house` has the rules for all of the
+//! project, `shells` what stands in front of the core. The generated tests go over the whole operation table;
+//! the others tell what the service promises beyond it.
 
-mod access;
-mod admission;
-mod agreed;
-mod authority;
-mod borders;
-mod chores;
-mod claims;
-mod cli;
-mod contention;
-mod crash;
-mod document;
-mod event_words;
-mod extension;
-mod fan_out;
-mod file_sizes;
-mod hooks;
-mod hostile_wire;
+mod conversation;
+mod coordination;
 mod house;
-mod invalidation;
+mod identity;
+mod integrity;
 mod log;
-mod long_reads;
-mod messages;
-mod ordeals_controls;
-mod ordeals_postgres;
-mod ordeals_sqlite;
-mod outside;
-mod page_bytes;
-mod pages;
-mod reading;
-mod schema;
-mod sight;
-mod source;
-mod starting;
-mod story;
-mod subscriptions;
-mod table;
-mod tampering;
-mod texts;
-mod threads;
-mod time;
-mod tokens;
-mod transports;
-mod waits;
-mod withdrawing;
-mod workers;
+mod op;
+mod shells;
+mod store;

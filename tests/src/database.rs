@@ -1,5 +1,6 @@
-//! Databases for tests, on either engine, removed when they are dropped; what a crashed run leaves behind, a later
-//! one finds. A database also looks behind the service's back: it counts rows, and puts in what no operation can.
+//! Databases for tests, on either engine, removed when they are dropped; what a crashed run leaves behind, a
+//! later one finds. A test also goes behind the service's back here: it counts rows, and inserts what no
+//! operation can.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -73,8 +74,8 @@ impl TestDatabase {
         runtime().block_on(async { create(&take_turn().await).await })
     }
 
-    /// A Postgres database that a process with the same programs has left behind, or an empty one; others that
-    /// nobody uses are removed.
+    /// A Postgres database that a process with the same programs has left behind, or an empty one; others
+    /// that nobody uses are removed.
     pub fn postgres_again() -> Self {
         runtime().block_on(async {
             let server = take_turn().await;
@@ -146,7 +147,7 @@ impl TestDatabase {
         address_of(self.name())
     }
 
-    /// Reads and hashes every stored payload, and answers how many there are.
+    /// Reads and hashes every stored payload, and returns how many there are.
     pub fn hash_payloads(&self, runtime: &Runtime) -> i64 {
         let sql = "select payload from events order by workspace_id, lsn";
         match &self.place {
@@ -192,8 +193,8 @@ impl TestDatabase {
         }
     }
 
-    /// Everything in the database, by table, in no order that means anything. What periodic work writes for itself is
-    /// left out: it goes on whatever a test does.
+    /// Everything in the database, by table, in no order that means anything. What periodic work writes for
+    /// itself is left out: it goes on whatever a test does.
     pub fn dump(&self) -> BTreeMap<String, Vec<String>> {
         let tables = self.rows(match self.engine() {
             Engine::Sqlite => "select name from sqlite_master where type = 'table'",
@@ -215,7 +216,7 @@ impl TestDatabase {
         names.map(|name| (name.clone(), rows(&name))).collect()
     }
 
-    /// The only number that a statement answers.
+    /// The only number that a statement returns.
     pub fn number(&self, sql: &str) -> i64 {
         self.rows(sql)[0][0].as_i64().unwrap()
     }
@@ -237,6 +238,31 @@ impl TestDatabase {
             Engine::Sqlite => format!("x'{}'", id.simple()),
             Engine::Postgres => format!("'{id}'::uuid"),
         }
+    }
+
+    /// SQL for an id that nothing has, another one in each row.
+    pub fn any_id(&self) -> &'static str {
+        match self.engine() {
+            Engine::Sqlite => "randomblob(16)",
+            Engine::Postgres => "gen_random_uuid()",
+        }
+    }
+
+    /// Runs an insert from the rows `n (i)`, 1 to `count`, without asking whether what it refers to exists.
+    pub fn insert_many(&self, count: i64, insert: &str) {
+        let (before, numbers, after) = match self.engine() {
+            Engine::Sqlite => (
+                "pragma foreign_keys = off;".to_owned(),
+                format!("with recursive n (i) as (select 1 union all select i + 1 from n where i < {count})"),
+                "",
+            ),
+            Engine::Postgres => (
+                "set session_replication_role = replica;".to_owned(),
+                format!("with n (i) as (select generate_series(1, {count}))"),
+                "set session_replication_role = origin;",
+            ),
+        };
+        self.execute(&format!("{before} {numbers} {insert}; {after}"));
     }
 
     /// Bytes as a literal of this engine.
@@ -317,18 +343,22 @@ fn address_of(database: &str) -> String {
 /// Test databases without a connection: nobody's.
 const UNUSED: &str = r"
     select datname::text from pg_database d
-    where datname like 'svc\_test\_%' and not exists (select 1 from pg_stat_activity a where a.datname = d.datname)";
+    where datname like 'svc\_test\_%' and not exists (select 1 from pg_stat_activity a
+        where a.datname = d.datname)";
+
+/// What the names of all prepared databases begin with.
+pub(crate) const NAMES_BEGIN: &str = "svc_test_";
 
 /// What the names of this program's databases begin with. Another program may prepare them otherwise.
-fn names_begin() -> String {
+pub(crate) fn names_begin() -> String {
     let program = std::env::current_exe().unwrap();
     let changed = program.metadata().unwrap().modified().unwrap();
     let digest = Sha256::digest(format!("{} {changed:?}", program.display()));
-    format!("svc_test_{}_", hex::encode(&digest[..6]))
+    format!("{NAMES_BEGIN}{}_", hex::encode(&digest[..6]))
 }
 
-/// A connection to the server, with a lock that is held until it is dropped. Whoever creates a database or looks
-/// for one has it until somebody is connected to that; whoever removes one has it until it is gone.
+/// A connection to the server, with a lock that is held until it is dropped. Whoever creates a database or
+/// takes one has it until somebody is connected to that; whoever removes one has it until it is gone.
 async fn take_turn() -> Client {
     let server = connect(&std::env::var(POSTGRES).unwrap()).await;
     server.batch_execute("select pg_advisory_lock(8371442013)").await.unwrap();

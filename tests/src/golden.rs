@@ -1,5 +1,5 @@
-//! Golden files: what was agreed, committed as text. `UPDATE_GOLDEN=1` writes them anew; reading the difference
-//! is then the reviewer's work.
+//! Golden files: what was agreed, committed as text. `UPDATE_GOLDEN=1` writes them anew; reading the
+//! difference is then the reviewer's work.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,8 @@ pub fn check(name: &str, text: &str) {
         std::fs::write(&path, text).unwrap();
         return;
     }
-    let golden = std::fs::read_to_string(&path).unwrap_or_else(|_| {
-        panic!("{name} is missing: look at it and commit it (UPDATE_GOLDEN=1 writes it)")
-    });
+    let golden = std::fs::read_to_string(&path)
+        .unwrap_or_else(|_| panic!("{name} is missing: UPDATE_GOLDEN=1 writes it; read it and commit it"));
     if let Some((line, (was, is))) = first_difference(&golden, text) {
         panic!("{name} differs in line {line} (UPDATE_GOLDEN=1 writes it anew)\n  was: {was}\n  is:  {is}");
     }

@@ -1,12 +1,13 @@
-//! What tests and benchmarks stand on: databases on both engines, a [`World`] with one of everything in it, clients
-//! that call the service in process, over REST and over MCP, and the real programs at work on a [`site::Site`]. The
-//! tests themselves are in `tests/it`.
+//! What tests and benchmarks stand on: databases on both engines, a [`World`] with one of everything in it,
+//! clients that call the service in process, over REST and over MCP, and the real programs at work on a
+//! [`site::Site`]. The tests themselves are in `tests/it`.
 
 pub mod bench;
 pub mod client;
 pub mod database;
 pub mod golden;
 pub mod ordeal;
+mod original;
 mod pool;
 mod prepare;
 pub mod process;

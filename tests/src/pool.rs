@@ -1,6 +1,7 @@
-//! Prepared databases, lent to worlds. To prepare one takes a set-up and dozens of operations, and to create one on
-//! Postgres takes long. So the SQLite file is prepared once and copied; a Postgres database keeps a copy of its rows
-//! in a schema of its own, from which it is made as new for the next world, of this process or of a later one.
+//! Prepared databases, lent to worlds. To prepare one takes a set-up and dozens of operations, and to create
+//! one on Postgres takes long. So the SQLite file is prepared once for a test program, in the folder of
+//! [`Original`], and copied; a Postgres database keeps a copy of its rows in a schema of its own, from which
+//! it is made as new for the next world, of this process or of a later one.
 
 use std::ops::Deref;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -8,6 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use svc_core::Engine;
 
 use crate::database::TestDatabase;
+use crate::original::Original;
 use crate::prepare::{Fixtures, seed};
 
 /// A prepared database, for as long as a world needs it.
@@ -55,20 +57,16 @@ impl Drop for PooledDatabase {
 }
 
 /// The prepared SQLite file, and what there is in every prepared database, on either engine.
-fn original() -> &'static (Vec<u8>, Fixtures) {
-    static FILE: OnceLock<(Vec<u8>, Fixtures)> = OnceLock::new();
-    FILE.get_or_init(|| {
-        let database = TestDatabase::sqlite();
-        let fixtures = seed(&database);
-        (database.sqlite_bytes(), fixtures)
-    })
+fn original() -> &'static Original {
+    static ORIGINAL: OnceLock<Original> = OnceLock::new();
+    ORIGINAL.get_or_init(Original::get)
 }
 
 impl Prepared {
     fn sqlite() -> Self {
-        let (bytes, fixtures) = original();
-        let database = TestDatabase::sqlite_from(bytes);
-        Self { database, fixtures: fixtures.clone(), restore: String::new() }
+        let original = original();
+        let database = TestDatabase::sqlite_from(&original.bytes);
+        Self { database, fixtures: original.fixtures.clone(), restore: String::new() }
     }
 
     fn postgres() -> Self {
@@ -77,7 +75,7 @@ impl Prepared {
             prepared.database.execute(&prepared.restore);
             return prepared;
         }
-        let (database, fixtures) = (TestDatabase::postgres_again(), original().1.clone());
+        let (database, fixtures) = (TestDatabase::postgres_again(), original().fixtures.clone());
         let is_prepared = database.number("select count(*) from pg_tables where schemaname = 'kept'") > 0;
         if !is_prepared {
             let made = seed(&database);

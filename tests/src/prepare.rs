@@ -1,10 +1,13 @@
-//! What every world begins with, made through the service's own operations: the people by role, and the things that examples speak of, in the states that they need.
+//! What every world begins with, made through the service's own operations: the people by role, and the
+//! things that examples speak of, in the states that they need.
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::Service;
 use svc_core::capability::{Capabilities, Capability};
+use svc_core::id::{ChannelId, LeaseId, MemberId, MessageId, ThreadId, TokenId, WorkspaceId};
 use svc_core::op::Fixture;
 use svc_core::setup::WantedToken;
 
@@ -12,7 +15,7 @@ use crate::database::TestDatabase;
 use crate::world::{Setup, answer_of, call, open_service, text};
 
 /// The secrets of people's tokens, and what is there beside the fixture.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct People {
     /// The fixture's admin, with every capability.
     pub admin: String,
@@ -37,10 +40,31 @@ pub struct People {
 }
 
 /// What there is in a prepared database.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Fixtures {
+    #[serde(with = "Ids")]
     pub fixture: Fixture,
     pub people: People,
+}
+
+/// The fields of [`Fixture`], to write and read it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Fixture")]
+struct Ids {
+    workspace_id: WorkspaceId,
+    admin_id: MemberId,
+    agent_id: MemberId,
+    agent_token_id: TokenId,
+    channel_id: ChannelId,
+    private_channel_id: ChannelId,
+    archived_channel_id: ChannelId,
+    thread_id: ThreadId,
+    blocked_thread_id: ThreadId,
+    claimed_thread_id: ThreadId,
+    lease_id: LeaseId,
+    done_thread_id: ThreadId,
+    message_id: MessageId,
+    withdrawn_message_id: MessageId,
 }
 
 /// Prepares an empty database. It comes out the same each time.

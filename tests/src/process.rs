@@ -1,5 +1,5 @@
-//! The real programs, started as processes of their own: heard line by line, ended at the latest when the test is.
-//! They stand where cargo puts them, beside the test programs; who runs tests builds them first.
+//! The real programs, started as processes of their own: heard line by line, ended at the latest when the
+//! test is. They stand where cargo puts them, beside the test programs; who runs tests builds them first.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -17,7 +17,8 @@ pub fn program(name: &str) -> PathBuf {
     let path = profile.join(name);
     assert!(
         path.is_file(),
-        "there is no {}: build the programs first, with `cargo build --workspace --bins` or by using tests/run",
+        "there is no {}: build the programs first, with `cargo build --workspace --bins` or by using \
+         tests/run",
         path.display()
     );
     path
@@ -98,7 +99,7 @@ impl Running {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
-    /// Closes the program's input, waits for its end and answers how it was.
+    /// Closes the program's input, waits for its end and returns how it was.
     pub fn ended(mut self) -> Outcome {
         drop(self.input.take());
         let (out, err) = (self.out.whole(), self.err.whole());
@@ -126,7 +127,8 @@ impl Drop for Running {
     }
 }
 
-/// The lines of one of a program's streams, which are taken in as they come so that the program is never held up.
+/// The lines of one of a program's streams, which are taken in as they come so that the program is never held
+/// up.
 pub struct Lines {
     shared: Arc<Shared>,
     taken: usize,
@@ -177,7 +179,7 @@ impl Lines {
         self.shared.lock().lines.join("\n")
     }
 
-    /// Waits until the program has closed the stream, and answers all of it.
+    /// Waits until the program has closed the stream, and returns all of it.
     pub fn whole(&self) -> String {
         let heard = self.wait(|heard| heard.ended);
         heard.lines.join("\n")
@@ -206,7 +208,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Asks until the answer is yes. For what tells nobody when it happens.
+/// Asks until it has happened. For what tells nobody when it happens.
 #[track_caller]
 pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;

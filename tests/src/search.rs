@@ -1,9 +1,9 @@
-//! Looks for bytes in files: what is sealed, or destroyed, must be in none.
+//! Searches files for bytes: what is sealed, or destroyed, must be in none.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Something to look for.
+/// Something to search for.
 pub struct Needle {
     /// What it is.
     pub name: String,
@@ -59,8 +59,8 @@ pub fn found_in(hay: &[u8], needles: &[Needle]) -> Vec<String> {
     needles.iter().zip(found).filter(|(_, found)| *found).map(|(needle, _)| needle.name.clone()).collect()
 }
 
-/// Which of `needles` are in the files in or below `folder`, with the file. Files that go away meanwhile are left
-/// out.
+/// Which of `needles` are in the files in or below `folder`, with the file. Files that go away meanwhile are
+/// left out.
 pub fn found_below(folder: &Path, needles: &[Needle]) -> Vec<(String, PathBuf)> {
     let mut hits = Vec::new();
     for path in files_below(folder) {

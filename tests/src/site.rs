@@ -224,7 +224,7 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Sends a request and answers whatever comes back.
+    /// Sends a request and returns whatever comes back.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Answer {
         self.rest.send(Some(self.token), method, target, &[], body)
     }

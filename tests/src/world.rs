@@ -59,7 +59,7 @@ pub struct World {
     /// Who is there, and what is there beside the fixture.
     pub people: People,
     server: OnceLock<Server>,
-    /// The database, to look behind the service's back. The last to go.
+    /// The database, to read and change behind the service's back. The last to go.
     pub database: PooledDatabase,
 }
 
@@ -112,8 +112,8 @@ impl World {
         self.database.engine()
     }
 
-    /// The row called `name`.
-    pub fn row(&self, name: &str) -> &Operation {
+    /// The operation called `name`.
+    pub fn operation(&self, name: &str) -> &Operation {
         self.service.table().operation(name).unwrap_or_else(|| panic!("there is no operation {name}"))
     }
 
@@ -181,6 +181,12 @@ impl World {
         text(&self.admin("create_channel", channel)["id"])
     }
 
+    /// A new channel that only its members see.
+    pub fn new_private_channel(&self, name: &str) -> String {
+        let channel = json!({"workspace_id": self.fixture.workspace_id, "name": name, "private": true});
+        text(&self.admin("create_channel", channel)["id"])
+    }
+
     /// A new thread, of the admin, in a channel.
     pub fn new_thread(&self, channel_id: &str, title: &str) -> String {
         text(&self.admin("create_thread", json!({"channel_id": channel_id, "title": title}))["id"])
@@ -240,7 +246,7 @@ pub fn call(service: &Service, token: Option<&str>, operation: &str, input: &Val
     service.call(service.operation(operation)?, Request::json(Surface::Rest, credential, input.to_string()))
 }
 
-/// A reply as every client answers it.
+/// A reply as every client returns it.
 pub fn answer_of(reply: Result<Reply>) -> Answer {
     let body = |reply: &Reply| serde_json::from_slice(&reply.body().unwrap()).unwrap();
     let problem = |error: &Error| serde_json::to_value(error.problem()).unwrap();

@@ -1,6 +1,6 @@
-//! What it costs to be let in before the body is read, and to be asked again in the transaction: point reads that are
-//! each let in from their head, beside the same reads that all go by one admission. Both are decided in their
-//! transaction. In process, where nothing else is in the way.
+//! What it costs to be let in before the body is read, and to be asked again in the transaction: point reads
+//! that are each let in from their head, beside the same reads that all go by one admission. Both are decided
+//! in their transaction. In process, where nothing else is in the way.
 
 use std::pin::Pin;
 use std::sync::Arc;

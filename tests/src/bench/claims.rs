@@ -1,6 +1,6 @@
-//! Claim cycles (`claim_next_thread`, then `set_thread_result`) in process from 64 callers: with 1,000,000 open
-//! threads of which the older 90 % are not claimable for the caller, beside the same with 1,000. The queue is
-//! filled through the service, and topped up between rounds outside of the measured time.
+//! Claim cycles (`claim_next_thread`, then `set_thread_result`) in process from 64 callers: with 1,000,000
+//! open threads of which the older 90 % are not claimable for the caller, beside the same with 1,000. The
+//! queue is filled through the service, and topped up between rounds outside of the measured time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

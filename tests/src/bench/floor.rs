@@ -120,7 +120,8 @@ fn now() -> Time {
 
 fn audit_metadata(stage: &Stage) -> String {
     format!(
-        "{{\"operation\":\"post_message\",\"path\":\"/threads/{}/messages\",\"status\":201,\"surface\":\"rest\"}}",
+        "{{\"operation\":\"post_message\",\"path\":\"/threads/{}/messages\",\"status\":201,\
+         \"surface\":\"rest\"}}",
         stage.thread_id
     )
 }
@@ -139,13 +140,14 @@ const HEAD: &str =
     on conflict (workspace_id) do update set lsn = excluded.lsn, hash = excluded.hash, at = excluded.at,
         audit_seq = excluded.audit_seq";
 
-/// Posts per second of one bare loop on SQLite, 64 to a commit. `file` is a copy of the service's file made when
-/// its log was still empty of messages.
+/// Posts per second of one bare loop on SQLite, 64 to a commit. `file` is a copy of the service's file made
+/// when its log was still empty of messages.
 pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
     let conn = Connection::open(file).expect("the floor's file");
     conn.execute_batch(
         "pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 10000;
-         pragma secure_delete = on; pragma foreign_keys = on; pragma mmap_size = 0; pragma temp_store = memory;
+         pragma secure_delete = on; pragma foreign_keys = on; pragma mmap_size = 0;
+             pragma temp_store = memory;
          pragma cache_size = -65536; delete from events; delete from audit;",
     )
     .expect("settings");

@@ -1,5 +1,6 @@
-//! Benchmarks: what is measured runs beside a floor, in one process and in alternation, with the same statements,
-//! settings, sealing and hashing in both. The ratio is what counts; absolute numbers are those of the machine.
+//! Benchmarks: what is measured runs beside a floor, in one process and in alternation, with the same
+//! statements, settings, sealing and hashing in both. The ratio is what counts; absolute numbers are those of
+//! the machine.
 
 pub mod admission;
 pub mod claims;
@@ -21,8 +22,8 @@ use svc_core::Engine;
 pub struct Sample {
     pub per_second: f64,
     pub latencies: Vec<Duration>,
-    /// Microseconds of processor time per operation, of server and load together, where it was measured: steadier
-    /// than the rate while others use the machine.
+    /// Microseconds of processor time per operation, of server and load together, where it was measured:
+    /// steadier than the rate while others use the machine.
     pub cpu_us: Option<f64>,
 }
 
@@ -88,7 +89,8 @@ pub fn alternate(
     measured
 }
 
-/// User and system time of all threads of this process, from proc_pid_stat(5); none where there is no such file.
+/// User and system time of all threads of this process, from proc_pid_stat(5); none where there is no such
+/// file.
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let after_name = stat.rsplit(')').next()?;

@@ -56,7 +56,7 @@ fn get_bytes(path: &str, token: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
-/// Posts the messages and answers their ids.
+/// Posts the messages and returns their ids.
 fn fill(stage: &Stage, runtime: &Runtime) -> Vec<String> {
     runtime.block_on(async {
         let mut tasks = Vec::new();

@@ -82,7 +82,7 @@ impl Stage {
     }
 }
 
-/// The id of an answered object.
+/// The id of a returned object.
 pub fn id<T: From<uuid::Uuid>>(object: &Value) -> T {
     let text = object.get("id").and_then(Value::as_str).expect("an id");
     text.parse::<uuid::Uuid>().expect("a UUID").into()

@@ -1,6 +1,7 @@
-//! Posts from 64 callers while messages are withdrawn one after the other, beside posts alone: in a workspace with
-//! 1,000,000 messages, and the shelves of 20,000,000. Rows of messages are made by SQL: nobody opens them, and to be
-//! withdrawn a message needs no more than its shelf. Then one withdrawal is watched until its scrub is done.
+//! Posts from 64 callers while messages are withdrawn one after the other, beside posts alone: in a workspace
+//! with 1,000,000 messages, and the shelves of 20,000,000. Rows of messages are made by SQL: nobody opens
+//! them, and to be withdrawn a message needs no more than its shelf. Then one withdrawal is watched until its
+//! scrub is done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -57,7 +58,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
             "shelves": SHELVES,
             "withdrawals_per_second": round(withdrawn as f64 / SPAN.as_secs_f64() / (pairs + 1) as f64),
             "slowest_post_ms": {"ours": slowest_ours, "floor": slowest_floor},
-            "one_withdrawal": {"finished_ms": round(finished.as_secs_f64() * 1000.0), "slowest_wait_ms": waited},
+            "one_withdrawal": {"finished_ms": round(finished.as_secs_f64() * 1000.0),
+                               "slowest_wait_ms": waited},
         }),
     }
 }
@@ -91,7 +93,8 @@ impl Field {
         sample
     }
 
-    /// How long a withdrawal takes until its scrub is done, and the longest that a post or read took meanwhile.
+    /// How long a withdrawal takes until its scrub is done, and the longest that a post or read took
+    /// meanwhile.
     fn watch_one(&self, runtime: &Runtime) -> (Duration, f64) {
         let pending = || self.database.number("select count(*) from scrubs") > 0;
         until("earlier scrubs", || !pending());
@@ -166,7 +169,8 @@ fn make_messages(database: &TestDatabase, stage: &Stage) {
     let (numbers, id, sealed, wrapped) = match database.engine() {
         Engine::Sqlite => (
             format!(
-                "with recursive numbers (n) as (select 0 union all select n + 1 from numbers where n + 1 < {MESSAGES})"
+                "with recursive numbers (n) as (select 0 union all select n + 1 from numbers
+                    where n + 1 < {MESSAGES})"
             ),
             "unhex(printf('%032x', n))",
             "randomblob(380)",
@@ -182,7 +186,9 @@ fn make_messages(database: &TestDatabase, stage: &Stage) {
     let first = FIRST_SHELF * LEAVES;
     database.execute(&format!(
         "{numbers}
-         insert into messages (id, workspace_id, channel_id, thread_id, author_id, posted_at, edits, sealed, lsn, wrapped)
-         select {id}, {workspace}, {channel}, {thread}, {author}, 1, 0, {sealed}, {first} + n, {wrapped} from numbers"
+         insert into messages (id, workspace_id, channel_id,
+             thread_id, author_id, posted_at, edits, sealed, lsn, wrapped)
+         select {id}, {workspace}, {channel}, {thread}, {author}, 1, 0, {sealed}, {first} + n, {wrapped}
+             from numbers"
     ));
 }

@@ -1,5 +1,5 @@
-//! `bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]`: runs one benchmark and
-//! prints what it found; with `--json` the last line is an object.
+//! `bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]`: runs
+//! one benchmark and prints what it found; with `--json` the last line is an object.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,8 @@ use svc_tests::bench::{admission, claims, posts, reads, verify, withdraw};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const USAGE: &str = "usage: bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]";
+const USAGE: &str = "usage: bench posts|reads|claims|verify|withdraw|admission \
+    [--engine sqlite|postgres] [--pairs N] [--json]";
 
 struct Arguments {
     name: String,

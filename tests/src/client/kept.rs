@@ -1,5 +1,5 @@
-//! REST over one connection that is kept, as a busy caller has it. A connection that breaks off is an answer, too:
-//! the server may have done what it was asked, or not.
+//! REST over one connection that is kept, as a busy caller has it. A connection that breaks off is an answer,
+//! too: the server may have done what it was asked, or not.
 
 use std::net::SocketAddr;
 
@@ -48,7 +48,7 @@ impl Kept {
         self.ask(Method::POST, target, Some(body)).await
     }
 
-    /// Sends a request; answers the status and the body.
+    /// Sends a request; returns the status and the body.
     pub async fn ask(
         &mut self,
         method: Method,

@@ -18,7 +18,7 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// Calls a method and answers the whole JSON-RPC response.
+    /// Calls a method and returns the whole JSON-RPC response.
     pub fn request(&self, token: Option<&str>, method: &str, params: Value) -> Answer {
         let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
         let mut headers = vec![

@@ -1,4 +1,5 @@
-//! Ways to call the service. All answer the same [`Answer`], so that a test can be written once for every way.
+//! Ways to call the service. All return the same [`Answer`], so that a test can be written once for every
+//! way.
 
 pub mod agent;
 pub mod kept;
@@ -45,7 +46,7 @@ impl Answer {
         kind.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Checks status and code of a refusal, and answers the problem.
+    /// Checks status and code of a refusal, and returns the problem.
     #[track_caller]
     pub fn refused(self, status: u16, code: &str) -> Value {
         assert_eq!((self.status, self.code()), (status, code), "{:#}", self.body);

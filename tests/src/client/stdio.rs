@@ -37,7 +37,7 @@ impl Stdio {
         Self { pipes: Mutex::new(Some(pipes)), server: Some(runtime().spawn(server)) }
     }
 
-    /// Calls a method and answers the whole JSON-RPC response.
+    /// Calls a method and returns the whole JSON-RPC response.
     pub fn request(&self, method: &str, params: Value) -> Value {
         let mut pipes = self.pipes.lock().unwrap();
         let pipes = pipes.as_mut().unwrap();

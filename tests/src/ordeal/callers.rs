@@ -1,6 +1,6 @@
-//! Callers: members who write through real servers, each at its own pace, and remember what they were told. They make
-//! threads, post, edit, withdraw, cancel, claim and set results; every one writes on objects of its own, but for the
-//! tasks, which all of them want.
+//! Callers: members who write through real servers, each at its own pace, and record what they were told.
+//! They make threads, post, edit, withdraw, cancel, claim and set results; every one writes on objects of its
+//! own, but for the tasks, which all of them want.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -175,7 +175,7 @@ struct Own {
     claims: Vec<(String, String)>,
 }
 
-/// Somebody who writes, and remembers.
+/// Somebody who writes, and records it.
 pub struct Caller<'a> {
     workload: &'a Workload,
     person: Person,
@@ -300,7 +300,7 @@ impl Caller<'_> {
         })
     }
 
-    /// Asks for a write and remembers how it went. Returns the ids if it was acknowledged.
+    /// Asks for a write and records how it went. Returns the ids if it was acknowledged.
     fn write(&mut self, operation: &str, input: &Value, write: Write) -> Option<(String, Option<String>)> {
         let began = Instant::now();
         let reply = self.way.call(&self.person.token, self.workload.operation(operation), input);
@@ -412,8 +412,8 @@ pub struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// Has the caller write a few times before anything fails, beside all others: no recovery can be quicker than that
-    /// on this machine at this time.
+    /// Has the caller write a few times before anything fails, beside all others: no recovery can be quicker
+    /// than that on this machine at this time.
     pub fn prepare(mut caller: Caller<'a>) -> Self {
         let usual = (0..PROBES).map(|_| until_it_writes(&mut caller, TEST_TIMEOUT)).max().unwrap_or_default();
         Self { caller, limit: RECOVERY + usual * PROBES }
@@ -431,7 +431,8 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// Writes through a server until that is acknowledged, and returns how long it took: more than `limit` if it was not.
+/// Writes through a server until that is acknowledged, and returns how long it took: more than `limit` if it
+/// was not.
 fn until_it_writes(caller: &mut Caller<'_>, limit: Duration) -> Duration {
     let began = Instant::now();
     while !caller.create_thread() && began.elapsed() <= limit {}

@@ -1,6 +1,7 @@
-//! The checker: compares what callers were told with what there is. Every acknowledged write is there, in the rows, in
-//! the log and in what can be read; no refused one is; rows and events agree; nobody was given what another member held;
-//! the log is whole. It names everything that is wrong, so that a control can say which defect it must find.
+//! The checker: compares what callers were told with what there is. Every acknowledged write is there, in the
+//! rows, in the log and in what can be read; no refused one is; rows and events agree; nobody was given what
+//! another member held; the log is whole. It names everything that is wrong, so that a control can say which
+//! defect it must find.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -111,7 +112,7 @@ pub fn assert_sound(what: &str, defects: &[Defect]) {
     );
 }
 
-/// Everything that is wrong at a site whose callers remember `records`.
+/// Everything that is wrong at a site whose callers have `records`.
 pub fn check(site: &Site, records: &[Record]) -> Vec<Defect> {
     let mut defects = chain(site);
     let id = site.database.id(site.founders.workspace_id.parse::<uuid::Uuid>().unwrap());
@@ -277,8 +278,8 @@ impl Found<'_> {
         }
     }
 
-    /// Claims of which no caller was told, beyond those of which somebody may not have been told: a refused claim says
-    /// not of which thread it was.
+    /// Claims of which no caller was told, beyond those of which somebody may not have been told: a refused
+    /// claim says not of which thread it was.
     fn claims(&self, records: &[Record]) -> Vec<Defect> {
         let claims = || records.iter().filter(|record| record.write == Write::Claim);
         let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Faults of file operations beneath a program: a plan for the preloaded library that `tests/run` compiles from
-//! `tests/faults.c`. The plan can be changed while the program runs.
+//! Faults of file operations beneath a program: a plan for the preloaded library that `tests/run` compiles
+//! from `tests/faults.c`. The plan can be changed while the program runs.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -88,8 +88,8 @@ impl Faults {
         self.file.write_all_at(&bytes, 8 * place).unwrap();
     }
 
-    /// Lets operations fail with `error` from now on; `halves` lets a write do half of its work first. Reads fail on
-    /// the threads that write.
+    /// Lets operations fail with `error` from now on; `halves` lets a write do half of its work first. Reads
+    /// fail on the threads that write.
     pub fn begin(&self, calls: Calls, error: u64, how: How, halves: bool) {
         self.end();
         let (nth, every) = match how {

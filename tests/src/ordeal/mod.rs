@@ -1,7 +1,7 @@
-//! Ordeals: real servers under load while something beneath them fails. Callers remember what they were told of every
-//! write ([`callers`]); something breaks connections ([`proxy`]) or file operations ([`faults`]); and a checker compares
-//! what was told with rows, events and what can be read ([`checker`]). What breaks is always outside of the programs: none of them
-//! has a switch that brings a fault.
+//! Ordeals: real servers under load while something beneath them fails. Callers record what they were told of
+//! every write ([`callers`]); something breaks connections ([`proxy`]) or file operations ([`faults`]); and a
+//! checker compares what was told with rows, events and what can be read ([`checker`]). What breaks is always
+//! outside of the programs: none of them has a switch that brings a fault.
 
 pub mod callers;
 pub mod checker;

@@ -1,5 +1,6 @@
-//! A proxy in front of Postgres. It carries whole protocol messages and can end a connection right behind an answer
-//! within a transaction, so that the client sees answer and end at once, or hold every byte back while connections stay.
+//! A proxy in front of Postgres. It carries whole protocol messages and can end a connection right behind an
+//! answer within a transaction, so that the client sees answer and end at once, or hold every byte back while
+//! connections stay.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -91,8 +92,8 @@ impl Proxy {
         format!("postgres://{}@{}/{}?options={options}", self.user, self.address, self.database)
     }
 
-    /// Ends the next connection that comes so far right behind the `answer`th answer within a transaction that may
-    /// write; 0 for none.
+    /// Ends the next connection that comes so far right behind the `answer`th answer within a transaction
+    /// that may write; 0 for none.
     pub fn cut_behind(&self, answer: usize) {
         self.shared.behind.store(answer, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! What a caller remembers of a write: what it asked for, and what it was told.
+//! What a caller records of a write: what it asked for, and what it was told.
 
 use std::fmt;
 use std::time::Duration;

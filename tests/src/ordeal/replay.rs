@@ -1,5 +1,5 @@
-//! The log, replayed: what must stand in the rows if every event of it happened, and what no order of events may say,
-//! such as a second holder of a claim while the first one's stands.
+//! The log, replayed: what must stand in the rows if every event of it happened, and what no order of events
+//! may say, such as a second holder of a claim while the first one's stands.
 
 use std::collections::BTreeMap;
 

@@ -124,7 +124,8 @@ pub fn events(database: &TestDatabase, workspace: &str) -> Vec<Stored> {
 const EVENTS: &str = "select lsn, kind, thread_id, payload from events where workspace_id = $1 order by lsn";
 
 const THREADS: &str = "
-    select id, lsn, title, state, case when cancelled_at is null then 0 else 1 end, assignee_id, claim_lease_id
+    select id, lsn, title, state, case when cancelled_at is null then 0 else 1 end,
+        assignee_id, claim_lease_id
     from threads where workspace_id = $1";
 
 const MESSAGES: &str = "

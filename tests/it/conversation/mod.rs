@@ -1,0 +1,6 @@
+//! Channels and messages: who sees them, what is kept of them, and what is left once they are withdrawn.
+
+mod in_events;
+mod messages;
+mod places;
+pub mod withdraw;

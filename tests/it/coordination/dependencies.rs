@@ -1,0 +1,111 @@
+//! Dependencies: who waits for whom, never in a circle, and within bounds: on the threads that a close
+//! changes, and on the graph that a dependency is checked against. What exceeds a bound is refused before it
+//! exists.
+
+use serde_json::json;
+use svc_core::limits::{DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
+use svc_tests::client::Answer;
+use svc_tests::{World, on_both_engines, text};
+
+fn id(world: &World, text: &str) -> String {
+    world.database.id(text.parse::<uuid::Uuid>().unwrap())
+}
+
+fn new_thread(world: &World) -> String {
+    world.new_thread(&world.fixture.channel_id.to_string(), "one of many")
+}
+
+fn wait_for(world: &World, thread: &str, depends_on: &str) -> Answer {
+    let input = json!({"thread_id": thread, "depends_on_id": depends_on});
+    world.call(&world.people.admin, "add_thread_dependency", input)
+}
+
+#[test]
+fn a_close_frees_a_bounded_number_of_threads() {
+    on_both_engines(|world| {
+        let (awaited, another) = (new_thread(world), new_thread(world));
+        let rows = format!("select {}, {}, 1 from n", world.database.any_id(), id(world, &awaited));
+        let insert = format!("insert into thread_dependencies (thread_id, depends_on_id, lsn) {rows}");
+        world.database.insert_many(DEPENDENTS_MAX - 1, &insert);
+        wait_for(world, &another, &awaited).output();
+        let late = new_thread(world);
+        let refusal = wait_for(world, &late, &awaited).refused(409, "wrong-state");
+        assert!(text(&refusal["detail"]).contains("1000 threads wait"), "{refusal}");
+        let input = json!({"channel_id": world.fixture.channel_id, "title": "late", "depends_on": [awaited]});
+        world.call(&world.people.admin, "create_thread", input).refused(409, "wrong-state");
+        wait_for(world, &another, &awaited).output();
+        let close = json!({"thread_id": awaited, "action": "close"});
+        let lsn = world.lsn();
+        world.admin("transition_thread", close);
+        assert_eq!(world.kinds_after(lsn), ["ThreadStateChanged", "ThreadReady"]);
+    });
+}
+
+#[test]
+fn a_circle_is_looked_for_among_a_bounded_number_of_threads() {
+    on_both_engines(|world| {
+        let (first, second, third) = (new_thread(world), new_thread(world), new_thread(world));
+        let many = |count: i64, from: &str, to: &str| {
+            let insert = "insert into thread_dependencies (thread_id, depends_on_id, lsn) select";
+            world.database.insert_many(count, &format!("{insert} {from}, {to}, 1 from n"));
+        };
+        // Many wait for the first, through one: the other end has few around it, and is enough to know.
+        let through = id(world, &uuid::Uuid::from_u128(0x11).to_string());
+        many(1, &through, &id(world, &first));
+        many(DEPENDENCY_WALK_MAX, world.database.any_id(), &through);
+        wait_for(world, &first, &second).output();
+        wait_for(world, &second, &first).refused(409, "dependency-cycle");
+        wait_for(world, &first, &third).output();
+        // The other end has as many around it.
+        let fourth = new_thread(world);
+        let beyond = id(world, &uuid::Uuid::from_u128(0x22).to_string());
+        many(1, &id(world, &fourth), &beyond);
+        many(DEPENDENCY_WALK_MAX, &beyond, world.database.any_id());
+        let refusal = wait_for(world, &first, &fourth).refused(409, "wrong-state");
+        assert!(text(&refusal["detail"]).contains("5000 or more threads"), "{refusal}");
+        wait_for(world, &new_thread(world), &fourth).output();
+    });
+}
+
+#[test]
+fn dependencies_block_unblock_and_never_form_a_circle() {
+    on_both_engines(|world| {
+        let [a, b, c] =
+            ["a", "b", "c"].map(|title| world.new_thread(&world.fixture.channel_id.to_string(), title));
+        let add = |thread: &str, on: &str| {
+            let input = json!({"thread_id": thread, "depends_on_id": on});
+            world.call(&world.people.admin, "add_thread_dependency", input)
+        };
+        let blocked =
+            |thread: &str| world.admin("get_thread", json!({"thread_id": thread}))["blocked"].clone();
+        add(&b, &a).output();
+        add(&c, &b).output();
+        let lsn = world.lsn();
+        add(&c, &b).output();
+        assert_eq!(world.lsn(), lsn, "what is so already changes nothing");
+        for (thread, on) in [(&a, &c), (&a, &a), (&b, &c)] {
+            add(thread, on).refused(409, "dependency-cycle");
+        }
+        assert_eq!((blocked(&b), blocked(&c)), (json!(1), json!(1)));
+
+        let close = |thread: &str, action: &str| {
+            world.admin("transition_thread", json!({"thread_id": thread, "action": action}))
+        };
+        let lsn = world.lsn();
+        close(&a, "close");
+        assert_eq!(world.kinds_after(lsn), ["ThreadStateChanged", "ThreadReady"]);
+        assert_eq!(blocked(&b), json!(0));
+        close(&a, "reopen");
+        assert_eq!(blocked(&b), json!(1), "what a thread waits for has work to do again");
+        let lsn = world.lsn();
+        world.admin("cancel_thread", json!({"thread_id": a, "reason": "not needed"}));
+        assert!(
+            !world.kinds_after(lsn).contains(&"ThreadReady".to_owned()),
+            "a cancel does not announce dependents"
+        );
+        assert_eq!(blocked(&b), json!(0));
+        let remove = json!({"thread_id": c, "depends_on_id": b});
+        assert_eq!(world.admin("remove_thread_dependency", remove.clone())["blocked"], 0);
+        world.call(&world.people.admin, "remove_thread_dependency", remove).refused(404, "not-found");
+    });
+}

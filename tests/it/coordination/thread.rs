@@ -1,0 +1,166 @@
+//! Threads: the moves between states, cancelling, and what a thread is told with.
+
+use serde_json::{Value, json};
+use svc_tests::{World, on_both_engines, text};
+
+const ACTIONS: [&str; 5] = ["start_review", "return_to_open", "close", "reopen", "archive"];
+
+/// From each state, what each action leads to; a dash is a refusal.
+const MOVES: [(&str, [&str; 5]); 4] = [
+    ("open", ["in_review", "-", "closed", "-", "-"]),
+    ("in_review", ["-", "open", "closed", "-", "-"]),
+    ("closed", ["-", "-", "-", "open", "archived"]),
+    ("archived", ["-", "-", "-", "-", "-"]),
+];
+
+/// A new thread in `state`.
+fn thread_in(world: &World, state: &str) -> String {
+    let thread = world.new_thread(&world.fixture.channel_id.to_string(), state);
+    let way: &[&str] = match state {
+        "open" => &[],
+        "in_review" => &["start_review"],
+        "closed" => &["close"],
+        "archived" => &["close", "archive"],
+        other => panic!("{other}"),
+    };
+    for action in way {
+        world.admin("transition_thread", json!({"thread_id": thread, "action": action}));
+    }
+    thread
+}
+
+#[test]
+fn every_move_from_every_state_is_as_agreed() {
+    on_both_engines(|world| {
+        for (state, row) in MOVES {
+            for (action, wanted) in ACTIONS.into_iter().zip(row) {
+                let thread = thread_in(world, state);
+                let lsn = world.lsn();
+                let moved = world.call(
+                    &world.people.admin,
+                    "transition_thread",
+                    json!({"thread_id": thread, "action": action}),
+                );
+                if wanted == "-" {
+                    moved.refused(409, "wrong-state");
+                    assert_eq!(world.lsn(), lsn, "{action} from {state}");
+                } else {
+                    assert_eq!(
+                        moved.output(),
+                        json!({"state": wanted, "assignee_id": null}),
+                        "{action} from {state}"
+                    );
+                    assert_eq!(world.kinds_after(lsn)[0], "ThreadStateChanged");
+                    assert_eq!(world.admin("get_thread", json!({"thread_id": thread}))["state"], wanted);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_cancel_goes_around_everything_and_is_answered_twice_alike() {
+    on_both_engines(|world| {
+        for (state, allowed) in [("open", true), ("in_review", true), ("closed", false), ("archived", false)]
+        {
+            let thread = thread_in(world, state);
+            let cancel = || {
+                let input = json!({"thread_id": thread, "reason": "the plan has changed"});
+                world.call(&world.people.admin, "cancel_thread", input)
+            };
+            if !allowed {
+                cancel().refused(409, "wrong-state");
+                continue;
+            }
+            world.admin("create_child_thread", json!({"thread_id": thread, "title": "a child"}));
+            let claimed = state == "open";
+            if claimed {
+                world.agent("claim_thread", json!({"thread_id": thread}));
+            }
+            let lsn = world.lsn();
+            let first = cancel().output();
+            assert_eq!((&first["state"], &first["cancelled"]), (&json!("closed"), &json!(true)));
+            assert_eq!((&first["assignee_id"], &first["claim_lease_id"]), (&Value::Null, &Value::Null));
+            let kinds = world.kinds_after(lsn);
+            let claim = if claimed { vec!["ThreadAssignmentChanged"] } else { vec![] };
+            let wanted =
+                [vec!["ThreadStateChanged", "ThreadCancelled"], claim, vec!["MessagePosted"]].concat();
+            assert_eq!(kinds, wanted);
+            assert_eq!(cancel().output(), first);
+            assert_eq!(world.kinds_after(lsn).len(), wanted.len(), "a second cancel changes nothing");
+
+            let messages = world.admin("list_messages", json!({"thread_id": thread}));
+            assert_eq!(messages["items"][0]["metadata"]["notice"], "cancelled");
+            assert_eq!(messages["items"][0]["body"], "the plan has changed");
+            let read = world.admin("get_thread", json!({"thread_id": thread}));
+            assert_eq!(read["notices"][0]["kind"], "cancelled", "{read:#}");
+            if claimed {
+                let renewal = world.call(&world.people.agent, "renew_claim", json!({"thread_id": thread}));
+                renewal.refused(404, "not-found");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_creator_or_who_may_transition_cancels() {
+    on_both_engines(|world| {
+        let writer = world.call(
+            &world.people.bystander,
+            "attenuate_token",
+            json!({"capabilities": ["workspace:write"]}),
+        );
+        let writer = text(&writer.output()["secret"]);
+        let reason = |thread: &Value| json!({"thread_id": thread, "reason": "not needed"});
+        let channel = world.fixture.channel_id;
+        let own =
+            world.call(&writer, "create_thread", json!({"channel_id": channel, "title": "my own"})).output();
+        assert_eq!(own["created_by"], world.people.bystander_id);
+        world
+            .call(&writer, "cancel_thread", reason(&json!(world.fixture.thread_id)))
+            .refused(403, "forbidden");
+        world.call(&writer, "cancel_thread", reason(&own["id"])).output();
+        let long = json!({"thread_id": world.fixture.thread_id, "reason": "x".repeat(501)});
+        world.call(&world.people.agent, "cancel_thread", long).refused(400, "malformed-request");
+        world.agent("cancel_thread", reason(&json!(world.fixture.thread_id)));
+    });
+}
+
+#[test]
+fn a_parent_does_not_close_over_an_open_child() {
+    on_both_engines(|world| {
+        let parent = thread_in(world, "open");
+        let child =
+            world.admin("create_child_thread", json!({"thread_id": parent, "title": "a child"}))["id"]
+                .clone();
+        let go = |thread: &Value, action: &str| {
+            world.call(
+                &world.people.admin,
+                "transition_thread",
+                json!({"thread_id": thread, "action": action}),
+            )
+        };
+        let parent = json!(parent);
+        let refused = go(&parent, "close").refused(409, "close-refused");
+        assert_eq!(refused["reasons"][0]["condition"], "children");
+        go(&child, "start_review").output();
+        go(&parent, "close").refused(409, "close-refused");
+        go(&child, "close").output();
+        go(&parent, "close").output();
+        go(&child, "reopen").refused(409, "wrong-state");
+        let late = json!({"thread_id": parent, "title": "too late"});
+        world.call(&world.people.admin, "create_child_thread", late).refused(409, "wrong-state");
+    });
+}
+
+#[test]
+fn the_context_is_a_brief() {
+    on_both_engines(|world| {
+        let context = world.agent("get_thread_context", json!({"thread_id": world.fixture.thread_id}));
+        assert_eq!(context["fsm"], json!({"state": "open", "transitions": ["start_review", "close"]}));
+        let bodies: Vec<&Value> =
+            context["messages"].as_array().unwrap().iter().map(|m| &m["body"]).collect();
+        assert!(bodies.contains(&&json!("the lexer has four states")), "{context:#}");
+        assert!(!context.to_string().contains("said too soon"));
+    });
+}

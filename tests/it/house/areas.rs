@@ -1,0 +1,65 @@
+//! The generated tests that take long are one test per area of the operation table and engine, so that they
+//! run in parallel and a failing area has a name.
+
+use std::collections::BTreeSet;
+
+use svc_core::Engine;
+use svc_core::op::Operation;
+use svc_tests::database::engines;
+
+/// `by_area!(name, check)` makes the tests `name::<engine>::<area>`, which call `check` with the engine and
+/// what chooses the area's operations. `by_area!(names)` is an array of the areas.
+macro_rules! by_area {
+    (@list $($then:tt)*) => {
+        $crate::house::areas::by_area! {
+            @$($then)*:
+            audit channels claims events identity members messages operator results threads workspaces
+        }
+    };
+    (@names: $($area:ident)*) => {
+        [$(stringify!($area)),*]
+    };
+    (@tests $name:ident $check:ident: $($area:ident)*) => {
+        mod $name {
+            mod sqlite {
+                use $crate::house::areas::run;
+                $(#[test] fn $area() {
+                    run(svc_core::Engine::Sqlite, stringify!($area), super::super::$check);
+                })*
+            }
+            mod postgres {
+                use $crate::house::areas::run;
+                $(#[test] fn $area() {
+                    run(svc_core::Engine::Postgres, stringify!($area), super::super::$check);
+                })*
+            }
+        }
+    };
+    (names) => {
+        $crate::house::areas::by_area!(@list names)
+    };
+    ($name:ident, $check:ident) => {
+        $crate::house::areas::by_area!(@list tests $name $check);
+    };
+}
+pub(crate) use by_area;
+
+/// Chooses operations.
+pub type Wanted<'a> = &'a (dyn Fn(&Operation) -> bool + Sync);
+
+/// Runs the test of one area, if this run can test the engine.
+pub fn run(engine: Engine, area: &str, check: fn(Engine, Wanted<'_>)) {
+    if engines().contains(&engine) {
+        check(engine, &|operation| operation.area() == area);
+    }
+}
+
+/// An area that is left out of the macro's list would be tested by nobody.
+#[test]
+fn every_area_of_the_table_has_its_tests() {
+    let table = svc_core::operation_table().unwrap();
+    let of_the_table: BTreeSet<&str> = table.operations().map(Operation::area).collect();
+    let tested = by_area!(names);
+    assert!(tested.is_sorted_by(|a, b| a < b), "each once, in order: {tested:?}");
+    assert_eq!(BTreeSet::from(tested), of_the_table);
+}

@@ -1,0 +1,150 @@
+//! The OpenAPI document against the service that serves it, by a program that is not ours: the Python package
+//! `schemathesis` makes requests from the document, sound ones and broken ones, and compares each answer with
+//! it. No failure of the service, no status and no body that the document does not name, and nothing refused
+//! as unreadable that the document allows. A variable says how long it searches.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_core::op::Fixture;
+use svc_core::time::Clock;
+use svc_tests::database::{engines, skipped};
+use svc_tests::process::run;
+use svc_tests::{Setup, World, in_parallel, text};
+
+/// Where the Python with the outside clients is.
+const PYTHON: &str = "SVC_TEST_PYTHON";
+/// How many seconds each test searches.
+const SECONDS: &str = "SVC_TEST_FUZZ_SECS";
+const SECONDS_DEFAULT: &str = "60";
+
+/// How many seconds an answer may take: more than a wait lasts whose request is broken so that it names no
+/// time.
+const REQUEST_TIMEOUT: &str = "120";
+
+/// What answers to a sound request is no HTTP any more, so a client of HTTP alone cannot try it.
+const WEBSOCKET: &str = "/ws/subscribe";
+
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+    response_headers_conformance,response_schema_conformance,positive_data_acceptance";
+
+/// Where the document describes the id of a message of MCP.
+const MCP_ID: &str = "/requestBody/content/application~1json/schema/anyOf/0/properties/id";
+
+/// The ids that requests name, by the kind of object.
+struct Ids {
+    fixture: Fixture,
+    /// A token that nobody calls with, so that it may be rotated and revoked.
+    spare_token: Value,
+}
+
+impl Ids {
+    fn of(world: &World) -> Self {
+        let fixture = world.fixture;
+        let spare = json!({"workspace_id": fixture.workspace_id, "member_id": fixture.agent_id});
+        Self { fixture, spare_token: world.admin("mint_token", spare)["id"].clone() }
+    }
+
+    /// Those that a field of this name can mean.
+    fn meant_by(&self, field: &str) -> Value {
+        let w = &self.fixture;
+        let is = |kind: &str| field.contains(kind);
+        if is("workspace") {
+            json!([w.workspace_id])
+        } else if is("channel") {
+            json!([w.channel_id, w.private_channel_id, w.archived_channel_id])
+        } else if is("token") {
+            json!([self.spare_token])
+        } else if is("lease") {
+            json!([w.lease_id])
+        } else if is("message") {
+            json!([w.message_id, w.withdrawn_message_id])
+        } else if is("thread") || is("depends") || is("parent") {
+            json!([w.thread_id, w.blocked_thread_id, w.claimed_thread_id, w.done_thread_id])
+        } else {
+            json!([w.admin_id, w.agent_id])
+        }
+    }
+}
+
+/// Lets the document speak of things that are there: else nearly every answer would be that they are not.
+/// Says what schemas cannot: that a time has to come, and that a wait is to be short.
+fn made_concrete(document: &mut Value, ids: &Ids) {
+    for item in document["paths"].as_object_mut().unwrap().values_mut() {
+        for operation in item.as_object_mut().unwrap().values_mut() {
+            let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+            for parameter in parameters.into_iter().flatten() {
+                let name = text(&parameter["name"]);
+                limit(&name, &mut parameter["schema"], ids);
+                if name == "timeout_secs" {
+                    parameter["required"] = json!(true);
+                }
+                parameter.as_object_mut().unwrap().remove("example");
+            }
+            // JSON-RPC wants whole numbers without a fraction, of which schemas know nothing.
+            if let Some(id) = operation.pointer_mut(MCP_ID) {
+                *id = json!({"type": "string"});
+            }
+            let Some(content) = operation.pointer_mut("/requestBody/content/application~1json") else {
+                continue;
+            };
+            let fields = content["schema"]["properties"].as_object_mut();
+            fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
+            content.as_object_mut().unwrap().remove("example");
+        }
+    }
+}
+
+fn limit(name: &str, schema: &mut Value, ids: &Ids) {
+    if schema["format"] == "uuid" {
+        *schema = json!({"enum": ids.meant_by(name)});
+    } else if schema["items"]["format"] == "uuid" {
+        schema["items"] = json!({"enum": ids.meant_by(name)});
+    } else if schema["format"] == "date-time" {
+        *schema = json!({"enum": ["2100-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]});
+    } else if name == "timeout_secs" {
+        *schema = json!({"enum": [1]});
+    }
+}
+
+/// Tries the document as the bearer of the token that `choose` takes, with requests that it allows and with
+/// others.
+fn try_document(engine: Engine, choose: fn(&World) -> &str) {
+    let Some(python) = std::env::var_os(PYTHON) else { return skipped("outside clients", PYTHON) };
+    let world = World::with(engine, Setup { clock: Clock::System, ..Setup::default() });
+    let mut document = world.rest().send(None, "GET", "/openapi.json", &[], None).output();
+    made_concrete(&mut document, &Ids::of(&world));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("openapi.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let seconds = std::env::var(SECONDS).unwrap_or_else(|_| SECONDS_DEFAULT.to_owned());
+    let (address, token) = (format!("http://{}", world.address()), choose(&world));
+    let outcomes = in_parallel(2, |which| {
+        let mut command = Command::new(&python);
+        command.current_dir(folder.path()).args(["-m", "schemathesis.cli", "run"]).arg(&file);
+        command.args(["--no-color", "--url", &address, "--checks", CHECKS, "--max-time", &seconds]);
+        command.args(["--header", &format!("Authorization: Bearer {token}"), "--exclude-path", WEBSOCKET]);
+        command.args(["--mode", ["positive", "negative"][which], "--phases", "coverage,fuzzing"]);
+        command.args(["--continue-on-failure", "--suppress-health-check", "all", "--warnings", "off"]);
+        command.args(["--generation-database", "none", "--request-timeout", REQUEST_TIMEOUT]);
+        run(&mut command)
+    });
+    for outcome in outcomes {
+        assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.out, outcome.err);
+        let tried = outcome.out.lines().find(|line| line.contains(" generated")).unwrap_or_default().trim();
+        assert!(!tried.is_empty() && !tried.starts_with('0'), "nothing was tried: {}", outcome.out);
+        println!("{tried}");
+    }
+}
+
+#[test]
+fn an_administrator_finds_the_document_true() {
+    try_document(Engine::Sqlite, |world| &world.people.admin);
+}
+
+/// On the other engine, if there is one.
+#[test]
+fn a_worker_finds_the_document_true() {
+    try_document(engines().pop().unwrap(), |world| &world.people.agent);
+}

@@ -1,0 +1,9 @@
+//! The house rules: what must be true of the sources, of the operation table and of the API as it was agreed.
+
+mod agreed;
+pub mod areas;
+mod document;
+pub mod rules;
+pub mod schema;
+pub mod source;
+mod table;

@@ -1,0 +1,380 @@
+//! The house rules that no compiler knows: layers, sizes, and that what is said once is said in its place.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use svc_core::capability::Capability;
+
+use crate::house::source::Source;
+
+/// The layers of the core, from the top. A module uses what is above it.
+const LAYERS: &[&[&str]] = &[
+    &[
+        "id",
+        "time",
+        "text",
+        "json",
+        "hash",
+        "schema",
+        "page",
+        "error",
+        "limits",
+        "capability",
+        "entropy",
+        "sync",
+        "timers",
+        "config",
+        "data_dir",
+        "rate",
+    ],
+    &["store"],
+    &["log"],
+    &["op"],
+    &["identity"],
+    &["conversation"],
+    &["coordination"],
+    &["gates"],
+    &["integrity"],
+    &["outreach"],
+];
+
+/// Puts the parts together, and so knows them all.
+const COMPOSITION: &[&str] = &["lib.rs", "host/"];
+
+/// What uses a layer below it nevertheless: file, what it uses, why it may.
+const USES_BELOW: &[(&str, &str, &str)] = &[
+    ("capability.rs", "store", "its values say themselves how they are stored"),
+    ("id.rs", "store", "its values say themselves how they are stored"),
+    ("page.rs", "store", "its rows are read no further than a page goes"),
+    ("text.rs", "store", "its values say themselves how they are stored"),
+    ("time.rs", "store", "its values say themselves how they are stored"),
+    ("store/opener.rs", "log::bus", "Postgres notifications end at the bus"),
+    ("store/postgres/listen.rs", "log::bus", "Postgres notifications end at the bus"),
+];
+
+/// Where SQL may stand in the core beside the store, the log and the features.
+const ASKS_THE_DATABASE: &[(&str, &str)] = &[
+    ("svc-core/src/op/call/caller.rs", "finds the caller inside the transaction"),
+    ("svc-core/src/op/run/call.rs", "reads how far the log reaches where it finds the caller"),
+    ("svc-core/src/op/declare/chore.rs", "takes the lease rows of chores"),
+];
+
+/// Where a statement may say who is in a channel and whether it is private.
+const KNOWS_WHO_SEES: &[(&str, &str)] = &[
+    ("svc-core/src/conversation/places.rs", "has the one condition that all others use"),
+    ("svc-core/src/conversation/channels.rs", "lists and changes it"),
+];
+
+/// Where a capability may be spelled out although it is not the list of them.
+const SPELLS_CAPABILITIES: &[(&str, &str)] =
+    &[("svc-core/src/identity/tokens.rs", "examples are JSON as a caller writes it")];
+
+/// Where route strings may stand: the routes that are no operation.
+const ROUTES: &[&str] = &["svc-http/src/route.rs", "svc-http/src/routes.rs"];
+
+const LINES_MAX: usize = 800;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every Rust file of the project, with its path from the root.
+pub fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    for part in ["svc-core", "svc-http", "svc-mcp-stdio", "svc-cli", "tests"] {
+        walk(&root().join(part), &mut found);
+    }
+    assert!(found.len() > 50, "the sources are not where this test reads them");
+    found.sort();
+    let path = |file: &PathBuf| file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+    found.iter().map(|file| Source::read(path(file), &std::fs::read_to_string(file).unwrap())).collect()
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("target") {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Fails with every finding at once.
+#[track_caller]
+pub fn none(findings: Vec<String>) {
+    let mut report = String::new();
+    findings.iter().for_each(|finding| writeln!(report, "  {finding}").unwrap());
+    assert!(findings.is_empty(), "{} finding(s):\n{report}", findings.len());
+}
+
+/// Whether a file is a test of the whole, or of one crate from outside.
+fn is_test(path: &str) -> bool {
+    path.split('/').rev().skip(1).any(|folder| folder == "tests")
+}
+
+fn rank(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// A layer that uses one below it can neither be read nor changed without it, and soon both are one.
+#[test]
+fn modules_use_only_layers_above_them() {
+    let mut findings = Vec::new();
+    let mut used = BTreeSet::new();
+    for source in sources() {
+        let Some(file) = source.path.strip_prefix("svc-core/src/") else { continue };
+        if COMPOSITION.iter().any(|part| file.starts_with(part)) {
+            continue;
+        }
+        let module = file.split('/').next().unwrap().trim_end_matches(".rs");
+        let Some(own) = rank(module) else {
+            findings.push(format!("{file}: the module {module} is in no layer"));
+            continue;
+        };
+        for path in source.crate_paths() {
+            let target = path.split("::").next().unwrap();
+            // The names that lib.rs gives to everybody: errors and results.
+            if matches!(target, "Result" | "Error") || rank(target).is_some_and(|other| other <= own) {
+                continue;
+            }
+            let known = USES_BELOW.iter().position(|(from, to, _)| *from == file && path.starts_with(to));
+            match known {
+                Some(at) => drop(used.insert(at)),
+                None => findings.push(format!("{file} uses crate::{path}, which is not above it")),
+            }
+        }
+    }
+    let unused = USES_BELOW.iter().enumerate().filter(|(at, _)| !used.contains(at));
+    findings.extend(
+        unused.map(|(_, (file, path, _))| format!("{file} no longer uses {path}: remove the exception")),
+    );
+    none(findings);
+}
+
+/// In a long file two areas grow together. Without its first line, a file must be read before its reader
+/// knows whether it is the right one.
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    let mut findings = Vec::new();
+    for source in sources() {
+        let lines = source.text.lines().count();
+        if lines > LINES_MAX {
+            findings.push(format!("{} has {lines} lines, more than {LINES_MAX}", source.path));
+        }
+        if !source.text.starts_with("//! ") {
+            findings.push(format!("{} does not begin with what it is (//!)", source.path));
+        }
+    }
+    none(findings);
+}
+
+/// `todo!` and `unimplemented!` compile, and panic while a caller waits.
+#[test]
+fn nothing_is_left_undone() {
+    let mut findings = Vec::new();
+    for source in sources() {
+        for word in ["todo!", "unimplemented!", "dbg!"] {
+            findings
+                .extend(source.lines_with_code(word).map(|line| format!("{}:{line}: {word}", source.path)));
+        }
+    }
+    none(findings);
+}
+
+fn is_sql(literal: &str) -> bool {
+    let words = literal.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.starts_with("insert into ")
+        || words.starts_with("delete from ")
+        || (words.starts_with("select ") && words.contains(" from "))
+        || (words.starts_with("update ") && words.contains(" set "))
+}
+
+/// A statement in a shell goes past the caller's rights, and what it changes leaves no event.
+#[test]
+fn statements_stand_in_the_store_the_log_and_the_features() {
+    let folders =
+        ["store", "log", "identity", "conversation", "coordination", "gates", "integrity", "outreach"];
+    let may = |path: &str| {
+        is_test(path)
+            || folders.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")))
+            || ASKS_THE_DATABASE.iter().any(|(file, _)| path == *file)
+    };
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| !may(&source.path)) {
+        let statements = source.literals.iter().filter(|literal| is_sql(&literal.text));
+        findings
+            .extend(statements.map(|literal| format!("{}:{}: {}", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+/// Whether a piece of SQL says who is in a channel or whether one is private. Prose speaks of private
+/// channels.
+fn decides_who_sees(literal: &str) -> bool {
+    let mut words = literal
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .peekable();
+    while let Some(word) = words.next() {
+        let prose = words.peek().is_some_and(|next| next.starts_with("channel"));
+        if word == "channel_members" || (word == "private" && !prose) {
+            return true;
+        }
+    }
+    false
+}
+
+/// A second condition for who sees a channel is forgotten when the first one changes, and shows a private
+/// one.
+#[test]
+fn who_sees_what_is_decided_in_one_place() {
+    for (text, wanted) in [
+        ("where t.id = $1 and not c.private", true),
+        (".private then ", true),
+        ("join channel_members m on m.channel_id = c.id", true),
+        ("the thread stands in a private channel", false),
+    ] {
+        assert_eq!(decides_who_sees(text), wanted, "{text}");
+    }
+    let folders = ["op", "log", "identity", "conversation", "coordination", "gates", "integrity", "outreach"];
+    let asks = |path: &str| folders.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")));
+    let may = |path: &str| KNOWS_WHO_SEES.iter().any(|(file, _)| path == *file);
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| asks(&source.path)) {
+        let deciding: Vec<_> = source
+            .literals
+            .iter()
+            .filter(|literal| !literal.in_tests && decides_who_sees(&literal.text))
+            .collect();
+        // A list of columns is SQL without quotes.
+        let names = |list: &str| list.split(|c: char| !c.is_alphanumeric()).any(|word| word == "private");
+        if source.blocks("columns").any(names) && !may(&source.path) {
+            findings.push(format!("{}: a list of columns decides who sees", source.path));
+        }
+        match deciding.first() {
+            Some(literal) if !may(&source.path) => {
+                findings.push(format!("{}:{}: use `visible!` instead", source.path, literal.line));
+            }
+            None if may(&source.path) => findings.push(format!("{}: remove the exception", source.path)),
+            _ => {}
+        }
+    }
+    none(findings);
+}
+
+/// A page that is made elsewhere ends by bytes only if its author thinks of it; without that, one request may
+/// take all memory.
+#[test]
+fn pages_are_made_in_one_place() {
+    let mut findings = Vec::new();
+    let page = "svc-core/src/page.rs";
+    let in_core = |source: &&Source| source.path.starts_with("svc-core/src/") && source.path != page;
+    for source in sources().iter().filter(in_core) {
+        for field in ["items: Vec<", "next_cursor: Option<Cursor>"] {
+            let found = source.lines_with_code(field);
+            findings.extend(found.map(|line| {
+                format!("{}:{line}: a page of its own: page.rs has the one that is bounded", source.path)
+            }));
+        }
+    }
+    none(findings);
+}
+
+/// A route beside the operation table is in no document, and no generated test tries who is let in.
+#[test]
+fn routes_stand_in_rows() {
+    let firsts =
+        ["/workspaces", "/channels", "/threads", "/messages", "/members", "/tokens", "/me", "/operator"];
+    let is_route = |text: &str| {
+        firsts.iter().any(|first| {
+            text.strip_prefix(first).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    let features = ["identity", "conversation", "coordination", "gates", "integrity", "outreach"];
+    let may = |path: &str| {
+        is_test(path)
+            || features.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")))
+            || ROUTES.contains(&path)
+    };
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| !may(&source.path)) {
+        let routes = source.literals.iter().filter(|literal| !literal.in_tests && is_route(&literal.text));
+        findings
+            .extend(routes.map(|literal| format!("{}:{}: \"{}\"", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+/// A misspelt capability compiles, and nobody holds it.
+#[test]
+fn capabilities_are_spelled_in_one_place() {
+    let may = |path: &str| {
+        is_test(path)
+            || path == "svc-core/src/capability.rs"
+            || SPELLS_CAPABILITIES.iter().any(|(file, _)| path == *file)
+    };
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| !may(&source.path)) {
+        let spelled = source.literals.iter().filter(|literal| {
+            !literal.in_tests && Capability::ALL.iter().any(|capability| capability.name() == literal.text)
+        });
+        findings
+            .extend(spelled.map(|literal| format!("{}:{}: \"{}\"", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+/// A kind that is spelled out stays as it is when its type is renamed, and from then on matches no event.
+#[test]
+fn kinds_of_events_are_named_by_their_types() {
+    let table = svc_core::operation_table().unwrap();
+    let kinds: BTreeSet<&str> = table.events().map(|event| event.kind).collect();
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| source.path.starts_with("svc-core/src/")) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        let declared = |line: usize| lines[line - 1].contains("const KIND: &'static str = ");
+        let spelled = source.literals.iter().filter(|literal| {
+            !literal.in_tests && kinds.contains(literal.text.as_str()) && !declared(literal.line)
+        });
+        findings
+            .extend(spelled.map(|literal| format!("{}:{}: \"{}\"", source.path, literal.line, literal.text)));
+    }
+    none(findings);
+}
+
+/// A migration for one engine alone shows on the other only when a statement misses its column.
+#[test]
+fn migrations_come_in_pairs() {
+    let names = |engine: &str| -> BTreeSet<String> {
+        let folder = root().join("migrations").join(engine);
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let (sqlite, postgres) = (names("sqlite"), names("postgres"));
+    assert_eq!(sqlite, postgres);
+    let number = |name: &str| -> Option<u32> {
+        let digits = name.strip_suffix(".sql")?.get(..4)?;
+        digits.parse().ok().filter(|_| name.get(4..5) == Some("_"))
+    };
+    let numbers: BTreeSet<Option<u32>> = sqlite.iter().map(|name| number(name)).collect();
+    assert!(!numbers.contains(&None) && numbers.len() == sqlite.len(), "each has a number: {sqlite:?}");
+}
+
+/// A test that stands anywhere else is found only by whoever wrote it.
+#[test]
+fn tests_stand_in_the_layers_of_what_they_test() {
+    let layer = |folder: &str| LAYERS.iter().any(|layer| *layer == [folder]);
+    let mut findings = Vec::new();
+    for source in sources() {
+        let Some(file) = source.path.strip_prefix("tests/it/") else { continue };
+        match file.split('/').collect::<Vec<_>>()[..] {
+            ["main.rs"] => {}
+            [folder, _] if layer(folder) || ["house", "shells"].contains(&folder) => {}
+            _ => findings.push(format!("{file}: belongs into the folder of a layer")),
+        }
+    }
+    none(findings);
+}

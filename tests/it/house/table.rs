@@ -1,0 +1,232 @@
+//! What must be true of every operation of the operation table, and the API as it was agreed: a list for
+//! people, and one snapshot per tool.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use svc_core::Engine;
+use svc_core::op::{Fixture, Operation, Table, mcp, openapi};
+use svc_tests::World;
+
+use crate::house::schema::violations;
+
+/// Operations whose path variable may be left out where there is no path.
+const OPTIONAL_VARIABLES: &[(&str, &str)] = &[("rotate_token", "over MCP it rotates the calling token")];
+
+/// Lists that are answered whole, and what keeps them short.
+const WHOLE_LISTS: &[(&str, &str)] = &[
+    ("list_capability_sets", "they are in the code"),
+    ("list_skills", "the most common 1000 alone"),
+    ("list_thread_dependencies", "a thread has 100 at the most"),
+];
+
+/// The built-in table.
+fn table() -> Table {
+    svc_core::operation_table().unwrap()
+}
+
+/// Runs `check` over the operations of the built-in table.
+fn each_operation(check: impl Fn(&Operation, &Value)) {
+    table().operations().for_each(|operation| check(operation, &operation.input_schema()));
+}
+
+fn properties(schema: &Value) -> Map<String, Value> {
+    schema["properties"].as_object().cloned().unwrap_or_default()
+}
+
+fn required(schema: &Value) -> BTreeSet<String> {
+    let names = schema["required"].as_array().into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn variables(path: &str) -> BTreeSet<String> {
+    let braced = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    braced.map(str::to_owned).collect()
+}
+
+/// An operation without an area stands under no heading in the manual and in no group of the OpenAPI
+/// document. A read with another status than 200 would say that it has created something.
+#[test]
+fn names_are_sorted_and_unique_and_rows_complete() {
+    let table = table();
+    let names: Vec<&str> = table.operations().map(Operation::name).collect();
+    assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+    assert!(names.len() > 40, "only {} operations", names.len());
+    for operation in table.operations() {
+        assert!(operation.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{operation:?}");
+        assert!(
+            !operation.title_text().is_empty() && !operation.title_text().ends_with('.'),
+            "{operation:?}"
+        );
+        assert!(!operation.area().is_empty(), "{operation:?}");
+        assert!(
+            !operation.effect().changes_nothing() || operation.success().status() == 200,
+            "{operation:?}"
+        );
+    }
+}
+
+/// Of two operations at one method and path, only one would ever be reached. So the names of the variables do
+/// not count: `/threads/{id}` and `/threads/{thread_id}` are one place.
+#[test]
+fn a_route_is_one_row() {
+    let mut places = BTreeSet::new();
+    for operation in table().operations() {
+        for path in operation.paths() {
+            let place: Vec<&str> =
+                path.split('/').map(|s| if s.starts_with('{') { "{}" } else { s }).collect();
+            assert!(
+                places.insert((operation.method(), place.join("/"))),
+                "{operation:?} is in another operation's place"
+            );
+            assert!(path.starts_with('/') && !path.ends_with('/'), "{operation:?}");
+        }
+    }
+}
+
+/// Over MCP there is no path, so a caller that follows the schema would leave out a variable that is not
+/// required. An alias that names other variables would put the same call into other fields.
+#[test]
+fn every_path_variable_is_a_required_field() {
+    each_operation(|operation, schema| {
+        for path in operation.paths() {
+            let missing: Vec<String> = variables(path).difference(&required(schema)).cloned().collect();
+            let may_lack = OPTIONAL_VARIABLES.iter().any(|(name, _)| *name == operation.name());
+            assert!(missing.is_empty() || may_lack, "{operation:?}: {missing:?} must be required");
+        }
+        let named: Vec<_> = operation.paths().map(variables).collect();
+        assert!(
+            named.iter().all(|names| *names == named[0]),
+            "{operation:?}: an alias names other variables"
+        );
+    });
+}
+
+/// A field that is nullable and required makes callers write `null` for what they do not want to say, and
+/// refuses those that leave it out.
+#[test]
+fn every_field_that_may_be_absent_says_so() {
+    each_operation(|operation, schema| {
+        let required = required(schema);
+        for (name, field) in properties(schema) {
+            let nullable = field["type"].as_array().is_some_and(|kinds| kinds.contains(&"null".into()))
+                || ["anyOf", "oneOf"].iter().any(|key| field[*key].to_string().contains("\"null\""));
+            assert!(
+                !(nullable && required.contains(&name)),
+                "{operation:?}: {name} may be null and is required"
+            );
+        }
+    });
+}
+
+/// Combinators and references at the top of an input schema make some model providers reject the whole tool
+/// list. An open input ignores a misspelt field, and a model guesses at what nothing explains.
+#[test]
+fn inputs_are_flat_closed_and_explained() {
+    each_operation(|operation, schema| {
+        let tool = &mcp::tool(operation)["inputSchema"];
+        for key in ["anyOf", "oneOf", "allOf", "not", "$ref", "$defs"] {
+            assert!(tool.get(key).is_none(), "{operation:?}: {key} at the top of its input");
+        }
+        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{operation:?}");
+        assert!(!schema.to_string().contains("\"$ref\""), "{operation:?}: a reference in its input");
+        let words = schema["description"].as_str().unwrap_or_default();
+        assert!(
+            words.len() > 20 && words.ends_with(['.', '`', ')']),
+            "{operation:?}: description \"{words}\""
+        );
+        for (name, field) in properties(schema) {
+            let words = field["description"].as_str().unwrap_or_default();
+            assert!(words.len() > 5, "{operation:?}: {name} is not explained");
+        }
+    });
+}
+
+/// MCP's structured content is an object; a client that checks a tool list refuses one with another output
+/// schema.
+#[test]
+fn outputs_are_objects_whose_fields_are_explained() {
+    each_operation(|operation, _| {
+        let schema = operation.output_schema();
+        assert_eq!(schema["type"], "object", "{operation:?}: a tool's output is an object");
+        for (name, field) in properties(&schema) {
+            let explained = field["description"].is_string() || field["$ref"].is_string();
+            assert!(explained, "{operation:?}: the output's {name} is not explained");
+        }
+    });
+}
+
+/// A list that is answered whole grows with its workspace until an answer exceeds what a client takes.
+#[test]
+fn a_list_is_read_in_pages() {
+    each_operation(|operation, schema| {
+        if properties(&operation.output_schema()).contains_key("items") {
+            let fields = properties(schema);
+            let paged = fields.contains_key("limit")
+                && ["cursor", "after_id"].iter().any(|position| fields.contains_key(*position));
+            let known = WHOLE_LISTS.iter().any(|(name, _)| *name == operation.name());
+            assert!(paged != known, "{operation:?}: either in pages, or short for a reason");
+        }
+    });
+}
+
+/// Examples are shown in the OpenAPI document, and the generated tests call with them: one that its own
+/// schema refuses teaches callers wrongly and tests nothing.
+#[test]
+fn examples_name_only_fields_and_every_path_variable() {
+    for operation in table().operations() {
+        let Some(example) = operation.example_input(&Fixture::sample()) else { continue };
+        let given: BTreeSet<String> = example.as_object().unwrap().keys().cloned().collect();
+        let schema = operation.input_schema();
+        assert!(required(&schema).is_subset(&given), "{operation:?}: the example lacks a field");
+        let known: BTreeSet<String> = properties(&schema).keys().cloned().collect();
+        assert!(given.is_subset(&known), "{operation:?}: the example has an unknown field");
+        let violations = violations(&schema, &example);
+        assert!(
+            violations.is_empty(),
+            "{operation:?}: the example is not what its schema says: {violations:#?}"
+        );
+    }
+}
+
+/// Clients are generated from the document: a route that is missing from it does not exist for them.
+#[test]
+fn the_document_has_every_route() {
+    let world = World::open(Engine::Sqlite);
+    let table = world.service.table();
+    let document = openapi::document(table);
+    assert_eq!(document["openapi"], "3.1.0");
+    let served = world.rest().send(None, "GET", "/openapi.json", &[], None);
+    assert_eq!(served.status, 200);
+    for operation in table.operations() {
+        for path in operation.paths() {
+            let method = operation.method().name().to_lowercase();
+            let described = &document["paths"][path][&method];
+            assert!(described.is_object(), "{operation:?} is missing");
+            assert_eq!(served.body["paths"][path][&method], *described, "{operation:?} is served otherwise");
+        }
+    }
+}
+
+/// A problem's type is an address that its reader follows; one that leads nowhere explains nothing.
+#[test]
+fn every_problem_type_is_the_address_of_its_page() {
+    let world = World::open(Engine::Sqlite);
+    let refused = world.rest().send(None, "GET", "/me", &[], None);
+    let address = refused.body["type"].as_str().unwrap().to_owned();
+    let get =
+        |address: &str, accept: &str| world.rest().send(None, "GET", address, &[("accept", accept)], None);
+    let page = get(&address, "*/*");
+    assert_eq!(page.headers["content-type"], "application/json");
+    for member in ["type", "title", "status"] {
+        assert_eq!(page.body[member], refused.body[member], "{:#}", page.body);
+    }
+    let text = get(&address, "text/html,*/*;q=0.8");
+    assert_eq!(text.headers["content-type"], "text/plain; charset=utf-8");
+    assert!(
+        text.body.as_str().unwrap().contains(page.body["description"].as_str().unwrap()),
+        "{:#}",
+        text.body
+    );
+    get("/problems/nonsense", "*/*").refused(404, "not-found");
+}

@@ -1,0 +1,4 @@
+//! Members and tokens: who may act, and with whose authority.
+
+mod authority;
+mod tokens;

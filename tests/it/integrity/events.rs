@@ -1,0 +1,50 @@
+//! The event log over its operation: a broken one is a conflict that names where, and a head that somebody
+//! has kept is held against it.
+
+use serde_json::{Value, json};
+use svc_tests::client::Answer;
+use svc_tests::{World, on_both_engines, text};
+
+fn verify(world: &World, more: Value) -> Answer {
+    let mut input = json!({"workspace_id": world.fixture.workspace_id});
+    input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    world.call(&world.people.admin, "verify_event_chain", input)
+}
+
+#[test]
+fn a_broken_log_is_answered_with_its_first_broken_event() {
+    on_both_engines(|world| {
+        let workspace = world.database.id(world.fixture.workspace_id);
+        let report = verify(world, json!({})).output();
+        assert_eq!((&report["valid"], &report["events"]), (&json!(true), &json!(world.lsn())));
+        let of = |lsn: i64| format!("workspace_id = {workspace} and lsn = {lsn}");
+        let last = world.lsn();
+        let newest = format!("workspace_id = {workspace} and lsn > {}", last - 2);
+        let tampering = [
+            ("a channel", format!("update events set channel_id = null where {}", of(last)), last),
+            ("a removed event", format!("delete from events where {}", of(11)), 11),
+            ("removed newest events", format!("delete from events where {newest}"), last - 1),
+        ];
+        let put_back = "delete from events; insert into events select * from saved; drop table saved";
+        for (what, sql, lsn) in tampering {
+            world.database.execute("create table saved as select * from events");
+            world.database.execute(&sql);
+            let problem = verify(world, json!({})).refused(409, "event-log-broken");
+            assert_eq!(problem["lsn"], lsn, "{what}: {problem:#}");
+            world.database.execute(put_back);
+        }
+        verify(world, json!({})).output();
+    });
+}
+
+#[test]
+fn a_remembered_head_pins_the_history() {
+    on_both_engines(|world| {
+        let head = verify(world, json!({})).output()["head"].clone();
+        world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": "more"}));
+        let text = format!("{}:{}", head["lsn"], text(&head["hash"]));
+        verify(world, json!({"expect_head": text})).output();
+        let other = format!("{}:sha256:{}", world.lsn(), "0".repeat(64));
+        verify(world, json!({"expect_head": other})).refused(409, "event-log-broken");
+    });
+}

@@ -1,0 +1,4 @@
+//! The event log: what it proves about its own past, and what its events end in caches.
+
+mod cache;
+mod verify;

@@ -1,0 +1,193 @@
+//! Who is let in: every operation, on every path and over MCP, against every kind of caller that must be
+//! refused, with the status that the contract says; and no refusal leaves anything behind.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use svc_core::Engine;
+use svc_core::capability::{Capability, Needs};
+use svc_core::op::{Effect, Feature, Operation};
+use svc_tests::client::Answer;
+use svc_tests::{Setup, World};
+
+use crate::house::areas::{Wanted, by_area};
+
+/// Operations that name nothing which another workspace could hide. All others answer its admin with 404.
+const NAMES_NOTHING: &[(&str, &str)] = &[];
+
+/// Operations whose channel, thread or message is only a filter or a wish, so that a private one is no
+/// refusal.
+const ONLY_FILTERS: &[(&str, &str)] = &[
+    ("list_events", "filters: what the caller may not see is left out of a page"),
+    ("wait_for_event", "filters: what the caller may not see does not wake it"),
+];
+
+/// A way to call an operation.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Rest(&'static str),
+    Mcp,
+}
+
+impl Way {
+    fn call(self, world: &World, token: Option<&str>, operation: &Operation, input: &Value) -> Answer {
+        match self {
+            Self::Rest(path) => world.rest().call_at(token, operation, path, input),
+            Self::Mcp => world.mcp().call(token, operation, input),
+        }
+    }
+
+    fn of(operation: &Operation) -> Vec<Way> {
+        let mcp = (!operation.is_rest_only()).then_some(Way::Mcp);
+        operation.paths().map(Way::Rest).chain(mcp).collect()
+    }
+}
+
+/// A world with the tokens that the matrix needs.
+struct Matrix {
+    world: World,
+    /// By what it lacks: a token that has everything else.
+    lacking: BTreeMap<String, String>,
+}
+
+impl Matrix {
+    fn open(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) -> Self {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let mut lacking = BTreeMap::new();
+        for operation in world.service.table().operations().filter(|operation| wanted(operation)) {
+            if let Needs::OneOf(any) = operation.needed() {
+                lacking.entry(operation.needed().expression()).or_insert_with(|| {
+                    let others = Capability::ALL.iter().filter(|capability| !any.contains(capability));
+                    world.new_token(others.map(|capability| capability.name()).collect())
+                });
+            }
+        }
+        Self { world, lacking }
+    }
+
+    /// Everything that is recorded, by number.
+    fn recorded(&self) -> (i64, i64) {
+        let count = |table: &str| self.world.database.number(&format!("select count(*) from {table}"));
+        (count("events"), count("audit"))
+    }
+
+    /// Checks one operation against everybody.
+    fn check(&self, operation: &Operation) {
+        let input = operation.example_input(&self.world.fixture).unwrap();
+        let before = self.recorded();
+        for way in Way::of(operation) {
+            self.check_credentials(operation, way, &input);
+            self.check_outsider(operation, way, &input);
+            self.check_bystander(operation, way, &input);
+            self.check_frozen(operation, way, &input);
+        }
+        assert_eq!(self.recorded(), before, "{operation:?}: a refusal or a read left something behind");
+    }
+
+    fn expect(&self, who: &str, operation: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
+        let found = (answer.status, answer.code());
+        assert_eq!(found, wanted, "{who} calls {operation:?} by {way:?}: {:#}", answer.body);
+        let turned_away = matches!(answer.status, 401 | 403);
+        assert_eq!(answer.lsn().is_none(), turned_away, "{who} calls {operation:?} by {way:?}: Svc-Room-LSN");
+    }
+
+    fn check_credentials(&self, operation: &Operation, way: Way, input: &Value) {
+        if operation.needed() == Needs::Nothing {
+            return;
+        }
+        let people = &self.world.people;
+        let refused = (401, "unauthenticated");
+        let strangers = [
+            ("nobody", None),
+            ("an unknown token", Some("svc_unknown")),
+            ("a revoked token", Some(&*people.revoked)),
+        ];
+        for (who, token) in strangers {
+            self.expect(who, operation, way, &way.call(&self.world, token, operation, input), refused);
+        }
+        if let Some(token) = self.lacking.get(&operation.needed().expression()) {
+            let answer = way.call(&self.world, Some(token), operation, input);
+            self.expect(
+                "a token without the capability",
+                operation,
+                way,
+                &answer,
+                (403, "missing-capability"),
+            );
+        }
+    }
+
+    fn check_outsider(&self, operation: &Operation, way: Way, input: &Value) {
+        let names_an_object = input.as_object().unwrap().keys().any(|name| name.ends_with("_id"));
+        if !names_an_object || NAMES_NOTHING.iter().any(|(name, _)| *name == operation.name()) {
+            return;
+        }
+        let answer = way.call(&self.world, Some(&self.world.people.outsider), operation, input);
+        self.expect("another workspace's admin", operation, way, &answer, (404, "not-found"));
+    }
+
+    fn check_bystander(&self, operation: &Operation, way: Way, input: &Value) {
+        let (fixture, people) = (&self.world.fixture, &self.world.people);
+        let private = [
+            ("channel_id", fixture.private_channel_id.to_string()),
+            ("thread_id", people.private_thread_id.clone()),
+            ("message_id", people.private_message_id.clone()),
+        ];
+        let mut input = input.clone();
+        let mut hidden = false;
+        for (name, id) in private {
+            if let Some(value) = input.get_mut(name) {
+                *value = id.into();
+                hidden = true;
+            }
+        }
+        if !hidden || ONLY_FILTERS.iter().any(|(name, _)| *name == operation.name()) {
+            return;
+        }
+        let answer = way.call(&self.world, Some(&people.bystander), operation, &input);
+        self.expect("a member outside of the private channel", operation, way, &answer, (404, "not-found"));
+    }
+
+    fn check_frozen(&self, operation: &Operation, way: Way, input: &Value) {
+        if operation.needed() == Needs::Nothing {
+            return;
+        }
+        let ask = || way.call(&self.world, Some(&self.world.people.frozen), operation, input);
+        let answer = match (operation.effect(), input["timeout_secs"].as_u64()) {
+            (Effect::Wait, Some(secs)) => self.world.once_time_is_over(Duration::from_secs(secs), ask),
+            _ => ask(),
+        };
+        if operation.effect().changes_nothing() {
+            assert!(answer.is_success(), "a frozen member reads {operation:?} by {way:?}: {:#}", answer.body);
+        } else {
+            self.expect("a frozen member", operation, way, &answer, (403, "member-frozen"));
+        }
+    }
+}
+
+/// Checks the operations of a table that `wanted` chooses.
+pub fn everybody_else_is_refused(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
+    let matrix = Matrix::open(engine, features, wanted);
+    let mut operations =
+        matrix.world.service.table().operations().filter(|operation| wanted(operation)).peekable();
+    assert!(operations.peek().is_some());
+    operations.for_each(|operation| matrix.check(operation));
+}
+
+/// An operation that forgets to ask for a capability, or whose thing it is, works for whoever wrote it, who
+/// may do everything.
+fn strangers_are_refused(engine: Engine, wanted: Wanted<'_>) {
+    everybody_else_is_refused(engine, Vec::new, wanted);
+}
+
+by_area!(every_operation_refuses_those_it_must, strangers_are_refused);
+
+/// An exception whose operation is gone would hold for the next of that name.
+#[test]
+fn exceptions_name_operations_that_exist() {
+    let table = svc_core::operation_table().unwrap();
+    for (name, reason) in NAMES_NOTHING.iter().chain(ONLY_FILTERS) {
+        assert!(table.operation(name).is_some() && reason.len() > 10, "{name}");
+    }
+}

@@ -1,0 +1,310 @@
+//! Letting requests in: whom each is charged to, and what a delegated one leaves behind, whatever becomes of
+//! it.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use svc_core::RateSettings;
+use svc_core::op::{Head, Input, Request, Surface};
+use svc_tests::client::Answer;
+use svc_tests::client::ws::{Ws, first_frame};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World, answer_of, on_both_engines, text};
+
+/// Requests of a client, and of a workspace, until time passes.
+const PER_CLIENT: i64 = 6;
+const PER_WORKSPACE: i64 = 20;
+
+fn with_limits(test: impl Fn(&World)) {
+    for engine in engines() {
+        let rates = RateSettings {
+            per_client: PER_CLIENT,
+            per_workspace: PER_WORKSPACE,
+            window: Duration::from_secs(60),
+        };
+        test(&World::with(engine, Setup { rates, ..Setup::default() }));
+    }
+}
+
+fn ask_from(world: &World, peer: &str, token: Option<&str>, operation: &str, input: Value) -> Answer {
+    let head = Head {
+        credential: token.map(SecretString::from),
+        surface: Surface::Rest,
+        path: String::new(),
+        peer: Some(peer.parse::<IpAddr>().unwrap()),
+    };
+    let input = Input::json(input.to_string());
+    answer_of(world.service.call(world.service.operation(operation).unwrap(), Request { head, input }))
+}
+
+/// The statuses of so many requests for the same.
+fn statuses(world: &World, count: i64, peer: &str, token: impl Fn(i64) -> Option<String>) -> Vec<u16> {
+    let ask = |number| ask_from(world, peer, token(number).as_deref(), "whoami", json!({})).status;
+    (0..count).map(ask).collect()
+}
+
+fn times(status: u16, count: i64) -> Vec<u16> {
+    vec![status; usize::try_from(count).unwrap()]
+}
+
+#[test]
+fn who_shows_no_live_token_is_its_address() {
+    with_limits(|world| {
+        let dead = world.new_token(vec!["workspace:read"]);
+        world.database.execute("update tokens set revoked_at = created_at where label = 'for a test'");
+        let made_up = |number: i64| Some(format!("svc_{number}"));
+        for (peer, token) in [
+            ("192.0.2.1", &made_up as &dyn Fn(i64) -> Option<String>),
+            ("192.0.2.2", &|_| None),
+            ("192.0.2.3", &|_| Some(dead.clone())),
+        ] {
+            let seen = statuses(world, PER_CLIENT + 3, peer, token);
+            assert_eq!(seen, [times(401, PER_CLIENT), times(429, 3)].concat(), "{peer}");
+            // A token that was never seen before is let in although its address is not.
+            assert_eq!(ask_from(world, peer, Some(&world.people.bystander), "whoami", json!({})).status, 200);
+        }
+        world.clock.advance(Duration::from_secs(60));
+        assert_eq!(statuses(world, 1, "192.0.2.1", made_up), [401]);
+    });
+}
+
+#[test]
+fn over_mcp_too() {
+    with_limits(|world| {
+        let operation = world.operation("whoami");
+        let seen = (0..PER_CLIENT + 2).map(|number| {
+            world
+                .mcp()
+                .request(Some(&format!("svc_{number}")), "tools/call", json!({"name": operation.name()}))
+                .status
+        });
+        assert_eq!(seen.collect::<Vec<_>>(), [times(401, PER_CLIENT), times(429, 2)].concat());
+        assert_eq!(world.mcp().call(Some(&world.people.reader), operation, &json!({})).status, 200);
+    });
+}
+
+#[test]
+fn each_message_of_a_batch_counts_whatever_it_is() {
+    with_limits(|world| {
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 1}});
+        for message in [json!(1), ping, call] {
+            let batch = json!(vec![message; 9]);
+            let token = world.new_token(vec!["workspace:read"]);
+            let answers = world.rest().send(Some(&token), "POST", "/mcp", &[], Some(&batch)).output();
+            let answers = answers.as_array().unwrap();
+            let refused = answers.iter().filter(|answer| answer["error"]["code"] == 429).count();
+            assert_eq!((answers.len(), times(429, 3).len()), (9, refused), "{answers:?}");
+            world.clock.advance(Duration::from_secs(60));
+        }
+    });
+}
+
+#[test]
+fn what_is_no_operation_counts_for_the_live_token_that_it_shows() {
+    with_limits(|world| {
+        let rest = world.rest();
+        for number in 0..PER_CLIENT {
+            rest.send(Some(&format!("svc_{number}")), "GET", "/me", &[], None)
+                .refused(401, "unauthenticated");
+        }
+        for path in ["/nowhere", "/openapi.json", "/problems/not-found"] {
+            // A token that nobody has seen yet.
+            let token = world.new_token(vec!["workspace:read"]);
+            let seen: Vec<u16> =
+                (0..=PER_CLIENT).map(|_| rest.send(Some(&token), "GET", path, &[], None).status).collect();
+            let answered = if path == "/nowhere" { 404 } else { 200 };
+            assert_eq!(seen, [times(answered, PER_CLIENT), times(429, 1)].concat(), "{path}");
+            world.clock.advance(Duration::from_secs(60));
+        }
+        let twice = [("authorization", "Bearer svc_1"), ("authorization", "Bearer svc_2")];
+        let twice = |_| rest.send(None, "GET", "/me", &twice, None).status;
+        let seen: Vec<u16> = (0..=PER_CLIENT).map(twice).collect();
+        assert_eq!(seen, [times(400, PER_CLIENT), times(429, 1)].concat());
+    });
+}
+
+#[test]
+fn a_dead_token_uses_nobodys_limit_up() {
+    with_limits(|world| {
+        let dead = world.new_token(vec!["workspace:read"]);
+        world.call(&dead, "whoami", json!({})).output();
+        world.clock.advance(Duration::from_secs(60));
+        let revoke = "update tokens set revoked_at = created_at where label = 'for a test'";
+        world.database.execute(revoke);
+        // What is cached ends with the access epoch, as a revocation through the service ends it.
+        world.database.execute("update heads set epoch = epoch + 1");
+        for number in 0..PER_WORKSPACE + 5 {
+            let peer = format!("192.0.2.{number}");
+            assert_eq!(ask_from(world, &peer, Some(&dead), "whoami", json!({})).status, 401, "{number}");
+        }
+        world.admin("whoami", json!({}));
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_for_its_dead_token_first() {
+    on_both_engines(|world| {
+        let token = world.new_token(vec!["workspace:read", "token:admin"]);
+        let rest = world.rest();
+        let unreadable = || {
+            let query = rest.send(Some(&token), "GET", "/me?%", &[], None);
+            let large = json!("a".repeat(4 << 20));
+            let body = rest.send(Some(&token), "POST", "/tokens/attenuate", &[], Some(&large));
+            [query, body].map(|answer| answer.status)
+        };
+        assert_eq!(unreadable(), [400, 413]);
+        world.call(&token, "rotate_token", json!({})).output();
+        assert_eq!(unreadable(), [401, 401]);
+    });
+}
+
+#[test]
+fn derived_tokens_share_one_limit() {
+    with_limits(|world| {
+        let root = world.new_token(vec!["workspace:read", "message:post"]);
+        let child = |parent: &str| {
+            let narrower = json!({"capabilities": ["workspace:read", "message:post"]});
+            text(&world.call(parent, "attenuate_token", narrower).output()["secret"])
+        };
+        let first = child(&root);
+        let second = child(&first);
+        world.clock.advance(Duration::from_secs(60));
+        let family = [root, first, second];
+        let token = |number: i64| Some(family[usize::try_from(number).unwrap() % 3].clone());
+        let seen = statuses(world, PER_CLIENT + 3, "192.0.2.1", token);
+        assert_eq!(seen, [times(200, PER_CLIENT), times(429, 3)].concat());
+    });
+}
+
+/// The decisions of the trail, the latest first.
+fn decisions(world: &World) -> Vec<(String, String, Value)> {
+    let input = json!({"workspace_id": world.fixture.workspace_id, "action": "authorization.decision"});
+    let rows = world.admin("list_audit", input);
+    let decision = |row: &Value| {
+        let metadata = &row["metadata"];
+        (text(&metadata["operation"]), text(&metadata["decision"]), metadata["problem"].clone())
+    };
+    rows["items"].as_array().unwrap().iter().map(decision).collect()
+}
+
+/// There is no operation that makes a grant; the column is what tells a delegated token.
+fn delegated(world: &World, capabilities: Vec<&str>) -> String {
+    let token = world.new_token(capabilities);
+    world.database.execute("update tokens set grant_id = id where label = 'for a test'");
+    token
+}
+
+#[test]
+fn each_delegated_request_leaves_one_decision() {
+    on_both_engines(|world| {
+        let thread = json!({"thread_id": world.fixture.thread_id});
+        let post = json!({"thread_id": world.fixture.thread_id, "body": "a"});
+        let wait = json!({"workspace_id": world.fixture.workspace_id, "after_id": 0, "timeout_secs": 1});
+        let wide = vec!["workspace:read", "message:post", "event:subscribe"];
+        let narrow = vec!["search:query"];
+        for (held, operation, input, refused) in [
+            (&narrow, "get_thread", thread.clone(), Some("missing-capability")),
+            (&narrow, "post_message", post.clone(), Some("missing-capability")),
+            (&narrow, "post_message", json!({"thread": 1}), Some("missing-capability")),
+            (&narrow, "wait_for_event", wait.clone(), Some("missing-capability")),
+            (&wide, "post_message", json!({"thread": 1}), Some("malformed-request")),
+            (&wide, "post_message", post, None),
+            (&wide, "get_thread", thread, None),
+            (&wide, "wait_for_event", wait, None),
+        ] {
+            // A token that nobody has seen yet, and the same once more.
+            let token = delegated(world, held.clone());
+            for _ in 0..2 {
+                let before = decisions(world).len();
+                world.call(&token, operation, input.clone());
+                let after = decisions(world);
+                assert_eq!(after.len(), before + 1, "{operation} {input}");
+                let decision = if refused.is_some() { "refused" } else { "allowed" };
+                assert_eq!(after[0], (operation.to_owned(), decision.to_owned(), json!(refused)));
+            }
+        }
+    });
+}
+
+/// What calls no operation, and the status with which it is answered to a live token.
+fn pointless_messages() -> Vec<(Value, &'static [(&'static str, &'static str)], u16)> {
+    let request =
+        |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    vec![
+        (request("tools/call", json!({"name": 1})), &[], 200),
+        (request("tools/call", json!({"name": "whoami", "arguments": "x"})), &[], 200),
+        (request("tools/call", json!({"name": "no_such_tool"})), &[], 200),
+        (request("tools/call", json!({"name": "whoami"})), &[("mcp-protocol-version", "1999-01-01")], 400),
+        (json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call"}), &[], 200),
+        (json!({"jsonrpc": "2.0", "id": 1}), &[], 400),
+        (json!([1]), &[], 200),
+        (json!([1]), &[("mcp-protocol-version", "2025-06-18")], 400),
+    ]
+}
+
+#[test]
+fn a_message_that_calls_nothing_is_decided_like_any_other() {
+    on_both_engines(|world| {
+        let rest = world.rest();
+        for (message, headers, status) in pointless_messages() {
+            let token = delegated(world, vec!["workspace:read"]);
+            let send = || rest.send(Some(&token), "POST", "/mcp", headers, Some(&message));
+            let before = decisions(world).len();
+            let answer = send();
+            assert_eq!(answer.status, status, "{message}: {}", answer.body);
+            assert!(answer.lsn().is_some(), "{message}: {:?}", answer.headers);
+            let after = decisions(world);
+            assert_eq!(after.len(), before + 1, "{message}");
+            assert_eq!((&*after[0].1, &after[0].2), ("refused", &json!("malformed-request")), "{message}");
+            world.call(&token, "rotate_token", json!({})).refused(409, "wrong-state");
+            let id = world.call(&token, "whoami", json!({})).output()["token_id"].clone();
+            world.admin("revoke_token", json!({"token_id": id}));
+            send().refused(401, "unauthenticated");
+        }
+    });
+}
+
+#[test]
+fn a_dead_delegated_token_and_a_socket_leave_one_decision_each() {
+    on_both_engines(|world| {
+        let token = delegated(world, vec!["workspace:read", "event:subscribe"]);
+        let first = first_frame(&token, world.fixture.workspace_id, None);
+        let mut ws = Ws::subscribe(world.address(), &first);
+        ws.frame();
+        for body in ["one", "two", "three"] {
+            world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": body}));
+            ws.frame();
+        }
+        drop(ws);
+        assert_eq!(decisions(world), [("wait_for_event".into(), "allowed".into(), json!(null))]);
+        world.database.execute("update tokens set revoked_at = created_at where label = 'for a test'");
+        world.database.execute("update heads set epoch = epoch + 1");
+        world.call(&token, "whoami", json!({})).refused(401, "unauthenticated");
+        assert_eq!(decisions(world)[0], ("whoami".into(), "refused".into(), json!("unauthenticated")));
+    });
+}
+
+#[test]
+fn a_delegate_stops_with_either_of_its_members() {
+    on_both_engines(|world| {
+        let (id, _) = world.new_agent("delegate");
+        let (post, id) = (
+            json!({"thread_id": world.fixture.thread_id, "body": "a"}),
+            world.database.id(id.parse::<uuid::Uuid>().unwrap()),
+        );
+        let token = delegated(world, vec!["message:post"]);
+        world.database.execute(&format!("update tokens set actor_id = {id} where label = 'for a test'"));
+        world.call(&token, "post_message", post.clone()).output();
+        let changed = |column: &str| {
+            world.database.execute(&format!("update members set {column} = created_at where id = {id}"));
+            world.database.execute("update heads set epoch = epoch + 1");
+        };
+        changed("frozen_at");
+        world.call(&token, "post_message", post.clone()).refused(403, "member-frozen");
+        changed("deactivated_at");
+        world.call(&token, "post_message", post.clone()).refused(401, "unauthenticated");
+    });
+}

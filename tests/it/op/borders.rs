@@ -1,0 +1,428 @@
+//! Borders: to whoever may not see a thing it is like one that does not exist. Every id field of every
+//! operation gets the ids of hidden things and one that nothing has, over REST and MCP and in process, and
+//! the answers are the same to the last header; and no list, event page, socket, wait or audit page has a
+//! hidden id in it. Each search has a control: an insider for whom it finds them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_core::op::{Effect, Feature, Operation};
+use svc_tests::client::Answer;
+use svc_tests::client::ws::{Ws, first_frame};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World, in_parallel, text};
+
+use crate::house::areas::{Wanted, by_area};
+
+/// An id that nothing has.
+const RANDOM: &str = "01999999-dead-7bee-8fad-0123456789ab";
+
+/// What stands in hidden words.
+const SECRET: &str = "hidden-from-others";
+
+/// A world with things that the callers may not see.
+struct Border {
+    world: World,
+    /// The secrets of the callers: one who can do everything, a worker, and one who only reads.
+    callers: Vec<(&'static str, String)>,
+    /// Ids of what is in the private channel.
+    private: Vec<(&'static str, String)>,
+    /// Ids of what is in another workspace.
+    foreign: Vec<(&'static str, String)>,
+}
+
+impl Border {
+    fn open(engine: Engine, features: fn() -> Vec<Feature>) -> Self {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let (_, worker) = world.new_agent("passer-by");
+        let (private, foreign) = (fill_private(&world), fill_foreign(&world));
+        let (bystander, reader) = (world.people.bystander.clone(), world.people.reader.clone());
+        let callers =
+            vec![("everything but membership", bystander), ("a worker", worker), ("a reader", reader)];
+        Self { world, callers, private, foreign }
+    }
+
+    /// The hidden things that are tried in a field: over the wire those that it could be meant for, by its
+    /// name.
+    fn hidden(&self, way: Way, field: &str) -> Vec<&(&'static str, String)> {
+        let all: Vec<_> = self.private.iter().chain(&self.foreign).collect();
+        let kinds = ["workspace", "member", "token", "channel", "thread", "message", "lease"];
+        let meant = if field.starts_with("depends_on") { "thread" } else { field };
+        match kinds.into_iter().find(|kind| meant.contains(kind)) {
+            Some(kind) if way != Way::Core => {
+                all.into_iter().filter(|(what, _)| what.contains(kind)).collect()
+            }
+            _ => all,
+        }
+    }
+
+    /// What of `text` its reader may not see.
+    fn found_in(&self, text: &str, who: &str) -> BTreeSet<&str> {
+        // Whoever operates the instance sees that there are other workspaces.
+        let foreign = self.foreign.iter().filter(|_| who != self.callers[0].0);
+        let ids = self.private.iter().chain(foreign).map(|(_, id)| id.as_str());
+        ids.chain([SECRET]).filter(|hidden| text.contains(hidden)).collect()
+    }
+
+    /// The example of an operation, about what everybody sees.
+    fn example(&self, operation: &Operation) -> Value {
+        let fixture = &self.world.fixture;
+        let input = operation.example_input(fixture).unwrap().to_string();
+        let private = fixture.private_channel_id.to_string();
+        serde_json::from_str(&input.replace(&private, &fixture.channel_id.to_string())).unwrap()
+    }
+}
+
+/// Puts one of everything into the private channel, over REST and MCP.
+fn fill_private(world: &World) -> Vec<(&'static str, String)> {
+    let (rest, mcp) = (world.rest(), world.mcp());
+    let call = |token: &str, name: &str, input: Value| {
+        let operation = world.operation(name);
+        // Audit rows of both kinds.
+        let answer = match name.len() % 2 {
+            0 => rest.call(Some(token), operation, &input),
+            _ => mcp.call(Some(token), operation, &input),
+        };
+        answer.output()
+    };
+    let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+    let channel = world.fixture.private_channel_id.to_string();
+    let thread = world.people.private_thread_id.clone();
+    let id = |made: &Value| text(&made["id"]);
+
+    call(admin, "update_channel", json!({"channel_id": channel, "topic": SECRET}));
+    call(admin, "add_channel_member", json!({"channel_id": channel, "member_id": world.fixture.agent_id}));
+    let child = id(&call(admin, "create_child_thread", json!({"thread_id": thread, "title": SECRET})));
+    let input = json!({"channel_id": channel, "title": SECRET, "depends_on": [thread]});
+    let blocked = id(&call(admin, "create_thread", input));
+    call(agent, "add_thread_dependency", json!({"thread_id": blocked, "depends_on_id": child}));
+    let claim = call(agent, "claim_thread", json!({"thread_id": thread, "lease_secs": 3600}));
+    call(agent, "acknowledge_claim", json!({"thread_id": thread}));
+    call(agent, "renew_claim", json!({"thread_id": thread, "claim_lease_id": claim["claim_lease_id"]}));
+    let done = id(&call(admin, "create_thread", json!({"channel_id": channel, "title": SECRET})));
+    call(agent, "claim_thread", json!({"thread_id": done}));
+    call(agent, "set_thread_result", json!({"thread_id": done, "result": {"words": SECRET}}));
+    let message = id(&call(agent, "post_message", json!({"thread_id": thread, "body": SECRET})));
+    call(agent, "edit_message", json!({"message_id": message, "body": format!("{SECRET}, again")}));
+    let withdrawn = id(&call(admin, "post_message", json!({"thread_id": child, "body": SECRET})));
+    call(admin, "delete_message", json!({"message_id": withdrawn}));
+    call(admin, "cancel_thread", json!({"thread_id": child, "reason": SECRET}));
+    vec![
+        ("private channel", channel),
+        ("private thread", thread),
+        ("private child", child),
+        ("private blocked thread", blocked),
+        ("private done thread", done),
+        ("private lease", text(&claim["claim_lease_id"])),
+        ("private message", message),
+        ("private withdrawn message", withdrawn),
+    ]
+}
+
+/// The same for the other workspace.
+fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
+    let call = |name: &str, input: Value| world.call(&world.people.outsider, name, input).output();
+    let me = call("whoami", json!({}));
+    let id = |made: &Value| text(&made["id"]);
+    let channel = id(&call("create_channel", json!({"workspace_id": me["workspace_id"], "name": "theirs"})));
+    let thread = id(&call("create_thread", json!({"channel_id": channel, "title": SECRET})));
+    let claim = call("claim_thread", json!({"thread_id": thread, "lease_secs": 3600}));
+    let message = id(&call("post_message", json!({"thread_id": thread, "body": SECRET})));
+    vec![
+        ("other workspace", text(&me["workspace_id"])),
+        ("other member", text(&me["member_id"])),
+        ("other token", text(&me["token_id"])),
+        ("other channel", channel),
+        ("other thread", thread),
+        ("other lease", text(&claim["claim_lease_id"])),
+        ("other message", message),
+    ]
+}
+
+/// The input fields that take ids, and whether each takes a list.
+fn id_fields(operation: &Operation) -> Vec<(String, bool)> {
+    let schema = operation.input_schema();
+    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+    let is_id = |schema: &Value| schema["format"] == "uuid";
+    let taking = |(name, field): (String, Value)| match (is_id(&field), is_id(&field["items"])) {
+        (false, false) => None,
+        (_, list) => Some((name, list)),
+    };
+    properties.into_iter().filter_map(taking).collect()
+}
+
+/// The input with `id` in one field, and as little patience as a wait can have.
+fn with_id(operation: &Operation, example: &Value, (field, list): &(String, bool), id: &str) -> Value {
+    let mut input = example.clone();
+    input[field] = if *list { json!([id]) } else { json!(id) };
+    impatient(operation, input)
+}
+
+fn impatient(operation: &Operation, mut input: Value) -> Value {
+    if operation.effect() == Effect::Wait {
+        let schema = operation.input_schema();
+        input["timeout_secs"] = schema["properties"]["timeout_secs"]["minimum"].clone();
+    }
+    input
+}
+
+/// A way to call an operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Core,
+    Rest,
+    Mcp,
+}
+
+impl Way {
+    fn over_the_wire(operation: &Operation) -> impl Iterator<Item = Way> {
+        [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.is_rest_only())
+    }
+
+    /// All ways; in process only where a request costs little.
+    fn of(operation: &Operation, engine: Engine) -> impl Iterator<Item = Way> {
+        let core = (engine == Engine::Sqlite).then_some(Self::Core);
+        core.into_iter().chain(Self::over_the_wire(operation))
+    }
+
+    fn ask(self, world: &World, token: &str, operation: &Operation, input: &Value) -> Answer {
+        let ask = || match self {
+            Self::Core => world.call(token, operation.name(), input.clone()),
+            Self::Rest => world.rest().call(Some(token), operation, input),
+            Self::Mcp => world.mcp().call(Some(token), operation, input),
+        };
+        match (operation.effect(), input["timeout_secs"].as_u64()) {
+            (Effect::Wait, Some(secs)) => world.once_time_is_over(Duration::from_secs(secs), ask),
+            _ => loop {
+                let answer = ask();
+                // A workspace is verified once at a time.
+                if answer.code() != "rate-limited" {
+                    return answer;
+                }
+                std::thread::yield_now();
+            },
+        }
+    }
+}
+
+/// All of an answer that its caller can tell apart, the id itself and the date aside.
+fn seen(answer: &Answer, id: &str) -> (u16, BTreeSet<(String, String)>, String) {
+    let plain = |text: &str| text.replace(id, "the id");
+    let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
+    let headers = headers.map(|(name, value)| (name.to_string(), plain(value.to_str().unwrap())));
+    (answer.status, headers.collect(), plain(&answer.body.to_string()))
+}
+
+/// Where a caller hears something else of a hidden id than of one that nothing has.
+fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> bool) -> Vec<String> {
+    let Border { world, .. } = border;
+    let mut differences = Vec::new();
+    for operation in world.service.table().operations().filter(wanted) {
+        let example = border.example(operation);
+        for (field, way) in id_fields(operation)
+            .iter()
+            .flat_map(|field| Way::of(operation, world.engine()).map(move |way| (field, way)))
+        {
+            let ask = |id: &str| way.ask(world, token, operation, &with_id(operation, &example, field, id));
+            let nothing = ask(RANDOM);
+            assert!(
+                !nothing.is_success() || operation.effect().changes_nothing(),
+                "{operation:?} changes something by an id in {} that nothing has: {:#}",
+                field.0,
+                nothing.body
+            );
+            let nothing = seen(&nothing, RANDOM);
+            for (what, id) in border.hidden(way, &field.0) {
+                let hidden = seen(&ask(id), id);
+                if hidden != nothing {
+                    let (name, field) = (operation.name(), &field.0);
+                    differences
+                        .push(format!("{name} by {way:?}: {what} as {field}\n  {hidden:?}\n  {nothing:?}"));
+                }
+            }
+        }
+    }
+    differences
+}
+
+/// Nobody can tell a hidden thing from none, on any operation that `wanted` chooses.
+pub fn hidden_is_like_nothing(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
+    let border = Border::open(engine, features);
+    let lsn = border.world.lsn();
+    let check = |who: &str, found: Vec<String>| {
+        assert!(found.is_empty(), "{who} tells hidden from nothing:\n{}", found.join("\n"));
+    };
+    let callers = &border.callers;
+    let found = in_parallel(callers.len(), |number| {
+        let reads = |operation: &&Operation| wanted(operation) && operation.effect() != Effect::Wait;
+        differences(&border, &callers[number].1, reads)
+    });
+    callers.iter().zip(found).for_each(|((who, _), found)| check(who, found));
+    // One after the other: time passes for all who wait.
+    for (who, token) in callers {
+        check(
+            who,
+            differences(&border, token, |operation| wanted(operation) && operation.effect() == Effect::Wait),
+        );
+    }
+    assert_eq!(border.world.lsn(), lsn, "and nothing was changed");
+}
+
+/// If a single field or header differs, whoever tries ids learns which of them exist in a private channel or
+/// in another workspace.
+fn hidden_is_like_none(engine: Engine, wanted: Wanted<'_>) {
+    hidden_is_like_nothing(engine, Vec::new, wanted);
+}
+
+by_area!(a_hidden_thing_is_like_none_in_every_field_of_every_operation, hidden_is_like_none);
+
+#[test]
+fn an_insider_tells_them_apart() {
+    let border = Border::open(Engine::Sqlite, Vec::new);
+    let found =
+        differences(&border, &border.world.people.admin, |operation| operation.effect() == Effect::Read);
+    assert!(found.len() > 40, "the comparison finds too little: {found:#?}");
+}
+
+/// Every answer of an operation that only reads, on all its pages, with as few filters as can be.
+fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> String {
+    let schema = operation.input_schema();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut input = border.example(operation);
+    input.as_object_mut().unwrap().retain(|name, _| required.contains(&name.as_str()));
+    if let Some(after) = input.get_mut("after_id") {
+        *after = json!(0);
+    }
+    if let Some(limit) = schema["properties"].get("limit") {
+        input["limit"] = limit["maximum"].clone();
+    }
+    let mut input = impatient(operation, input);
+    let mut all = String::new();
+    loop {
+        let answer = way.ask(&border.world, token, operation, &input);
+        all.push_str(&answer.body.to_string());
+        let headers = answer.headers.values().filter_map(|value| value.to_str().ok());
+        headers.for_each(|value| all.push_str(value));
+        match &answer.body["next_cursor"] {
+            Value::String(cursor) => {
+                input["cursor"] = json!(cursor);
+                input.as_object_mut().unwrap().remove("after_id");
+            }
+            _ => return all,
+        }
+    }
+}
+
+#[test]
+fn no_list_shows_what_is_hidden() {
+    for engine in engines() {
+        let border = Border::open(engine, Vec::new);
+        let mut control = BTreeSet::new();
+        let mut showing = BTreeSet::new();
+        let operations = || {
+            border.world.service.table().operations().filter(|operation| operation.effect().changes_nothing())
+        };
+        for (operation, way) in
+            operations().flat_map(|operation| Way::over_the_wire(operation).map(move |way| (operation, way)))
+        {
+            let shown = everything(&border, way, &border.world.people.admin, operation);
+            let found = border.found_in(&shown, border.callers[0].0);
+            if !found.is_empty() {
+                showing.insert(operation.name());
+            }
+            control.extend(found.into_iter().map(str::to_owned));
+            for (who, token) in &border.callers {
+                let shown = everything(&border, way, token, operation);
+                let found = border.found_in(&shown, who);
+                assert!(found.is_empty(), "{operation:?} shows {found:?} to {who}: {shown}");
+            }
+        }
+        let all: BTreeSet<String> =
+            border.private.iter().map(|(_, id)| id.clone()).chain([SECRET.to_owned()]).collect();
+        assert_eq!(control, all, "an insider finds all of it");
+        for list in [
+            "list_channels",
+            "list_workspace_threads",
+            "list_thread_results",
+            "list_active_claims",
+            "list_events",
+            "wait_for_event",
+            "list_audit",
+        ] {
+            assert!(showing.contains(list), "{list} shows an insider nothing: {showing:?}");
+        }
+    }
+}
+
+/// Something that happens behind the border, and then before everybody's eyes. Returns the position of the
+/// latter.
+fn act(border: &Border) -> i64 {
+    let world = &border.world;
+    let private = border.private.iter().find(|(what, _)| *what == "private blocked thread");
+    world.admin("post_message", json!({"thread_id": private.unwrap().1, "body": SECRET}));
+    world
+        .admin("update_thread", json!({"thread_id": private.unwrap().1, "title": format!("{SECRET}, anew")}));
+    let posted =
+        world.admin("post_message", json!({"thread_id": world.fixture.thread_id, "body": "for all"}));
+    posted["lsn"].as_i64().unwrap()
+}
+
+#[test]
+fn no_socket_and_no_wait_shows_what_is_hidden() {
+    for engine in engines() {
+        let border = Border::open(engine, Vec::new);
+        let world = &border.world;
+        let workspace = world.fixture.workspace_id;
+        let hears = |token: &str| {
+            let mut ws = Ws::subscribe(world.address(), &first_frame(token, workspace, Some(0)));
+            let mut heard = ws.frame().to_string();
+            for last in [world.lsn(), 0] {
+                // What was there, and then what comes while it listens.
+                let last = if last == 0 { act(&border) } else { last_public(world, last) };
+                loop {
+                    let frame = ws.frame();
+                    heard.push_str(&frame.to_string());
+                    if frame["lsn"] == json!(last) {
+                        break;
+                    }
+                }
+            }
+            heard
+        };
+        let waits = |token: &str| {
+            let input = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| world.call(token, "wait_for_event", input).output());
+                while world.service.parked_waits() == 0 {
+                    std::thread::yield_now();
+                }
+                let last = act(&border);
+                (waiting.join().unwrap(), last)
+            })
+        };
+        let insider = hears(&world.people.admin);
+        assert!(border.found_in(&insider, border.callers[0].0).len() > 3, "{insider}");
+        let (answer, _) = waits(&world.people.admin);
+        assert!(!border.found_in(&answer.to_string(), border.callers[0].0).is_empty(), "{answer:#}");
+        for (who, token) in &border.callers[..2] {
+            let heard = hears(token);
+            assert!(border.found_in(&heard, who).is_empty(), "a socket shows {who} {heard}");
+            let (answer, last) = waits(token);
+            let lsns: Vec<&Value> =
+                answer["items"].as_array().unwrap().iter().map(|item| &item["lsn"]).collect();
+            assert_eq!(lsns, [&json!(last)], "a wait shows {who} {answer:#}");
+        }
+    }
+}
+
+/// The last event up to `lsn` that is in no private channel.
+fn last_public(world: &World, lsn: i64) -> i64 {
+    let workspace = world.database.id(world.fixture.workspace_id);
+    world.database.number(&format!(
+        "select max(e.lsn) from events e left join channels c on c.id = e.channel_id
+         where e.workspace_id = {workspace} and e.lsn <= {lsn} and (e.channel_id is null or not c.private)"
+    ))
+}

@@ -1,0 +1,130 @@
+//! One more operation, registered the way the built-in ones are, is found wherever the table is projected,
+//! and the generated tests hold for it without a line of its own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use svc_core::capability::Capability::MessagePost;
+use svc_core::id::ChannelId;
+use svc_core::op::{Feature, Operation, Write, contract, write};
+use svc_core::{Engine, Error, Event, EventKind, Result, Subject};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World};
+
+use crate::op::access::everybody_else_is_refused;
+use crate::op::borders::hidden_is_like_nothing;
+use crate::shells::transports::examples_succeed_alike;
+
+/// Waves at everybody in a channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaveAtChannel {
+    /// The channel.
+    channel_id: ChannelId,
+    /// How often.
+    times: Option<u8>,
+}
+
+/// A wave.
+#[derive(Serialize, JsonSchema)]
+struct Wave {
+    /// The channel.
+    channel_id: ChannelId,
+    /// How often.
+    times: u8,
+    /// Its position in the log.
+    lsn: i64,
+}
+
+/// Somebody waved.
+#[derive(Serialize, JsonSchema)]
+struct ChannelWaved {
+    /// How often.
+    times: u8,
+}
+
+impl Event for ChannelWaved {
+    const KIND: &'static str = "ChannelWaved";
+}
+
+const VISIBLE: &str = "
+    select count(*) from channels c
+    where c.id = $1 and c.workspace_id = $2
+      and (not c.private
+           or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $3))";
+
+fn wave_at_channel(cx: &mut Write<'_>, input: &WaveAtChannel) -> Result<Wave> {
+    let (workspace_id, member_id) = (cx.caller().workspace_id, cx.caller().member);
+    match cx.one::<(i64,)>(VISIBLE, &[&input.channel_id, &workspace_id, &member_id])? {
+        Some((1,)) => {}
+        _ => return Err(Error::not_found("channel")),
+    }
+    let times = input.times.unwrap_or(1);
+    let lsn = cx.emit(Subject::channel(input.channel_id), &ChannelWaved { times })?.lsn;
+    Ok(Wave { channel_id: input.channel_id, times, lsn })
+}
+
+fn features() -> Vec<Feature> {
+    let operation = write("wave_at_channel", wave_at_channel)
+        .title("Wave at a channel")
+        .post("/channels/{channel_id}/waves")
+        .alias("/channels/{channel_id}/hello")
+        .needs(&[MessagePost])
+        .created()
+        .example(|w| json!({"channel_id": w.channel_id, "times": 3}));
+    vec![Feature::new().operations("waves", vec![operation]).events(vec![EventKind::of::<ChannelWaved>()])]
+}
+
+fn is_the_wave(operation: &Operation) -> bool {
+    operation.name() == "wave_at_channel"
+}
+
+#[test]
+fn it_is_in_every_projection() {
+    let world = World::with(Engine::Sqlite, Setup { features, ..Setup::default() });
+    let table = world.service.table();
+    let names = |contract: Value, key: &str| -> Vec<Value> {
+        contract.as_array().unwrap().iter().map(|entry| entry[key].clone()).collect()
+    };
+    assert!(names(contract::operations(table), "name").contains(&json!("wave_at_channel")));
+    assert!(names(contract::events(table), "kind").contains(&json!("ChannelWaved")));
+
+    let document = world.rest().send(None, "GET", "/openapi.json", &[], None).body;
+    for path in world.operation("wave_at_channel").paths() {
+        assert_eq!(document["paths"][path]["post"]["summary"], "Wave at a channel");
+    }
+    let listed = |token: &str| {
+        let mut names = Vec::new();
+        let mut cursor = Value::Null;
+        loop {
+            let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+            let page = world.mcp().request(Some(token), "tools/list", params).body["result"].clone();
+            names.extend(names_of(&page["tools"]));
+            cursor = page["nextCursor"].clone();
+            if cursor.is_null() {
+                return names;
+            }
+        }
+    };
+    assert!(listed(&world.people.admin).contains(&"wave_at_channel".to_owned()));
+    assert!(!listed(&world.people.reader).contains(&"wave_at_channel".to_owned()));
+
+    let operation = world.operation("wave_at_channel");
+    let input = json!({"channel_id": world.fixture.channel_id, "times": 2});
+    assert_eq!(world.rest().call(Some(&world.people.agent), operation, &input).output()["times"], 2);
+    assert_eq!(world.mcp().call(Some(&world.people.agent), operation, &input).output()["times"], 2);
+    assert_eq!(world.kinds_after(world.lsn() - 2), ["ChannelWaved", "ChannelWaved"]);
+}
+
+fn names_of(tools: &Value) -> Vec<String> {
+    tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_generated_tests_hold_for_it() {
+    for engine in engines() {
+        examples_succeed_alike(engine, features, &is_the_wave);
+        everybody_else_is_refused(engine, features, &is_the_wave);
+        hidden_is_like_nothing(engine, features, &is_the_wave);
+    }
+}

@@ -1,0 +1,227 @@
+//! Long reads: a verification, or whatever else reads more than a page, holds nobody back. Each of its pages
+//! is a transaction of its own, in which its caller is known again; a workspace is read at length once at a
+//! time, and not for ever.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use svc_core::capability::Capability::WorkspaceRead;
+use svc_core::chain::Link;
+use svc_core::id::WorkspaceId;
+use svc_core::limits::LONG_READ_MAX;
+use svc_core::op::{Feature, Read, long_read};
+use svc_core::time::Time;
+use svc_core::{Attribution, Engine, Event, Result, Subject};
+use svc_tests::client::Answer;
+use svc_tests::database::{TestDatabase, engines};
+use svc_tests::process::until;
+use svc_tests::{Setup, World, text};
+
+use crate::conversation::withdraw::is_scrubbed;
+
+/// Reads page after page until a workspace has so many messages.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowMessages {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// How many there must be.
+    messages: i64,
+}
+
+/// The messages that there were at last.
+#[derive(Serialize, JsonSchema)]
+struct Followed {
+    /// How many.
+    messages: i64,
+}
+
+/// Pages that were read since this was set to 0.
+static PAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// Nobody follows any more, because the test failed.
+static OVER: AtomicBool = AtomicBool::new(false);
+
+fn follow(cx: &Read<'_>, input: &FollowMessages, (): &mut ()) -> Result<Option<Followed>> {
+    let found =
+        cx.one::<(i64,)>("select count(*) from messages where workspace_id = $1", &[&input.workspace_id])?;
+    let messages = found.map_or(0, |(messages,)| messages);
+    PAGES.fetch_add(1, Ordering::SeqCst);
+    let done = messages >= input.messages || OVER.load(Ordering::SeqCst);
+    Ok(done.then_some(Followed { messages }))
+}
+
+fn features() -> Vec<Feature> {
+    let operation = long_read("follow_messages", |_: &FollowMessages| Ok(()), follow)
+        .title("Follow messages")
+        .get("/workspaces/{workspace_id}/messages/follow")
+        .needs(&[WorkspaceRead])
+        .example(|w| json!({"workspace_id": w.workspace_id, "messages": 0}));
+    vec![Feature::new().operations("follow", vec![operation])]
+}
+
+fn messages_of(world: &World) -> i64 {
+    let workspace = world.database.id(world.fixture.workspace_id);
+    world.database.number(&format!("select count(*) from messages where workspace_id = {workspace}"))
+}
+
+fn post(world: &World) -> Value {
+    world.admin("post_message", json!({"thread_id": world.fixture.thread_id, "body": "news"}))
+}
+
+/// Begins to follow as the holder of `token` until there is one message more, does `meanwhile` between two
+/// pages, and returns what following came to.
+fn following(world: &World, token: &str, meanwhile: impl FnOnce()) -> Answer {
+    let input = json!({"workspace_id": world.fixture.workspace_id, "messages": messages_of(world) + 1});
+    PAGES.store(0, Ordering::SeqCst);
+    OVER.store(false, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let followed = scope.spawn(|| world.call(token, "follow_messages", input));
+        let _ends = Ends(&OVER);
+        until("the second page", || PAGES.load(Ordering::SeqCst) > 1);
+        meanwhile();
+        followed.join().unwrap()
+    })
+}
+
+#[test]
+fn each_page_is_a_transaction_of_its_own() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { features, ..Setup::default() });
+        let admin = &world.people.admin;
+        let message = post(world);
+        world.service.housekeep().unwrap();
+        let followed = following(world, admin, || {
+            // Somebody else's workspace takes turns with it, and its own is read once at a time.
+            let whose = world.call(&world.people.outsider, "whoami", json!({})).output();
+            let other = json!({"workspace_id": whose["workspace_id"], "messages": 0});
+            world.call(&world.people.outsider, "follow_messages", other).output();
+            let verify = json!({"workspace_id": world.fixture.workspace_id});
+            let refusal = world.call(admin, "verify_event_chain", verify).refused(429, "rate-limited");
+            assert_eq!(refusal["retry_after_secs"], 1, "{refusal}");
+
+            world.admin("delete_message", json!({"message_id": message["id"]}));
+            until("the scrub", || {
+                world.service.housekeep().unwrap();
+                is_scrubbed(&world.database)
+            });
+            post(world);
+        });
+        assert_eq!(followed.output()["messages"], messages_of(world));
+        world.admin("verify_event_chain", json!({"workspace_id": world.fixture.workspace_id}));
+    }
+}
+
+#[test]
+fn whoever_is_revoked_meanwhile_learns_nothing_and_nobody_reads_for_ever() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { features, ..Setup::default() });
+        let agent = world.people.agent.clone();
+        let revoked = following(world, &agent, || {
+            world.admin("revoke_token", json!({"token_id": world.fixture.agent_token_id}));
+        });
+        revoked.refused(401, "unauthenticated");
+        let endless = following(world, &world.people.admin, || world.clock.advance(LONG_READ_MAX));
+        let refusal = endless.refused(503, "overloaded");
+        assert!(text(&refusal["detail"]).contains("svc verify"), "{refusal}");
+        world.admin("verify_event_chain", json!({"workspace_id": world.fixture.workspace_id}));
+    }
+}
+
+/// An event that stands for many.
+#[derive(Serialize, JsonSchema)]
+struct MemberThought {
+    /// About what.
+    matter: String,
+}
+
+impl Event for MemberThought {
+    const KIND: &'static str = "MemberThought";
+}
+
+/// Makes a log longer by `count` events, as the service would have written them.
+fn lengthen(world: &World, count: i64) {
+    let (workspace_id, database) = (world.fixture.workspace_id, &world.database);
+    let workspace = database.id(workspace_id);
+    let head = &database.rows(&format!("select lsn, hash from heads where workspace_id = {workspace}"))[0];
+    let mut prev_hash: [u8; 32] = hex::decode(text(&head[1])).unwrap().try_into().unwrap();
+    let bytes = |hash: &[u8; 32]| match world.engine() {
+        Engine::Sqlite => format!("x'{}'", hex::encode(hash)),
+        Engine::Postgres => format!("'\\x{}'::bytea", hex::encode(hash)),
+    };
+    let last = head[0].as_i64().unwrap() + count;
+    let mut sql = String::from("begin;");
+    for lsn in last - count + 1..=last {
+        let at = Time::from_micros(1_795_000_000_000_000);
+        let link =
+            Link { workspace_id, lsn, kind: MemberThought::KIND, at, subject: Subject::WORKSPACE, prev_hash };
+        let event = MemberThought { matter: "x".repeat(400) };
+        let payload = link.payload(&Attribution::default(), &event).unwrap();
+        let hash = svc_core::hash::sha256(payload.as_bytes());
+        let (before, own) = (bytes(&prev_hash), bytes(&hash));
+        let columns = "workspace_id, lsn, kind, at, prev_hash, content_hash, payload";
+        let values =
+            format!("{workspace}, {lsn}, '{}', {}, {before}, {own}, '{payload}'", link.kind, at.micros());
+        write!(sql, "insert into events ({columns}) values ({values});").unwrap();
+        prev_hash = hash;
+    }
+    let head = format!("lsn = {last}, hash = {}", bytes(&prev_hash));
+    write!(sql, "update heads set {head} where workspace_id = {workspace}; commit;").unwrap();
+    database.execute(&sql);
+}
+
+/// The size of SQLite's log; nothing on Postgres.
+fn log_bytes(database: &TestDatabase) -> u64 {
+    let log = database.file().map(|file| file.with_extension("db-wal"));
+    log.and_then(|log| std::fs::metadata(log).ok()).map_or(0, |log| log.len())
+}
+
+/// Ends what is repeated, also when the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn repeat(over: &AtomicBool, work: impl Fn()) {
+    while !over.load(Ordering::SeqCst) {
+        work();
+    }
+}
+
+#[test]
+fn verifying_again_and_again_holds_no_withdrawal_back() {
+    for engine in engines() {
+        let world = &World::open(engine);
+        lengthen(world, 6000);
+        let input = json!({"workspace_id": world.fixture.workspace_id});
+        let over = AtomicBool::new(false);
+        let verified = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                repeat(&over, || {
+                    world.call(&world.people.reader, "verify_event_chain", input.clone()).output();
+                    verified.fetch_add(1, Ordering::SeqCst);
+                });
+            });
+            scope.spawn(|| repeat(&over, || drop(post(world))));
+            let _ends = Ends(&over);
+            for _ in 0..3 {
+                let before = verified.load(Ordering::SeqCst);
+                let message = post(world);
+                world.admin("delete_message", json!({"message_id": message["id"]}));
+                until("the scrub", || {
+                    world.service.housekeep().unwrap();
+                    is_scrubbed(&world.database)
+                });
+                assert!(log_bytes(&world.database) < 32 << 20);
+                until("a verification", || verified.load(Ordering::SeqCst) > before);
+            }
+        });
+    }
+}

@@ -1,0 +1,340 @@
+//! Pages: a cursor passes over nothing, however many write at the same time; and however long what a list
+//! lists, a page has one MiB of it and one item at the most, and all pages together have each item once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use svc_core::limits::{JSON_MAX_BYTES, MESSAGE_MAX, PAGE_BYTES, PAGE_SCAN_MAX};
+use svc_tests::client::ws::{Ws, first_frame};
+use svc_tests::{World, in_parallel, on_both_engines, text};
+
+use crate::op::chores::copy_claim;
+
+const WRITERS: usize = 8;
+const EACH: usize = 40;
+
+/// So many of these come to a page of messages.
+const LONG: usize = 3;
+/// Much shorter ones after them; then one more that is long.
+const SHORT: usize = 3;
+
+/// The whole list, page by page.
+fn traverse(world: &World, operation: &str, input: &Value) -> Vec<Value> {
+    let mut items = Vec::new();
+    let mut input = input.clone();
+    loop {
+        let page = world.admin(operation, input.clone());
+        items.extend(page["items"].as_array().unwrap().iter().cloned());
+        if page["next_cursor"].is_null() {
+            return items;
+        }
+        input["cursor"] = page["next_cursor"].clone();
+    }
+}
+
+fn ids(items: &[Value]) -> Vec<String> {
+    items.iter().map(|item| text(&item["id"])).collect()
+}
+
+#[test]
+fn a_list_read_while_others_write_is_a_beginning_of_the_whole() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("busy");
+        let thread = world.new_thread(&channel, "busy");
+        let lists = [
+            ("list_messages", json!({"thread_id": thread, "limit": 7})),
+            ("list_threads", json!({"channel_id": channel, "limit": 7})),
+        ];
+        let writing = AtomicUsize::new(WRITERS);
+        let seen = in_parallel(WRITERS + lists.len(), |number| {
+            let mut traversals = Vec::new();
+            if number < WRITERS {
+                for n in 0..EACH {
+                    let body = format!("{number} says {n}");
+                    world.agent("post_message", json!({"thread_id": thread, "body": body}));
+                    world.new_thread(&channel, &body);
+                }
+                writing.fetch_sub(1, Ordering::SeqCst);
+                return traversals;
+            }
+            let (operation, input) = &lists[number - WRITERS];
+            while writing.load(Ordering::SeqCst) > 0 {
+                traversals.push(ids(&traverse(world, operation, input)));
+            }
+            traversals
+        });
+        for ((operation, input), traversals) in lists.iter().zip(&seen[WRITERS..]) {
+            let whole = ids(&traverse(world, operation, input));
+            assert!(whole.len() >= WRITERS * EACH, "{operation}");
+            for traversal in traversals {
+                assert_eq!(traversal[..], whole[..traversal.len()], "{operation} passed over something");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_log_read_while_others_write_has_no_gap() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let from = world.lsn();
+        let last = from + i64::try_from(WRITERS * EACH).unwrap();
+        let seen = in_parallel(WRITERS + 1, |number| {
+            let mut seen = Vec::new();
+            if number < WRITERS {
+                for n in 0..EACH {
+                    let body = format!("{number} says {n}");
+                    world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": body}));
+                }
+                return seen;
+            }
+            let mut after = from;
+            while after < last {
+                let input = json!({"workspace_id": workspace, "after_id": after, "limit": 9});
+                let page = world.admin("wait_for_event", input);
+                seen.extend(
+                    page["items"].as_array().unwrap().iter().map(|event| event["lsn"].as_i64().unwrap()),
+                );
+                after = page["after_id"].as_i64().unwrap();
+            }
+            seen
+        });
+        assert_eq!(seen[WRITERS], (from + 1..=last).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let den = json!({"workspace_id": workspace, "name": "den", "private": true});
+        let den = text(&world.admin("create_channel", den)["id"]);
+        let from = world.lsn();
+        let scan = usize::try_from(PAGE_SCAN_MAX).unwrap();
+        in_parallel(WRITERS, |_| (0..=scan / WRITERS).for_each(|_| drop(world.new_thread(&den, "hidden"))));
+        let last = world.new_thread(&den, "the last");
+        world.admin("transition_thread", json!({"thread_id": last, "action": "close"}));
+        let open = world.new_thread(&world.fixture.channel_id.to_string(), "for all to see");
+
+        let after =
+            |after: i64| json!({"workspace_id": workspace, "after_id": after, "kind": "ThreadCreated"});
+        let page = world.agent("list_events", after(from));
+        assert_eq!((&page["items"], &page["after_id"]), (&json!([]), &json!(from + PAGE_SCAN_MAX)));
+        assert!(!page["next_cursor"].is_null(), "nothing that may be seen is no end");
+        let found = world.agent("wait_for_event", after(from));
+        assert_eq!(found["items"].as_array().unwrap().len(), 1, "a wait goes on by itself");
+        // Who has no time is told how far the log was read, and passes nothing over.
+        let mut hasty = after(from);
+        hasty["timeout_secs"] = json!(0);
+        let first = loop {
+            let page = world.agent("wait_for_event", hasty.clone());
+            if let Some(event) = page["items"].as_array().unwrap().first() {
+                break event.clone();
+            }
+            assert!(page["after_id"].as_i64() > hasty["after_id"].as_i64(), "{page:#}");
+            hasty["after_id"] = page["after_id"].clone();
+        };
+        assert_eq!(first["lsn"], found["items"][0]["lsn"]);
+        let mut hello = first_frame(&world.people.agent, workspace, Some(from));
+        hello["filter"]["kind"] = json!("ThreadCreated");
+        let mut socket = Ws::subscribe(world.address(), &hello);
+        assert_eq!(socket.frame()["type"], json!("subscribe_ack"));
+        assert_eq!(socket.frame()["lsn"], found["items"][0]["lsn"], "a socket passes nothing over");
+
+        let empty_then = |caller: &str, operation: &str, input: Value| {
+            let page = world.call(caller, operation, input.clone()).output();
+            assert_eq!(page["items"], json!([]), "{operation}");
+            assert!(!page["next_cursor"].is_null(), "{operation}");
+            let mut input = input;
+            input["cursor"] = page["next_cursor"].clone();
+            world.call(caller, operation, input).output()["items"].as_array().unwrap().clone()
+        };
+        let admin = world.people.admin.as_str();
+        let closed =
+            empty_then(admin, "list_threads", json!({"channel_id": den, "state": "closed", "limit": 500}));
+        assert_eq!(ids(&closed), [last.as_str()]);
+        let minted = json!({"workspace_id": workspace, "action": "workspace.create", "limit": 500});
+        let page = world.admin("list_audit", minted);
+        assert!(page["items"].as_array().unwrap().is_empty() && !page["next_cursor"].is_null());
+        let mut all = json!({"workspace_id": workspace, "limit": 500, "state": "open"});
+        let mut seen = Vec::new();
+        loop {
+            let page = world.agent("list_workspace_threads", all.clone());
+            seen.extend(ids(page["items"].as_array().unwrap()));
+            if page["next_cursor"].is_null() {
+                break;
+            }
+            all["cursor"] = page["next_cursor"].clone();
+        }
+        assert!(seen.contains(&open) && !seen.contains(&last));
+    });
+}
+
+#[test]
+fn a_cursor_of_nobodys_making_is_refused() {
+    on_both_engines(|world| {
+        for (input, status) in
+            [(json!({"cursor": "x"}), 400), (json!({"limit": 0}), 400), (json!({"limit": 501}), 400)]
+        {
+            let answer = world.call(&world.people.admin, "list_workspaces", input);
+            assert_eq!(answer.status, status, "{:#}", answer.body);
+        }
+    });
+}
+
+#[test]
+fn a_list_of_claims_looks_at_a_bounded_part_and_says_where_to_read_on() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let den = json!({"workspace_id": workspace, "name": "den", "private": true});
+        let den = text(&world.admin("create_channel", den)["id"]);
+        let hidden = world.new_thread(&den, "hidden");
+        world.admin("claim_thread", json!({"thread_id": hidden}));
+        let far = world.clock.now().plus(std::time::Duration::from_secs(3600));
+        copy_claim(world, &hidden, PAGE_SCAN_MAX + 1, far.micros());
+        // What comes from now on stands behind the copies.
+        let behind = format!(
+            "update heads set lsn = lsn + 10000 where workspace_id = {}",
+            world.database.id(workspace)
+        );
+        world.database.execute(&behind);
+        let seen = world.new_thread(&world.fixture.channel_id.to_string(), "for all to see");
+        world.admin("claim_thread", json!({"thread_id": seen}));
+        let lists = [
+            ("list_active_claims", "thread_id", json!({"workspace_id": workspace, "limit": 5})),
+            (
+                "list_workspace_threads",
+                "id",
+                json!({"workspace_id": workspace, "assignee_id": world.fixture.admin_id, "limit": 5}),
+            ),
+        ];
+        for (operation, id, mut input) in lists {
+            let mut found = Vec::new();
+            for page in 0.. {
+                let answer = world.agent(operation, input.clone());
+                let items = answer["items"].as_array().unwrap();
+                assert!(
+                    page > 0 || items.iter().all(|item| item[id] != json!(seen)),
+                    "{operation}: more than a part"
+                );
+                found.extend(items.iter().map(|item| text(&item[id])));
+                if answer["next_cursor"].is_null() {
+                    break;
+                }
+                input["cursor"] = answer["next_cursor"].clone();
+            }
+            assert!(found.contains(&seen) && !found.contains(&hidden), "{operation}: {found:?}");
+        }
+    });
+}
+
+/// About 360 kB.
+fn long_message(thread: &str) -> Value {
+    let body = "x".repeat(MESSAGE_MAX);
+    let metadata = json!({"long": "x".repeat(JSON_MAX_BYTES - 11)});
+    json!({"thread_id": thread, "body": body, "metadata": metadata})
+}
+
+fn bytes(value: &Value) -> usize {
+    value.to_string().len()
+}
+
+/// Reads a list to its end, going on as `next` says. No page is longer than it may be, and a page without an
+/// item is the last.
+fn read(
+    world: &World,
+    operation: &str,
+    mut input: Value,
+    next: impl Fn(&Value, &mut Value) -> bool,
+) -> Vec<Vec<Value>> {
+    let mut pages = Vec::new();
+    loop {
+        let page = world.admin(operation, input.clone());
+        let items = page["items"].as_array().unwrap().clone();
+        let but_the_last: usize = items.iter().rev().skip(1).map(bytes).sum();
+        assert!(but_the_last < PAGE_BYTES, "{operation}: {but_the_last} bytes and one item");
+        let more = next(&page, &mut input);
+        assert!(!items.is_empty() || !more, "{operation}: a page without an item is no end");
+        pages.push(items);
+        if !more {
+            return pages;
+        }
+    }
+}
+
+fn by_cursor(page: &Value, input: &mut Value) -> bool {
+    input["cursor"] = page["next_cursor"].clone();
+    !input["cursor"].is_null()
+}
+
+fn lsns(pages: &[Vec<Value>]) -> Vec<i64> {
+    pages.iter().flatten().map(|item| item["lsn"].as_i64().unwrap()).collect()
+}
+
+/// Checks that it took pages to list what was wanted, each item once and in order.
+fn check_whole(name: &str, pages: &[Vec<Value>], wanted: &[i64]) {
+    assert_eq!(lsns(pages), wanted, "{name}: every item once, in order");
+    assert!(pages.len() > 1, "{name} came as one page");
+}
+
+#[test]
+fn a_page_ends_by_bytes_and_nothing_is_left_out() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "long");
+        let from = world.lsn();
+        let mut posted = Vec::new();
+        for number in 0..LONG + SHORT + 1 {
+            let short = (LONG..LONG + SHORT).contains(&number);
+            let brief = json!({"thread_id": thread, "body": number.to_string()});
+            posted.push(world.agent("post_message", if short { brief } else { long_message(&thread) }));
+        }
+        let wanted: Vec<i64> = posted.iter().map(|post| post["lsn"].as_i64().unwrap()).collect();
+
+        let list = json!({"thread_id": thread, "limit": 500});
+        let messages = read(world, "list_messages", list.clone(), by_cursor);
+        check_whole("list_messages", &messages, &wanted);
+        assert_eq!(messages[0].len(), LONG, "the last of them fills the page");
+        assert!(messages.iter().flatten().all(|message| message["unreadable"] == json!(false)));
+
+        let log = json!({"workspace_id": workspace, "after_id": from, "limit": 500});
+        let by_position = |page: &Value, input: &mut Value| {
+            input["after_id"] = page["after_id"].clone();
+            !page["next_cursor"].is_null()
+        };
+        let events = read(world, "list_events", log.clone(), by_position);
+        check_whole("list_events", &events, &wanted);
+        assert_eq!(events[0].len(), LONG - 1, "an event has its words twice, sealed and open");
+        let wait = world.admin("wait_for_event", log);
+        assert_eq!((&wait["items"], &wait["after_id"]), (&json!(events[0]), &events[0][LONG - 2]["lsn"]));
+        let of_thread = world.admin("list_thread_events", list);
+        // The thread's creation comes first.
+        assert_eq!(of_thread["items"].as_array().unwrap()[1..], events[0]);
+
+        let context = world.admin("get_thread_context", json!({"thread_id": thread}));
+        let last: Vec<String> =
+            context["messages"].as_array().unwrap().iter().map(|message| text(&message["id"])).collect();
+        let ids: Vec<String> = posted.iter().map(|post| text(&post["id"])).collect();
+        assert_eq!(last, ids[1..], "a context pack has the last that fit");
+    });
+}
+
+#[test]
+fn results_end_a_page_by_bytes_too() {
+    on_both_engines(|world| {
+        let workspace = world.fixture.workspace_id;
+        let channel = world.new_channel("results");
+        let mut wanted = Vec::new();
+        for number in 0..6 {
+            let thread = world.new_thread(&channel, "work");
+            let claim = world.agent("claim_thread", json!({"thread_id": thread}));
+            let result = json!({"long": "x".repeat(JSON_MAX_BYTES - 40), "number": number});
+            let set = json!({"thread_id": thread, "claim_lease_id": claim["claim_lease_id"],
+                             "result_kind": "test.long/1", "result": result});
+            wanted.push(world.agent("set_thread_result", set)["lsn"].as_i64().unwrap());
+        }
+        let list = json!({"workspace_id": workspace, "result_kind": "test.long/1", "limit": 500});
+        let pages = read(world, "list_thread_results", list, by_cursor);
+        check_whole("list_thread_results", &pages, &wanted);
+    });
+}

@@ -1,0 +1,590 @@
+//! Attacks over the wire on the real server with its default limits. While somebody at one address does its
+//! worst, a caller at another goes on as if nothing were the matter, and when it is over everything is as
+//! before.
+
+use std::future::pending;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_tests::client::mcp::Mcp;
+use svc_tests::client::rest::Rest;
+use svc_tests::client::ws::{Ws, first_frame};
+use svc_tests::process::{Running, until};
+use svc_tests::runtime;
+use svc_tests::site::{Server, Site};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::time::{interval, timeout};
+
+const ATTACKER: &str = "127.0.0.2";
+const CALLER: &str = "127.0.0.3";
+/// Requests of the caller while an attack is in full swing.
+const REQUESTS: usize = 200;
+/// The caller's median may be so many times what it is without an attack.
+const SLOWER_MAX: u32 = 10;
+/// A request that takes less than this alone may take as long beside anything: attackers use the same
+/// processors.
+const IDLE_LEAST: Duration = Duration::from_millis(1);
+/// Memory that the server may have at any moment.
+const MEMORY_MAX_KIB: u64 = 256 << 10;
+
+/// A server with its default limits.
+struct Arena {
+    server: Server,
+    site: Site,
+}
+
+impl Arena {
+    fn open() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(variables: &[(&str, &str)]) -> Self {
+        // Thousands of connections are made from here.
+        svc_http::raise_descriptors();
+        let site = Site::found(Engine::Sqlite);
+        let mut command = site.command("svc-http", &["--listen", "127.0.0.1:0"]);
+        command.env_remove("SVC_RATE_LIMIT_MAX").env_remove("SVC_WORKSPACE_RATE_LIMIT_MAX");
+        command.envs([("SVC_LOG", "svc_http=debug"), ("SVC_SHUTDOWN_DRAIN_SECS", "0")]);
+        let mut running = Running::start(command.envs(variables.iter().copied()));
+        let line = running.next_line();
+        let address: SocketAddr = line.rsplit('/').next().unwrap().parse().unwrap();
+        Self { server: Server { running, rest: Rest { address } }, site }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    fn admin(&self) -> &str {
+        &self.site.founders.admin
+    }
+
+    /// The secret of a new agent's token.
+    fn new_agent(&self, handle: &str) -> String {
+        let path = format!("/workspaces/{}/agents", self.site.founders.workspace_id);
+        let made =
+            self.server.caller(self.admin()).post(&path, json!({"handle": handle, "display_name": handle}));
+        svc_tests::text(&made["token"]["secret"])
+    }
+
+    /// A line of the process's status, in KiB.
+    fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.running.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// The sockets that the server has open.
+    fn sockets(&self) -> usize {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.server.running.id())).unwrap();
+        // One may be closed while they are read.
+        let targets =
+            descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.unwrap().path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    }
+
+    /// Processor time that the server has used, in ticks of 10 ms.
+    fn ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.running.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    }
+
+    /// Ends the server, which says what it still counts of what its clients had: nothing.
+    fn leaves_nothing(&self) {
+        let trace = &self.server.running.err;
+        self.server.running.signal("TERM");
+        until("the server has closed", || trace.text().contains("closed connections="));
+        let nothing = "closed connections=0 in_flight=0 sockets=0 bodies=0 bytes=0";
+        assert!(trace.text().contains(nothing), "{}", trace.text());
+    }
+
+    /// A connection of the attacker.
+    async fn connect(&self) -> std::io::Result<tokio::net::TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(ATTACKER.parse().unwrap(), 0))?;
+        socket.connect(self.address()).await
+    }
+
+    /// The status with which the server answers these bytes of the attacker.
+    async fn status(&self, bytes: &[u8]) -> Option<u16> {
+        let mut stream = self.connect().await.ok()?;
+        stream.write_all(bytes).await.ok()?;
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).await.ok()?;
+        std::str::from_utf8(&line).ok()?.strip_prefix("HTTP/1.1 ")?.parse().ok()
+    }
+
+    /// The head of a request, with the fields that each has.
+    fn head(&self, method: &str, target: &str, more: &str) -> String {
+        format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{more}\r\n", self.address())
+    }
+
+    fn post(&self, target: &str, token: &str, body: &str) -> String {
+        let more = format!(
+            "Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        format!("{}{body}", self.head("POST", target, &more))
+    }
+}
+
+/// Somebody who minds its own business, on one connection.
+struct Caller {
+    stream: BufReader<TcpStream>,
+    request: String,
+}
+
+impl Caller {
+    fn of(arena: &Arena) -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let local = SocketAddr::new(CALLER.parse::<IpAddr>().unwrap(), 0);
+        socket.bind(&local.into()).unwrap();
+        socket.connect(&arena.address().into()).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let request = arena.head("GET", "/me", &format!("Authorization: Bearer {}\r\n", arena.admin()));
+        Self { stream: BufReader::new(stream), request }
+    }
+
+    /// Asks once, wants an answer, and says how long that took.
+    fn ask(&mut self) -> Duration {
+        let began = Instant::now();
+        self.stream.get_mut().write_all(self.request.as_bytes()).unwrap();
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        assert!(line.contains(" 200 "), "the caller was refused: {line}");
+        let mut length = 0;
+        while line != "\r\n" {
+            line.clear();
+            self.stream.read_line(&mut line).unwrap();
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).unwrap();
+        began.elapsed()
+    }
+
+    fn ask_times(&mut self, count: usize) -> Vec<Duration> {
+        (0..count).map(|_| self.ask()).collect()
+    }
+}
+
+/// The value below which `part` in 100 lie.
+fn percentile(times: &mut [Duration], part: usize) -> Duration {
+    times.sort_unstable();
+    times[(times.len() - 1) * part / 100]
+}
+
+/// Lets an attack happen, and checks what becomes of the caller and of the server. An attack says when it is
+/// in full swing, and never ends by itself: it is over when the caller has asked often enough.
+fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
+    let mut caller = Caller::of(arena);
+    caller.ask_times(20);
+    let mut idle = caller.ask_times(100);
+    let sockets = arena.sockets();
+    let (in_full_swing, (over, is_over)) = (Signal::default(), tokio::sync::oneshot::channel::<()>());
+    let mut times = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let _over = over;
+            let (mut times, mut left) = (Vec::new(), REQUESTS);
+            while left > 0 {
+                left -= usize::from(in_full_swing.is_given(Duration::from_millis(10)));
+                times.push(caller.ask());
+            }
+            times
+        });
+        runtime().block_on(async {
+            tokio::select! {
+                () = attack(&in_full_swing) => panic!("the attack has ended by itself"),
+                _ = is_over => {}
+            }
+        });
+        asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let (idle, median) = (percentile(&mut idle, 50), percentile(&mut times, 50));
+    let peak = arena.memory("VmHWM");
+    println!(
+        "{name}: the caller's {} requests took {median:?} (p99 {:?}), {idle:?} without; \
+         peak {} MiB, then {} MiB",
+        times.len(),
+        percentile(&mut times, 99),
+        peak >> 10,
+        arena.memory("VmRSS") >> 10,
+    );
+    assert!(median < idle.max(IDLE_LEAST) * SLOWER_MAX, "{name}: the caller is held up");
+    assert!(peak < MEMORY_MAX_KIB, "{name}: the server had {peak} KiB");
+    until("every socket is back", || arena.sockets() <= sockets);
+    caller.ask();
+    drop(caller);
+    arena.leaves_nothing();
+}
+
+/// Whether an attack is in full swing.
+#[derive(Default)]
+struct Signal {
+    given: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Signal {
+    fn give(&self) {
+        *self.given.lock().unwrap() = true;
+    }
+
+    /// Whether it is given, a moment from now.
+    fn is_given(&self, moment: Duration) -> bool {
+        // Nobody wakes it: the caller does not ask without a pause.
+        *self.changed.wait_timeout(self.given.lock().unwrap(), moment).unwrap().0
+    }
+}
+
+/// Does something again and again, at several connections.
+async fn keep_at(connections: usize, once: impl AsyncFn()) {
+    let one = async || {
+        let mut turns = interval(Duration::from_millis(5));
+        loop {
+            turns.tick().await;
+            once().await;
+        }
+    };
+    join_all((0..connections).map(|_| one())).await;
+}
+
+/// A WebSocket frame as clients send it.
+fn client_frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let length = match u8::try_from(payload.len()) {
+        Ok(length) if length < 126 => vec![0x80 | length],
+        _ => [&[0x80 | 126][..], &u16::try_from(payload.len()).unwrap().to_be_bytes()].concat(),
+    };
+    // A mask of zeros leaves the payload as it is.
+    [&[0x80 | opcode][..], &length, &[0; 4], payload].concat()
+}
+
+#[test]
+fn a_flood_of_pings_that_reads_nothing() {
+    let arena = Arena::open();
+    let handshake = arena.head(
+        "GET",
+        "/ws/subscribe",
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+    );
+    let founders = &arena.site.founders;
+    let hello = json!({"token": founders.agent, "filter": {"workspace_id": founders.workspace_id}});
+    let pings = client_frame(9, &[7; 125]).repeat(500);
+    let flood = async |first: &[u8]| {
+        let Ok(mut stream) = arena.connect().await else { return };
+        let begun = [handshake.as_bytes(), first].concat();
+        if stream.write_all(&begun).await.is_ok() {
+            while stream.write_all(&pings).await.is_ok() {}
+        }
+    };
+    let first = client_frame(1, hello.to_string().as_bytes());
+    endures("pings", &arena, async |in_full_swing| {
+        in_full_swing.give();
+        tokio::join!(keep_at(1, async || flood(&[]).await), keep_at(1, async || flood(&first).await));
+    });
+}
+
+#[test]
+fn bodies_that_are_never_finished() {
+    let arena = Arena::open();
+    let unfinished = |credential: &str| {
+        let more = format!("{credential}Content-Type: application/json\r\nContent-Length: 2000000\r\n");
+        format!("{}{{", arena.head("POST", "/workspaces/x/channels", &more))
+    };
+    let strangers = unfinished("");
+    let members = unfinished(&format!("Authorization: Bearer {}\r\n", arena.site.founders.agent));
+    endures("unfinished bodies", &arena, async |in_full_swing| {
+        let hold = async |head: &str| {
+            let mut stream = arena.connect().await.unwrap();
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream
+        };
+        let _of_strangers = join_all((0..800).map(|_| hold(&strangers))).await;
+        let _of_members = join_all((0..800).map(|_| hold(&members))).await;
+        in_full_swing.give();
+        pending().await
+    });
+}
+
+#[test]
+fn a_query_of_thousands_of_names() {
+    let arena = Arena::open();
+    let names: Vec<String> = (0..12_000).map(|number| format!("{number:x}")).collect();
+    let more = format!("Authorization: Bearer {}\r\n", arena.site.founders.agent);
+    let requests = ["", &more].map(|more| arena.head("GET", &format!("/me?{}", names.join("&")), more));
+    endures("names", &arena, async |in_full_swing| {
+        let [stranger, member] = &requests;
+        let ask = async |request: &str| {
+            arena.status(request.as_bytes()).await;
+        };
+        in_full_swing.give();
+        tokio::join!(keep_at(1, async || ask(stranger).await), keep_at(1, async || ask(member).await),);
+    });
+}
+
+#[test]
+fn answers_that_nobody_reads() {
+    let arena = Arena::open();
+    let workspace = &arena.site.founders.workspace_id;
+    let agent = arena.server.caller(&arena.site.founders.agent);
+    let channel = arena
+        .server
+        .caller(arena.admin())
+        .post(&format!("/workspaces/{workspace}/channels"), json!({"name": "large"}));
+    let path =
+        |of: &Value, rest: &str| format!("/{rest}", rest = rest.replace("{}", of["id"].as_str().unwrap()));
+    let thread = agent.post(&path(&channel, "channels/{}/threads"), json!({"title": "long"}));
+    let messages = path(&thread, "threads/{}/messages");
+    let body = "\u{1f600}".repeat(90_000);
+    (0..24).for_each(|_| drop(agent.post(&messages, json!({"body": body}))));
+    let credential = format!("Authorization: Bearer {}\r\n", arena.site.founders.agent);
+    let page = arena.head("GET", &format!("{messages}?limit=500"), &credential);
+    let list = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
+    let batch = Value::from((0..100).map(list).collect::<Vec<_>>()).to_string();
+    let batch = arena.post("/mcp", &arena.site.founders.agent, &batch);
+    endures("unread answers", &arena, async |in_full_swing| {
+        let hold = async |request: &str| {
+            let mut stream = arena.connect().await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            stream
+        };
+        let _pages = join_all((0..120).map(|_| hold(&page))).await;
+        let _batches = join_all((0..8).map(|_| hold(&batch))).await;
+        in_full_swing.give();
+        pending().await
+    });
+}
+
+#[test]
+fn batches_of_waits() {
+    let arena = Arena::open();
+    let tokens: Vec<String> = (0..4).map(|number| arena.new_agent(&format!("agent-{number}"))).collect();
+    let wait = |id: usize| {
+        let workspace = &arena.site.founders.workspace_id;
+        let arguments = json!({"workspace_id": workspace, "after_id": 1_000_000, "timeout_secs": 330});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+               "params": {"name": "wait_for_event", "arguments": arguments}})
+    };
+    let batch = Value::from((0..3).map(wait).collect::<Vec<_>>()).to_string();
+    endures("batches of waits", &arena, async |in_full_swing| {
+        let hold = async |token: &str| {
+            let mut stream = arena.connect().await.unwrap();
+            stream.write_all(arena.post("/mcp", token, &batch).as_bytes()).await.unwrap();
+            stream
+        };
+        let mut held = Vec::new();
+        for token in &tokens {
+            held.extend(join_all((0..270).map(|_| hold(token))).await);
+        }
+        in_full_swing.give();
+        pending().await
+    });
+}
+
+#[test]
+fn heads_that_never_end() {
+    let arena = Arena::open();
+    let field = format!("x-{}: {}\r\n", "n".repeat(100), "v".repeat(4000));
+    let head = format!("GET /me HTTP/1.1\r\nHost: {}\r\n{}", arena.address(), field.repeat(95));
+    endures("endless heads", &arena, async |in_full_swing| {
+        let hold = async || {
+            let mut stream = arena.connect().await.ok()?;
+            // It is cut off once it has sent more than a head may have.
+            let _ = timeout(Duration::from_secs(2), stream.write_all(head.as_bytes())).await;
+            Some(stream)
+        };
+        let mut held = Vec::new();
+        for _ in 0..25 {
+            held.extend(join_all((0..100).map(|_| hold())).await);
+        }
+        in_full_swing.give();
+        pending().await
+    });
+}
+
+#[test]
+fn one_address_cannot_have_all_connections() {
+    let arena = Arena::with(&[("SVC_MAX_CONNECTIONS", "1000")]);
+    let request = arena.head("GET", "/health/live", "");
+    let (held, refused) = runtime().block_on(async {
+        let mut held = Vec::new();
+        loop {
+            let mut stream = arena.connect().await.unwrap();
+            // Who is turned away may not be able to send anything.
+            let _ = stream.write_all(request.as_bytes()).await;
+            let mut heard = [0; 12];
+            match stream.read_exact(&mut heard).await {
+                Ok(_) if heard == *b"HTTP/1.1 200" => held.push(stream),
+                Ok(_) => return (held, String::from_utf8_lossy(&heard).into_owned()),
+                Err(error) => return (held, error.to_string()),
+            }
+        }
+    });
+    assert_eq!(held.len(), 100, "{refused}");
+    let mut caller = Caller::of(&arena);
+    caller.ask();
+    drop(held);
+    until("its places are free again", || runtime().block_on(arena.status(request.as_bytes())) == Some(200));
+}
+
+#[test]
+fn a_burst_of_connections_is_taken() {
+    let arena = Arena::open();
+    arena.server.running.pause();
+    let connected = runtime().block_on(async {
+        let all = join_all((0..1000).map(|_| timeout(Duration::from_secs(20), arena.connect()))).await;
+        all.into_iter().filter(|one| matches!(one, Ok(Ok(_)))).count()
+    });
+    arena.server.running.resume();
+    assert_eq!(connected, 1000, "the system keeps them until they are accepted");
+}
+
+#[test]
+fn a_refusal_costs_little_whatever_is_refused() {
+    const TIMES: usize = 200;
+    let arena = Arena::open();
+    let names = (0..12_000).map(|number| format!("{number:x}")).collect::<Vec<_>>().join("&");
+    let json = "Content-Type: application/json\r\n";
+    let body: String = (0..100_000).map(|number| format!("\"{number:x}\":0,")).collect();
+    let body = format!("{{{body}\"z\":0}}");
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(900_000), "]".repeat(900_000));
+    let long = format!("{{\"{}\":0}}", "n".repeat(1_900_000));
+    let with_body = |body: &str| {
+        let more = format!("{json}Expect: 100-continue\r\nContent-Length: {}\r\n", body.len());
+        arena.head("POST", "/workspaces/x/channels", &more)
+    };
+    let cases = [
+        ("a query of many names", arena.head("GET", &format!("/me?{names}"), "")),
+        (
+            "a long token",
+            arena.head("GET", "/me", &format!("Authorization: Bearer {}\r\n", "t".repeat(8000))),
+        ),
+        ("a long path", arena.head("GET", &format!("/threads/{}", "%41".repeat(2000)), "")),
+        ("a body of many members", with_body(&body)),
+        ("a deep body", with_body(&deep)),
+        ("a body with a long name", with_body(&long)),
+    ];
+    let cost = |request: &str| {
+        let before = arena.ticks();
+        runtime().block_on(async {
+            for _ in 0..TIMES {
+                let status = arena.status(request.as_bytes()).await.unwrap();
+                assert!((400..500).contains(&status), "{status}");
+            }
+        });
+        (arena.ticks() - before).max(1)
+    };
+    let empty = cost(&arena.head("GET", "/me", ""));
+    for (name, request) in cases {
+        let ticks = cost(&request);
+        println!("{TIMES} times {name}: {ticks} ticks; empty: {empty}");
+        assert!(ticks <= empty.max(5) * 10, "{name}: {ticks} ticks, {empty} for nothing");
+    }
+}
+
+#[test]
+fn a_request_in_flight_takes_a_place() {
+    let site = Site::found(Engine::Sqlite);
+    let server = site.serve(&[("SVC_MAX_CONCURRENT_REQUESTS", "1")]);
+    let admin = server.caller(&site.founders.admin);
+    let lock = rusqlite::Connection::open(site.database.file().unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        lock.execute_batch("begin immediate").unwrap();
+        let path = format!("/workspaces/{}/channels", site.founders.workspace_id);
+        // It may find one of the questions below in flight, and comes again.
+        let held = scope.spawn(move || {
+            until("it is taken", || admin.ask("POST", &path, Some(&json!({"name": "one"}))).status != 503);
+        });
+        until("the request is in flight", || admin.ask("GET", "/me", None).status == 503);
+        admin.ask("GET", "/me", None).refused(503, "overloaded");
+        assert_eq!(admin.ask("GET", "/health/live", None).status, 200);
+        lock.execute_batch("rollback").unwrap();
+        held.join().unwrap();
+    });
+    assert_eq!(admin.ask("GET", "/me", None).status, 200);
+}
+
+#[test]
+fn no_level_of_the_trace_shows_a_token() {
+    let site = Site::found(Engine::Sqlite);
+    let server = site.serve(&[("SVC_LOG", "trace,tungstenite=trace,rmcp=trace,log=trace")]);
+    let token = &site.founders.agent;
+    let mut ws = Ws::subscribe(server.address(), &first_frame(token, &site.founders.workspace_id, None));
+    ws.frame();
+    let arguments = json!({"capabilities": ["workspace:read"], "label": "narrow"});
+    let params = json!({"name": "attenuate_token", "arguments": arguments});
+    let made = Mcp { http: server.rest }.request(Some(token), "tools/call", params);
+    let secret = svc_tests::text(&made.body["result"]["structuredContent"]["secret"]);
+    drop(ws);
+    // A library that traces what it does, and no message.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(preface).unwrap();
+    stream.read_exact(&mut [0; 9]).unwrap();
+    drop(stream);
+    let mut running = server.running;
+    running.end();
+    let trace = running.err.whole();
+    assert!(trace.contains("TRACE h2"), "{trace:.1000}");
+    for secret in [token, &secret] {
+        let line = trace.lines().find(|line| line.contains(secret.as_str()));
+        assert!(line.is_none(), "{line:?}");
+    }
+}
+
+#[test]
+fn calls_whose_answers_are_many_small_values() {
+    const CALLS: usize = 40;
+    let arena = Arena::open();
+    let workspace = &arena.site.founders.workspace_id;
+    let channels = format!("/workspaces/{workspace}/channels");
+    let channel = arena.server.caller(arena.admin()).post(&channels, json!({"name": "numbers"}));
+    let agent = arena.server.caller(&arena.site.founders.agent);
+    let path = |of: &Value, rest: &str| rest.replace("{}", of["id"].as_str().unwrap());
+    let thread = agent.post(&path(&channel, "/channels/{}/threads"), json!({"title": "numbers"}));
+    let post = json!({"body": "many", "metadata": {"n": vec![0; 130_000]}});
+    (0..4).for_each(|_| drop(agent.post(&path(&thread, "/threads/{}/messages"), post.clone())));
+    let params = json!({"name": "list_messages", "arguments": {"thread_id": thread["id"]}});
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let list = arena.post("/mcp", &arena.site.founders.agent, &list);
+    runtime().block_on(async {
+        let all = (0..CALLS).map(|_| timeout(Duration::from_secs(60), arena.status(list.as_bytes())));
+        let heard = join_all(all).await;
+        let answered = heard.iter().filter(|status| matches!(status, Ok(Some(200)))).count();
+        println!("{answered} of {CALLS} answered; peak {} MiB", arena.memory("VmHWM") >> 10);
+        assert_eq!(answered, CALLS);
+    });
+    assert!(arena.memory("VmHWM") < MEMORY_MAX_KIB);
+    arena.leaves_nothing();
+}
+
+#[test]
+fn that_a_client_has_left_is_no_error() {
+    let site = Site::found(Engine::Sqlite);
+    let server = site.serve(&[("SVC_LOG", "error")]);
+    let arguments = json!({"workspace_id": site.founders.workspace_id, "after_id": 1_000_000});
+    let params = json!({"name": "wait_for_event", "arguments": arguments});
+    let wait = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let send = Rest { address: server.address() };
+    runtime().block_on(async {
+        let body = Some(wait.to_string().into());
+        let waiting = send.raw(Some(&site.founders.agent), "POST", "/mcp", &[], body);
+        assert!(timeout(Duration::from_millis(500), waiting).await.is_err(), "it waits");
+    });
+    let mut running = server.running;
+    running.end();
+    let trace = running.err.whole();
+    assert!(!trace.contains("ERROR"), "{trace}");
+}

@@ -1,0 +1,197 @@
+//! Agents with a client that is not ours, the Python package `mcp`, do a day's work against the built
+//! programs: over a pipe and over HTTP, in the handshake of old and in the revision that has none.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+use svc_tests::database::skipped;
+use tempfile::TempDir;
+
+/// Where the Python with the outside clients is.
+const PYTHON: &str = "SVC_TEST_PYTHON";
+
+/// A program that is built along with the tests.
+fn program(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(program.exists(), "{} is not built: cargo build --workspace --bins", program.display());
+    program
+}
+
+/// A command that gets none of our variables: programs refuse those that they do not know.
+fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("SVC_") || name == "DATABASE_URL") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A data folder with an administrator and an agent in it.
+struct Home {
+    folder: TempDir,
+    made: Value,
+}
+
+impl Home {
+    fn make() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut init = command(program("svc"));
+        init.args(["init", "--json", "--data"]).arg(folder.path().join("data"));
+        let output = init.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self { folder, made: serde_json::from_slice(&output.stdout).unwrap() }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn workspace(&self) -> &Value {
+        &self.made["workspace"]["id"]
+    }
+
+    /// The agent on a pipe of its own.
+    fn on_a_pipe(&self, token: &str, mode: &str) -> Option<Agent> {
+        let (svc, data) = (program("svc"), self.data());
+        self.agent(token, &["--mode", mode, svc.to_str().unwrap(), "--data", data.to_str().unwrap()])
+    }
+
+    /// The bearer of the token called `token`, if there is a Python to run it.
+    fn agent(&self, token: &str, arguments: &[&str]) -> Option<Agent> {
+        let Some(python) = std::env::var_os(PYTHON) else {
+            skipped("outside clients", PYTHON);
+            return None;
+        };
+        let mut command = command(python);
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("py/mcp_agent.py")).args(arguments);
+        command.env("SVC_TOKEN", self.made[token]["secret"].as_str().unwrap());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        Some(Agent { tell: child.stdin.take(), said, child })
+    }
+}
+
+/// One agent.
+struct Agent {
+    child: Child,
+    tell: Option<ChildStdin>,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Agent {
+    fn hear(&mut self) -> Value {
+        let line = self.said.next().expect("the client ended").unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Calls a tool and gives what came of it.
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let command = json!({"tool": tool, "arguments": arguments});
+        writeln!(self.tell.as_mut().unwrap(), "{command}").unwrap();
+        self.hear()
+    }
+
+    /// Calls a tool that must succeed.
+    fn must(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.call(tool, arguments);
+        assert!(answer.get("result").is_some(), "{tool}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Hangs up; both the client and the server that it started must end well.
+    fn leave(mut self) {
+        drop(self.tell.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// Two agents find, claim and finish a task.
+fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent) {
+    let (few, all) = (worker.hear(), admin.hear());
+    assert_eq!((&few["protocol"], &all["protocol"]), (&json!(revision), &json!(revision)));
+    let tools = |agreed: &Value| agreed["tools"].as_array().unwrap().len();
+    assert!(tools(&all) > tools(&few) && few["next_cursor"].is_null());
+    let channel = admin.must("create_channel", json!({"workspace_id": home.workspace(), "name": "work"}));
+    let none = worker.must("claim_next_thread", json!({"channel_id": channel["id"]}));
+    assert_eq!(none, json!({}), "nothing is there to be claimed");
+    let ready = json!({"workspace_id": home.workspace(), "channel_id": channel["id"], "timeout_secs": 1});
+    assert_eq!(worker.must("wait_for_ready", ready), json!({"timed_out": true}));
+    let thread = admin.must("create_thread", json!({"channel_id": channel["id"], "title": "Mend the roof"}));
+    let id = &thread["id"];
+    let claimed = worker.must("claim_next_thread", json!({"channel_id": channel["id"], "lease_secs": 60}));
+    assert_eq!(claimed["id"], *id);
+    let second = admin.must("claim_next_thread", json!({"channel_id": channel["id"]}));
+    assert_eq!(second, json!({}), "one task is claimed once");
+    worker.must("acknowledge_claim", json!({"thread_id": id}));
+    worker.must("post_message", json!({"thread_id": id, "body": "On the ladder now."}));
+    let lease = json!({"thread_id": id, "claim_lease_id": claimed["claim_lease_id"]});
+    worker.must("renew_claim", lease);
+    let brief = admin.must("get_thread_context", json!({"thread_id": id}));
+    assert_eq!(brief["messages"][0]["body"], "On the ladder now.");
+    worker.must("set_thread_result", json!({"thread_id": id, "result": {"tiles": 12}}));
+    worker.must("transition_thread", json!({"thread_id": id, "action": "start_review"}));
+    let closed = admin.must("transition_thread", json!({"thread_id": id, "action": "close"}));
+    assert_eq!(closed["state"], "closed");
+
+    let nobody = "00000000-0000-7000-8000-000000000000";
+    assert_eq!(worker.call("no_such_tool", json!({}))["code"], -32602);
+    // The client has listed the tools, and so checks what it is given against their schemas.
+    for (tool, arguments, status) in [
+        ("create_channel", json!({"name": 7}), 400),
+        ("revoke_token", json!({"token_id": nobody}), 403),
+        ("get_thread", json!({"thread_id": nobody}), 404),
+        ("transition_thread", json!({"thread_id": id, "action": "start_review"}), 409),
+    ] {
+        let refused = worker.call(tool, arguments);
+        assert_eq!(refused["problem"]["status"], status, "{refused}");
+        let (said, detail) =
+            (refused["text"].as_str().unwrap(), refused["problem"]["detail"].as_str().unwrap());
+        assert!(said.contains(tool) && said.contains(detail), "{said}");
+    }
+    worker.leave();
+    admin.leave();
+}
+
+const MODES: [(&str, &str); 3] =
+    [("auto", "2026-07-28"), ("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")];
+
+#[test]
+fn agents_on_pipes_work_together() {
+    for (mode, revision) in MODES {
+        let home = Home::make();
+        let Some(worker) = home.on_a_pipe("agent_token", mode) else { return };
+        let Some(admin) = home.on_a_pipe("token", mode) else { return };
+        a_days_work(&home, revision, worker, admin);
+    }
+}
+
+#[test]
+fn agents_at_one_server_work_together() {
+    for (mode, revision) in MODES {
+        let home = Home::make();
+        let mut serve = command(program("svc-http"));
+        serve.args(["--listen", "127.0.0.1:0", "--data"]).arg(home.data()).stdout(Stdio::piped());
+        let mut server = Stopped(serve.spawn().unwrap());
+        let first = BufReader::new(server.0.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        let url = format!("{}/mcp", first.rsplit(' ').next().unwrap());
+        let Some(worker) = home.agent("agent_token", &["--mode", mode, &url]) else { return };
+        let Some(admin) = home.agent("token", &["--mode", mode, &url]) else { return };
+        a_days_work(&home, revision, worker, admin);
+    }
+}
+
+/// A process that ends with the test.
+struct Stopped(Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}

@@ -1,0 +1,216 @@
+//! Ordeals on SQLite: a disk whose reads, writes and syncs fail, once and often, beside two other processes,
+//! and one that is full and gets a little room back under load.
+
+use std::time::{Duration, Instant};
+
+use svc_core::Engine;
+use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, summary, write_during};
+use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors};
+use svc_tests::ordeal::faults::{Calls, EIO, ENOSPC, EUCLEAN, Faults, How};
+use svc_tests::ordeal::{RECOVERY, for_a_while, rounds};
+use svc_tests::process::{TEST_TIMEOUT, until};
+use svc_tests::site::{Server, Site};
+
+/// Processes beside the server.
+const AGENTS: usize = 2;
+/// Of the member that writes when a fault is over.
+const PROBE: usize = CALLERS + AGENTS;
+/// How long faults go on that come often.
+const OFTEN: Duration = Duration::from_millis(1500);
+/// How often a fault comes that comes once at a time.
+const TIMES: u64 = 6;
+
+/// How a disk fails.
+struct Fault {
+    name: &'static str,
+    calls: Calls,
+    error: u64,
+    how: How,
+    halves: bool,
+}
+
+const fn fault(name: &'static str, calls: Calls, error: u64, how: How) -> Fault {
+    Fault { name, calls, error, how, halves: false }
+}
+
+const FAULTS: [Fault; 11] = [
+    fault("a read fails once, EUCLEAN", Calls::Reads, EUCLEAN, How::Once(1)),
+    fault("reads fail often, EUCLEAN", Calls::Reads, EUCLEAN, How::Every(12)),
+    fault("a read fails once, EIO", Calls::Reads, EIO, How::Once(1)),
+    fault("reads fail often, EIO", Calls::Reads, EIO, How::Every(12)),
+    fault("a write fails once, EIO", Calls::Writes, EIO, How::Once(1)),
+    fault("writes fail often, EIO", Calls::Writes, EIO, How::Every(40)),
+    fault("writes fail often, ENOSPC", Calls::Writes, ENOSPC, How::Every(40)),
+    Fault {
+        name: "writes are short, ENOSPC",
+        calls: Calls::Writes,
+        error: ENOSPC,
+        how: How::Every(40),
+        halves: true,
+    },
+    fault("a sync fails once, EIO", Calls::Syncs, EIO, How::Once(1)),
+    fault("syncs fail often, EIO", Calls::Syncs, EIO, How::Every(4)),
+    fault("every sync fails, EIO", Calls::Syncs, EIO, How::Every(1)),
+];
+
+/// A server under a plan of faults.
+fn serve(site: &Site, faults: &Faults) -> Server {
+    let variables = faults.variables();
+    let variables = variables.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
+    site.serve(&variables)
+}
+
+/// Callers at the server, and two in processes of their own.
+fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server) -> Vec<Caller<'a>> {
+    let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
+    let agents = (CALLERS..CALLERS + AGENTS).map(|number| workload.agent(number, site));
+    callers.chain(agents).collect()
+}
+
+/// Lets operations fail for a while, and ends that.
+fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
+    match fault.how {
+        How::Once(_) => {
+            for turn in 1..=TIMES {
+                faults.begin(fault.calls, fault.error, How::Once(turn), fault.halves);
+                until(fault.name, || faults.failed() > 0);
+                progress.wait_for(CALLERS, Duration::from_millis(500));
+            }
+        }
+        How::Every(_) => {
+            faults.begin(fault.calls, fault.error, fault.how, fault.halves);
+            for_a_while(OFTEN, OFTEN, || {});
+            assert!(faults.failed() > 0, "{}: nothing has failed", fault.name);
+        }
+    }
+    faults.end();
+}
+
+/// Everything that is wrong after a fault, and after a crash during it if there is to be one.
+fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
+    let site = Site::found(Engine::Sqlite);
+    let workload = Workload::prepare(&site, PROBE + 1);
+    let mut server = serve(&site, faults);
+    let (mut records, (probe, slow)) = write_during(everybody(&site, &workload, &server), |progress| {
+        assert!(progress.wait_for(CALLERS, TEST_TIMEOUT), "nothing was acknowledged before the ordeal began");
+        let mut probe = Probe::prepare(workload.caller(PROBE, server.address()));
+        fail(faults, fault, progress);
+        let slow = if crash { None } else { probe.check_recovery() };
+        (probe, slow)
+    });
+    let mut defects = Vec::from_iter(slow);
+    let limit = probe.limit;
+    records.extend(probe.caller.records);
+    if crash {
+        // A last write is refused, and no other one follows it before the crash.
+        faults.begin(fault.calls, fault.error, fault.how, fault.halves);
+        let mut last = workload.caller(PROBE, server.address());
+        for _ in 0..4 {
+            last.post();
+        }
+        server.running.kill();
+        faults.end();
+        records.extend(last.records);
+        let server = serve(&site, faults);
+        let mut probe = Probe::within(workload.caller(PROBE, server.address()), limit);
+        defects.extend(probe.check_recovery());
+        records.extend(probe.caller.records);
+    }
+    drop(server);
+    eprintln!("{}: {}", fault.name, summary(&records));
+    defects.extend(check(&site, &records));
+    defects
+}
+
+fn suffer_all(wanted: impl Fn(&Fault) -> bool, crash: bool) {
+    let Some(faults) = Faults::plan() else { return };
+    let mut found = Vec::new();
+    for fault in (0..rounds()).flat_map(|_| &FAULTS).filter(|fault| wanted(fault)) {
+        let defects = suffer(fault, &faults, crash);
+        if !defects.is_empty() {
+            eprintln!("{}: {} defects, such as {}", fault.name, defects.len(), defects[0]);
+        }
+        found.extend(defects);
+    }
+    assert_sound("failing disks", &found);
+}
+
+#[test]
+fn failing_reads_lose_nothing() {
+    suffer_all(|fault| fault.calls == Calls::Reads, false);
+}
+
+#[test]
+fn failing_writes_lose_nothing() {
+    suffer_all(|fault| fault.calls == Calls::Writes, false);
+}
+
+#[test]
+fn failing_syncs_lose_nothing() {
+    suffer_all(|fault| fault.calls == Calls::Syncs, false);
+}
+
+#[test]
+fn a_crash_after_failed_syncs_brings_nothing_back() {
+    suffer_all(|fault| fault.calls == Calls::Syncs, true);
+}
+
+/// What there is of the disk, and what comes back of it: enough for what the log can hold by then, which has
+/// to be moved into the file before it can be cut.
+const ROOM: u64 = 8 << 20;
+const BACK: u64 = 8 << 20;
+/// Characters of a message while the disk fills, so that it does soon.
+const PADDING: usize = 60_000;
+/// How many short writes follow with what came back: their log is longer than that, their rows take a part of
+/// it.
+const AFTERWARDS: usize = 1000;
+
+/// Whether readiness says, soon, that nothing can be written.
+fn says_so(server: &Server) -> bool {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let mut ready = true;
+    while ready && Instant::now() < deadline {
+        ready = server.caller("").ask("GET", "/health/ready", None).is_success();
+    }
+    !ready
+}
+
+#[test]
+fn a_full_disk_that_gets_room_back_heals_under_load() {
+    let Some(faults) = Faults::plan() else { return };
+    (0..rounds()).for_each(|_| fill_the_disk(&faults));
+}
+
+fn fill_the_disk(faults: &Faults) {
+    let site = Site::found(Engine::Sqlite);
+    let workload = Workload::prepare(&site, PROBE + 1);
+    faults.allow(ROOM);
+    workload.pad(PADDING);
+    let server = serve(&site, faults);
+    let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
+    let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
+        // Not prepared: the disk is full before that.
+        let mut probe = Probe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
+        until("a caller is refused", || !probe.caller.create_thread());
+        assert!(faults.refused() > 0, "refused, and not because the disk is full");
+        let until_full = progress.acknowledged();
+        let silent = !says_so(&server);
+        // Short messages do not fill what comes back: it lasts if the log, which is many times as long, is
+        // cut.
+        workload.pad(0);
+        faults.allow(ROOM + BACK);
+        let slow = probe.check_recovery();
+        let goes_on = progress.wait_for(AFTERWARDS, TEST_TIMEOUT);
+        eprintln!("a full disk: {until_full} writes until full, {} until the end", progress.acknowledged());
+        let unsaid = silent.then(|| Defect::Late("readiness does not say that the disk is full".to_owned()));
+        let ended = (!goes_on).then(|| Defect::Late("the writes ended again".to_owned()));
+        (probe.caller.records, slow.into_iter().chain(ended).chain(unsaid).collect::<Vec<_>>())
+    });
+    records.extend(more);
+    drop(server);
+    faults.allow(0);
+    eprintln!("a full disk: {}", summary(&records));
+    defects.extend(internal_errors(&records));
+    defects.extend(check(&site, &records));
+    assert_sound("a full disk", &defects);
+}

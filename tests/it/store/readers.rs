@@ -1,0 +1,124 @@
+//! Reads that share a transaction: what one of them does is nobody else's business, each sees what was
+//! answered before it was asked, and what a connection caches ends with what it was loaded from.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use svc_core::op::{Feature, Read, Request, Surface, read};
+use svc_core::{Result, Service};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World, answer_of, on_both_engines, runtime, text};
+
+/// Stumbles.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Stumble {}
+
+/// Never answered.
+#[derive(Serialize, JsonSchema)]
+struct Nothing {}
+
+fn fail(cx: &Read<'_>, _: &Stumble) -> Result<Nothing> {
+    cx.query::<(i64,)>("select no_column from heads", &[])?;
+    Ok(Nothing {})
+}
+
+fn panic(_: &Read<'_>, _: &Stumble) -> Result<Nothing> {
+    panic!("a read that panics")
+}
+
+fn features() -> Vec<Feature> {
+    let operations = vec![
+        read("fail", fail).title("Fail").get("/fail"),
+        read("fail_quickly", fail).quick().title("Fail quickly").get("/fail-quickly"),
+        read("panic", panic).title("Panic").get("/panic"),
+        read("panic_quickly", panic).quick().title("Panic quickly").get("/panic-quickly"),
+    ];
+    vec![Feature::new().operations("stumbles", operations)]
+}
+
+async fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> (u16, Value) {
+    let request = Request::json(Surface::Rest, Some(token.to_owned().into()), input.to_string());
+    let answer = answer_of(service.ask(service.operation(operation).unwrap(), request).await);
+    (answer.status, answer.body)
+}
+
+#[test]
+fn a_look_that_fails_fails_alone() {
+    for engine in engines() {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let (service, token) = (&world.service, world.people.admin.as_str());
+        let operations = ["whoami", "fail", "fail_quickly", "panic", "list_workspaces", "panic_quickly"];
+        let asked = (0..120).map(|number| async move {
+            let operation = operations[number % operations.len()];
+            (operation, ask(service, token, operation, &json!({})).await.0)
+        });
+        for (operation, status) in runtime().block_on(futures_util::future::join_all(asked)) {
+            let wanted =
+                if operation.starts_with("fail") || operation.starts_with("panic") { 500 } else { 200 };
+            assert_eq!(status, wanted, "{operation} on {}", engine.name());
+        }
+    }
+}
+
+#[test]
+fn whoever_heard_of_a_change_sees_it() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("news");
+        let thread = world.new_thread(&channel, "latest");
+        let (service, token) = (&world.service, world.people.admin.as_str());
+        let talks = (0..24).map(|_| {
+            let post = json!({"thread_id": thread, "body": "hear, hear"});
+            async move {
+                for _ in 0..5 {
+                    let (status, posted) = ask(service, token, "post_message", &post).await;
+                    assert_eq!(status, 201, "{posted}");
+                    let asked = json!({"message_id": posted["id"]});
+                    let (status, read) = ask(service, token, "get_message", &asked).await;
+                    assert_eq!((status, &read["id"]), (200, &posted["id"]), "{read}");
+                }
+            }
+        });
+        runtime().block_on(futures_util::future::join_all(talks));
+    });
+}
+
+#[test]
+fn what_a_connection_remembers_ends_in_time() {
+    on_both_engines(|world| {
+        let channel = text(
+            &world.admin(
+                "create_channel",
+                json!({"workspace_id": world.fixture.workspace_id, "name": "den", "private": true}),
+            )["id"],
+        );
+        let (member, token) = world.new_agent("guest");
+        let membership = json!({"channel_id": channel, "member_id": member});
+        world.admin("add_channel_member", membership.clone());
+        let thread = world.new_thread(&channel, "secrets");
+        let message = world.admin("post_message", json!({"thread_id": thread, "body": "hush"}));
+        let read = || {
+            let asked = json!({"message_id": message["id"]});
+            // Often enough that every connection has seen the member.
+            let reads = (0..64).map(|_| ask(&world.service, &token, "get_message", &asked));
+            let mut statuses: Vec<u16> = runtime()
+                .block_on(futures_util::future::join_all(reads))
+                .into_iter()
+                .map(|(s, _)| s)
+                .collect();
+            statuses.dedup();
+            statuses
+        };
+        assert_eq!(read(), [200]);
+        world.admin("remove_channel_member", membership.clone());
+        assert_eq!(read(), [404]);
+        world.admin("add_channel_member", membership);
+        assert_eq!(read(), [200]);
+        let tokens = world
+            .admin("list_tokens", json!({"workspace_id": world.fixture.workspace_id, "member_id": member}));
+        for token in tokens["items"].as_array().unwrap() {
+            world.admin("revoke_token", json!({"token_id": token["id"]}));
+        }
+        assert_eq!(read(), [401]);
+    });
+}

@@ -1,0 +1,16 @@
+//! The settings of a connection to SQLite, and what it keeps between statements.
+
+use serde_json::json;
+use svc_core::Engine;
+use svc_tests::World;
+
+#[test]
+fn a_re_prepared_statement_is_a_lost_plan() {
+    let world = World::open(Engine::Sqlite);
+    for _ in 0..3 {
+        world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": "again"}));
+        world.agent("list_messages", json!({"thread_id": world.fixture.thread_id}));
+    }
+    assert_eq!(world.service.statement_counts().re_prepared, 0);
+    assert!(world.service.durability().unwrap().iter().all(|setting| setting.contains("synchronous=2")));
+}

@@ -1,0 +1,622 @@
+//! Starting: what every program does with a folder or a database that is not as a set-up left it, many that
+//! start at once, and what a running server says when it should be replaced.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use aes_gcm::aead::{Aead, KeyInit, Payload};
+use aes_gcm::{Aes256Gcm, Nonce};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use svc_core::Engine;
+use svc_tests::database::{TestDatabase, engines};
+use svc_tests::process::{Outcome, Running, program, run, until};
+use svc_tests::site::{Site, command, through};
+use svc_tests::{in_parallel, runtime};
+
+/// How often races are run: what goes wrong now and then shows.
+const ROUNDS: usize = 3;
+/// A key that nothing was set up with.
+const OTHER_KEY: &str = "0808080808080808080808080808080808080808080808080808080808080808";
+
+/// Every way to start something on a set-up.
+const STARTS: [(&str, &[&str]); 5] = [
+    ("svc-http", &["--listen", "127.0.0.1:0"]),
+    ("svc", &["mcp-stdio"]),
+    ("svc-mcp-stdio", &[]),
+    ("svc", &["token", "mint", "--member", "worker", "--as-instance"]),
+    VERIFY,
+];
+const VERIFY: (&str, &[&str]) = ("svc", &["verify"]);
+
+/// Starts a program that has to be refused: what it says.
+fn refused(site: &Site, (name, words): (&str, &[&str]), variables: &[(&str, &str)]) -> Outcome {
+    let mut command = site.command(name, words);
+    command.env("SVC_TOKEN", &site.founders.agent).env("SVC_LOG", "error").envs(variables.iter().copied());
+    let outcome = Running::start(&mut command).ended();
+    assert_eq!(outcome.out, "", "{name} {words:?}: {outcome:?}");
+    assert_eq!(outcome.err.trim_end().lines().count(), 1, "{name} {words:?}: {outcome:?}");
+    assert!(outcome.err.starts_with(&format!("{name}: ")), "{outcome:?}");
+    assert!(!outcome.err.contains("log has the cause"), "{outcome:?}");
+    outcome
+}
+
+/// Every way to start is refused with `code` and a line that has `words` in it.
+#[track_caller]
+fn all_refused(site: &Site, variables: &[(&str, &str)], code: i32, words: &str) {
+    for start in STARTS {
+        let outcome = refused(site, start, variables);
+        assert_eq!(outcome.code, Some(code), "{start:?}: {outcome:?}");
+        assert!(outcome.err.contains(words), "{start:?} does not say \"{words}\": {outcome:?}");
+    }
+}
+
+/// The same of every way to serve a set-up; who verifies one needs no keys and writes nothing.
+#[track_caller]
+fn not_served(site: &Site, variables: &[(&str, &str)], code: i32, words: &str) {
+    for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
+        let outcome = refused(site, start, variables);
+        assert_eq!(outcome.code, Some(code), "{start:?}: {outcome:?}");
+        assert!(outcome.err.contains(words), "{start:?} does not say \"{words}\": {outcome:?}");
+    }
+}
+
+/// Every file below `path`, with what is in it.
+fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// A folder whose server was killed: its newest writes are in the log of the database alone.
+fn crashed() -> (Site, i64) {
+    let site = Site::found(Engine::Sqlite);
+    let mut server = site.serve(&[]);
+    let lsn = post(&site, &server.rest);
+    server.running.kill();
+    assert!(std::fs::metadata(site.path().join("svc.db-wal")).unwrap().len() > 0);
+    (site, lsn)
+}
+
+/// Posts a message in a new thread: its position.
+fn post(site: &Site, rest: &svc_tests::client::rest::Rest) -> i64 {
+    let send = |target: &str, body: Value| {
+        rest.send(Some(&site.founders.admin), "POST", target, &[], Some(&body)).output()
+    };
+    let channel =
+        send(&format!("/workspaces/{}/channels", site.founders.workspace_id), json!({"name": "work"}));
+    let thread =
+        send(&format!("/channels/{}/threads", channel["id"].as_str().unwrap()), json!({"title": "Work"}));
+    let message =
+        send(&format!("/threads/{}/messages", thread["id"].as_str().unwrap()), json!({"body": "kept"}));
+    message["lsn"].as_i64().unwrap()
+}
+
+/// Where `svc verify` finds the end of the workspace's log.
+fn verified(site: &Site, command: &mut Command) -> i64 {
+    let outcome = run(command);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let found: Value = serde_json::from_str(&outcome.out).unwrap();
+    let logs = found["logs"].as_array().unwrap();
+    let log = logs.iter().find(|log| log["workspace_id"] == site.founders.workspace_id.as_str()).unwrap();
+    log["head"]["lsn"].as_i64().unwrap()
+}
+
+#[test]
+fn a_folder_without_its_database_is_refused_and_left_alone() {
+    let (site, lsn) = crashed();
+    let file = site.path().join("svc.db");
+    let kept = std::fs::read(&file).unwrap();
+    let damages: [(&str, i32, &str, fn(&Path)); 5] = [
+        ("missing", 4, "there is no database at", |file| std::fs::remove_file(file).unwrap()),
+        ("empty", 4, "is empty", |file| std::fs::write(file, "").unwrap()),
+        ("garbage", 2, "is not a SQLite database", |file| std::fs::write(file, "x".repeat(9000)).unwrap()),
+        ("cut", 2, "is not a SQLite database", |file| std::fs::write(file, "SQLite").unwrap()),
+        ("a folder", 2, "is not a SQLite database", |file| {
+            std::fs::remove_file(file).unwrap();
+            std::fs::create_dir(file).unwrap();
+        }),
+    ];
+    for (what, code, words, damage) in damages {
+        damage(&file);
+        let before = files(site.path());
+        all_refused(&site, &[], code, words);
+        assert_eq!(files(site.path()), before, "{what}: something was touched");
+        let init = site.svc(&["init"]);
+        assert_eq!((init.code, files(site.path()) == before), (Some(5), true), "{what}: {init:?}");
+        if file.is_dir() {
+            std::fs::remove_dir(&file).unwrap();
+        }
+        std::fs::write(&file, &kept).unwrap();
+    }
+    assert_eq!(verified(&site, &mut site.command("svc", &["verify", "--json"])), lsn, "the log was kept");
+    assert!(site.serve(&[]).rest.send(None, "GET", "/health/ready", &[], None).is_success());
+}
+
+#[test]
+fn a_database_without_a_schema_is_refused_and_left_alone() {
+    let site = Site::found(Engine::Sqlite);
+    let file = site.path().join("svc.db");
+    std::fs::remove_file(&file).unwrap();
+    rusqlite::Connection::open(&file).unwrap().execute_batch("create table other (n)").unwrap();
+    let before = files(site.path());
+    all_refused(&site, &[], 4, "has no schema");
+    assert_eq!(files(site.path()), before);
+}
+
+#[test]
+fn an_empty_postgres_is_begun_by_a_set_up_alone() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    let empty = TestDatabase::postgres();
+    all_refused(&site, &[("DATABASE_URL", &empty.url())], 4, "the database is not set up; run `svc init`");
+    assert_eq!(empty.dump().len(), 0, "something was made");
+}
+
+#[test]
+fn each_refusal_of_postgres_has_words_of_its_own_and_no_password() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    let url = site.database.url();
+    let (before, after) = url.split_once("svc@").unwrap();
+    let (host, options) = after.split_once('/').unwrap();
+    let options = options.split_once('?').map_or(String::new(), |(_, options)| format!("?{options}"));
+    let cases = [
+        (format!("{before}svc:hunter2@{host}/nowhere{options}"), 2, "does not exist: create it"),
+        (format!("{before}nobody:hunter2@{after}"), 2, "rejects the user in DATABASE_URL"),
+        ("postgres://svc:hunter2@127.0.0.1:1/svc".to_owned(), 1, "cannot be reached"),
+        ("postgres://svc:hunter2@127.0.0.1:none/svc".to_owned(), 2, "is not an address of the form"),
+    ];
+    for (url, code, words) in &cases {
+        all_refused(&site, &[("DATABASE_URL", url)], *code, words);
+        for start in STARTS {
+            let outcome = refused(&site, start, &[("DATABASE_URL", url)]);
+            assert!(!outcome.err.contains("hunter2"), "{outcome:?}");
+        }
+    }
+    let role =
+        "do $$ begin create role svc_test_stranger login; exception when duplicate_object then null; end $$";
+    site.database.execute(role);
+    let stranger = url.replacen("svc@", "svc_test_stranger@", 1);
+    let mint = refused(&site, STARTS[3], &[("DATABASE_URL", &stranger)]);
+    assert_eq!(mint.code, Some(2), "{mint:?}");
+    assert!(mint.err.contains("must own the tables of svc"), "{mint:?}");
+    let told = run(site.command("svc", &["verify", "--json"]).env("DATABASE_URL", &cases[0].0));
+    let problem: Value = serde_json::from_str(&told.err).unwrap();
+    assert!(problem["causes"].to_string().contains("\\\"nowhere\\\" does not exist"), "{problem}");
+}
+
+#[test]
+fn a_newer_database_is_refused_by_name() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        site.database.execute(LATER);
+        all_refused(&site, &[], 5, "a newer version of svc: this one does not know its migration 9000_later");
+        site.database.execute("delete from schema_migrations where version = 9000");
+        site.database.execute("update schema_migrations set checksum = 'x' where version = 1");
+        all_refused(&site, &[], 5, "the migration 0001_spine is not the one that was applied");
+    }
+}
+
+const LATER: &str =
+    "insert into schema_migrations (version, name, checksum, applied_at) values (9000, '9000_later', 'x', 0)";
+
+#[test]
+fn a_wrong_key_is_refused_before_anything_is_written() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        let old = hex::encode(site.kek());
+        drop(site.serve(&[]));
+        let other = [("SVC_CONTENT_KEK", OTHER_KEY)];
+        let before = site.database.dump();
+        let refuse = || {
+            for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
+                let outcome = refused(&site, start, &other);
+                assert_eq!(outcome.code, Some(2), "{start:?}: {outcome:?}");
+                assert!(
+                    outcome.err.contains("is not the key that this database was used with"),
+                    "{outcome:?}"
+                );
+                assert!(!outcome.err.contains(OTHER_KEY) && !outcome.err.contains(&old), "{outcome:?}");
+            }
+        };
+        refuse();
+        assert_eq!(site.database.dump(), before);
+
+        // From before there were check values: what was wrapped tells.
+        wrap_as_before(&site);
+        site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
+        refuse();
+        assert_eq!(site.database.number("select count(*) from schema_migrations where version = 3"), 0);
+        drop(site.serve(&[]));
+        assert_eq!(site.database.number("select count(*) from key_checks"), 1);
+        refuse();
+    }
+}
+
+/// Adds a message's key as it was wrapped before there were check values.
+fn wrap_as_before(site: &Site) {
+    let message = uuid::Uuid::now_v7();
+    let aad = [b"svc.message-key/1".as_slice(), message.as_bytes()].concat();
+    let (cipher, nonce) = (Aes256Gcm::new(&site.kek().into()), [9; 12]);
+    let key = cipher.encrypt(&Nonce::from(nonce), Payload { msg: &[5; 32], aad: &aad }).unwrap();
+    let id = Sha256::digest([b"svc.kek-id/1".as_slice(), &site.kek()].concat());
+    let wrapped = hex::encode([&id[..8], &nonce, &key].concat());
+    let wrapped = match site.engine() {
+        Engine::Sqlite => format!("x'{wrapped}'"),
+        Engine::Postgres => format!("'\\x{wrapped}'::bytea"),
+    };
+    let message = site.database.id(message);
+    site.database
+        .execute(&format!("insert into message_keys (message_id, wrapped) values ({message}, {wrapped})"));
+}
+
+#[test]
+fn a_new_key_comes_with_the_old_one_and_running_servers_say_that_they_lack_it() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        let old = hex::encode(site.kek());
+        let running = site.serve(&[]);
+        post(&site, &running.rest);
+        let both = [("SVC_CONTENT_KEK", OTHER_KEY), ("SVC_CONTENT_KEK_PREVIOUS", old.as_str())];
+        let ready = |rest: &svc_tests::client::rest::Rest| rest.send(None, "GET", "/health/ready", &[], None);
+        assert_eq!(ready(&running.rest).status, 200);
+        let new = site.serve(&both);
+        assert_eq!(ready(&new.rest).status, 200);
+        assert_eq!(site.database.number("select count(*) from key_checks"), 2);
+        let told = ready(&running.rest);
+        assert_eq!((told.status, &told.body["checks"]["schema"]), (503, &json!("ok")), "{told:?}");
+        assert!(
+            told.body["checks"]["keys"].as_str().unwrap().contains("SVC_CONTENT_KEK_PREVIOUS"),
+            "{told:?}"
+        );
+        drop((running, new));
+        for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
+            assert_eq!(refused(&site, start, &[]).code, Some(2));
+        }
+        assert_eq!(ready(&site.serve(&both).rest).status, 200);
+    }
+}
+
+#[test]
+fn a_running_server_says_that_a_newer_version_has_migrated() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        let server = site.serve(&[]);
+        site.database.execute(LATER);
+        let told = server.rest.send(None, "GET", "/health", &[], None);
+        assert_eq!((told.status, &told.body["status"]), (503, &json!("unavailable")), "{told:?}");
+        assert!(told.body["checks"]["schema"].as_str().unwrap().contains("9000_later"), "{told:?}");
+        server.caller(&site.founders.agent).get("/me");
+    }
+}
+
+#[test]
+fn of_many_set_ups_at_once_one_wins() {
+    for _ in 0..ROUNDS {
+        if engines().contains(&Engine::Postgres) {
+            let (database, folders) = (TestDatabase::postgres(), tempfile::tempdir().unwrap());
+            let codes = set_ups(8, &database, |number| folders.path().join(number.to_string()));
+            assert_eq!(codes, [0, 5, 5, 5, 5, 5, 5, 5]);
+            assert_eq!(std::fs::read_dir(folders.path()).unwrap().count(), 1, "the others left nothing");
+            assert_eq!(database.number("select count(*) from key_checks"), 1);
+        }
+        let database = TestDatabase::sqlite();
+        let folder = database.file().unwrap().parent().unwrap().to_owned();
+        assert_eq!(set_ups(3, &database, |_| folder.clone()), [0, 5, 5]);
+    }
+}
+
+/// Sets up `count` times at once: the exit codes, the least first.
+fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> PathBuf + Sync) -> Vec<i32> {
+    let mut codes = in_parallel(count, |number| {
+        let outcome = run(command(program("svc"), &["init"], database).arg("--data").arg(folder(number)));
+        assert!(matches!(outcome.code, Some(0 | 5)), "{outcome:?}");
+        assert_eq!(outcome.code == Some(0), outcome.err.is_empty(), "{outcome:?}");
+        outcome.code.unwrap()
+    });
+    codes.sort_unstable();
+    codes
+}
+
+/// Takes the newest migration back.
+const WITHOUT_THE_NEWEST: &str = "
+    drop index threads_of_holder; drop index threads_claimed;
+    create index threads_claimed on threads (workspace_id, assignee_id) where assignee_id is not null;
+    delete from schema_migrations where version = (select max(version) from schema_migrations)";
+
+#[test]
+fn many_servers_that_find_an_older_schema_all_come_up() {
+    let older =
+        ["drop table key_checks; delete from schema_migrations where version = 3", WITHOUT_THE_NEWEST];
+    for engine in engines() {
+        let site = Site::found(engine);
+        let migrations = site.database.number("select count(*) from schema_migrations");
+        for older in (0..ROUNDS).flat_map(|_| older) {
+            site.database.execute(older);
+            assert_eq!(site.database.number("select count(*) from schema_migrations"), migrations - 1);
+            let answers =
+                in_parallel(8, |_| site.serve(&[]).rest.send(None, "GET", "/health/ready", &[], None).status);
+            assert_eq!(answers, [200; 8]);
+            assert_eq!(site.database.number("select count(*) from key_checks"), 1);
+            assert_eq!(site.database.number("select count(*) from schema_migrations"), migrations);
+        }
+    }
+}
+
+#[test]
+fn a_migration_waits_longer_than_a_request_may() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
+    let url = site.database.url();
+    // Milliseconds.
+    let limit = 2000;
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let url =
+        format!("{url}{separator}options=-c%20statement_timeout%3D{limit}%20-c%20lock_timeout%3D{limit}");
+    let holder = runtime().block_on(site.database.connect());
+    // A migration that another server is at.
+    let begin = "begin; select pg_advisory_xact_lock(7233071290617)";
+    runtime().block_on(holder.batch_execute(begin)).unwrap();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| site.serve(&[("DATABASE_URL", &url)]));
+        let waits = format!(
+            "select count(*) from pg_stat_activity where datname = current_database()
+                and wait_event_type = 'Lock'
+                     and wait_event = 'advisory'
+                         and clock_timestamp() - query_start > interval '{limit} ms' * 1.5"
+        );
+        until("the start waits", || site.database.number(&waits) == 1);
+        runtime().block_on(holder.batch_execute("commit")).unwrap();
+        assert!(server.join().unwrap().rest.send(None, "GET", "/health/ready", &[], None).is_success());
+    });
+}
+
+#[test]
+fn an_agent_starts_beside_a_long_writer() {
+    let site = Site::found(Engine::Sqlite);
+    let writer = rusqlite::Connection::open(site.path().join("svc.db")).unwrap();
+    writer.execute_batch("begin immediate; update heads set epoch = epoch").unwrap();
+    let mut agent = site.mcp_stdio(&site.founders.agent);
+    agent.say(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
+    let answer: Value = serde_json::from_str(&agent.next_line()).unwrap();
+    assert_eq!(answer["id"], 7);
+    assert_eq!(verified(&site, &mut site.command("svc", &["verify", "--json"])), site_lsn(&site));
+    writer.execute_batch("rollback").unwrap();
+}
+
+fn site_lsn(site: &Site) -> i64 {
+    let workspace = site.database.id(site.founders.workspace_id.parse::<uuid::Uuid>().unwrap());
+    site.database.number(&format!("select lsn from heads where workspace_id = {workspace}"))
+}
+
+#[test]
+fn a_service_without_authentication_is_not_to_be_had() {
+    let site = Site::found(Engine::Sqlite);
+    for variable in ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"] {
+        not_served(&site, &[(variable, "1")], 2, "there is no mode without authentication");
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_others_can_write_is_not_served_and_what_they_can_read_is_named() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        for (path, own) in [(site.path().to_owned(), 0o700), (site.path().join("keys/content.kek"), 0o600)] {
+            set_mode(&path, own | 0o022);
+            not_served(&site, &[], 2, "users other than the owner can write");
+            set_mode(&path, own | 0o044);
+            let outcome =
+                Running::start(site.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", "svc_x")).ended();
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+            let named =
+                format!("users other than its owner can read it: chmod go-rwx path={}", path.display());
+            assert!(outcome.err.contains(&named), "{outcome:?}");
+            set_mode(&path, own);
+        }
+    }
+}
+
+#[test]
+fn a_set_up_takes_an_empty_folder_from_others() {
+    let database = TestDatabase::on(Engine::Sqlite);
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let init = || run(command(program("svc"), &["init", "--data"], &database).arg(&folder));
+    std::fs::create_dir(&folder).unwrap();
+    set_mode(&folder, 0o777);
+    std::fs::write(folder.join("note"), "mine").unwrap();
+    let outcome = init();
+    assert_eq!((outcome.code, files(&folder).len()), (Some(2), 1), "{outcome:?}");
+    std::fs::remove_file(folder.join("note")).unwrap();
+    assert_eq!(init().code, Some(0));
+    let mode = std::os::unix::fs::MetadataExt::mode(&folder.metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+/// Makes a folder one that this program's commands cannot write to.
+fn make_read_only(folder: &Path) {
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    for file in files(folder).keys() {
+        mode(file, 0o444);
+        mode(file.parent().unwrap(), 0o555);
+    }
+    mode(folder, 0o555);
+}
+
+/// The command as somebody who is not root, and so cannot write to what is not writable.
+fn as_somebody(command: Command) -> Command {
+    if !is_root() {
+        return command;
+    }
+    through("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", "--"], &command)
+}
+
+fn is_root() -> bool {
+    run(Command::new("id").arg("-u")).out.trim() == "0"
+}
+
+/// Gives a folder to whom [`as_somebody`] makes of a command.
+fn give_away(folder: &Path) {
+    if is_root() {
+        let outcome = run(Command::new("chown").args(["-R", "65534:65534"]).arg(folder));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_to_is_verified_and_not_served() {
+    let (site, lsn) = crashed();
+    let folder = tempfile::tempdir().unwrap();
+    let svc = folder.path().join("svc");
+    // Where the programs are built is not for everybody.
+    std::fs::copy(program("svc"), &svc).unwrap();
+    let verify = |data: &Path| {
+        let mut command = command(&svc, &["verify", "--json", "--data"], &site.database);
+        command.arg(data);
+        verified(&site, &mut as_somebody(command))
+    };
+    let copies = [("log", true, false), ("log and index", true, true), ("file alone", false, false)];
+    for (name, with_log, with_index) in copies {
+        let data = folder.path().join(name);
+        std::fs::create_dir(&data).unwrap();
+        if !with_log {
+            site.database.rows("select 1");
+        }
+        for (file, wanted) in [("svc.db", true), ("svc.db-wal", with_log), ("svc.db-shm", with_index)] {
+            if wanted {
+                std::fs::copy(site.path().join(file), data.join(file)).unwrap();
+            }
+        }
+        make_read_only(&data);
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let before = files(&data);
+        assert_eq!(verify(&data), lsn, "{name}");
+        assert_eq!(files(&data), before, "{name}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_not_served() {
+    let site = Site::found(Engine::Sqlite);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(program("svc"), folder.path().join("svc")).unwrap();
+    make_read_only(site.path());
+    for path in [folder.path(), &folder.path().join("svc")] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let before = files(site.path());
+    let mut command = command(folder.path().join("svc"), &["mcp-stdio", "--data"], &site.database);
+    command.arg(site.path()).env("SVC_TOKEN", &site.founders.agent);
+    let outcome = run(&mut as_somebody(command));
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.err.contains("must be writable for this user"), "{outcome:?}");
+    assert_eq!(files(site.path()), before);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_to_is_not_served() {
+    let site = Site::found(Engine::Sqlite);
+    let programs = tempfile::tempdir().unwrap();
+    set_mode(programs.path(), 0o755);
+    for name in ["svc", "svc-http"] {
+        std::fs::copy(program(name), programs.path().join(name)).unwrap();
+    }
+    let start = |name: &str, words: &[&str]| {
+        let mut command = command(programs.path().join(name), words, &site.database);
+        command.arg("--data").arg(site.path()).env("SVC_TOKEN", &site.founders.agent).env("SVC_LOG", "error");
+        as_somebody(command)
+    };
+    give_away(site.path());
+    set_mode(&site.path().join("svc.db"), 0o400);
+    for (name, words) in STARTS.into_iter().filter(|(name, _)| *name != "svc-mcp-stdio") {
+        let outcome = Running::start(&mut start(name, words)).ended();
+        if (name, words) == VERIFY {
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        } else {
+            assert_eq!(outcome.code, Some(2), "{name} {words:?}: {outcome:?}");
+            assert!(outcome.err.contains("must be writable for this user"), "{name} {words:?}: {outcome:?}");
+        }
+    }
+}
+
+/// The sessions of a database, standing still until this is dropped.
+struct Silent(Vec<String>);
+
+impl Silent {
+    fn sessions(database: &TestDatabase) -> Self {
+        let pids = database.rows(
+            "select pid from pg_stat_activity where datname = current_database()
+                and application_name = 'svc'",
+        );
+        let silent = Self(pids.iter().map(|row| row[0].to_string()).collect());
+        assert!(!silent.0.is_empty());
+        silent.signal("-STOP");
+        silent
+    }
+
+    fn signal(&self, name: &str) {
+        run(Command::new("kill").arg(name).args(&self.0));
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_server_whose_database_says_nothing() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    let server = site.serve(&[]);
+    let mut agent = site.mcp_stdio(&site.founders.agent);
+    agent.say(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    agent.next_line();
+    let silent = Silent::sessions(&site.database);
+    let mut waiting = TcpStream::connect(server.address()).unwrap();
+    let request = format!(
+        "GET /me HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
+        server.address(),
+        site.founders.agent
+    );
+    waiting.write_all(request.as_bytes()).unwrap();
+    let mut running = server.running;
+    running.signal("TERM");
+    assert!(running.err.by_ref().any(|line| line.contains("a second signal ends at once")));
+    let begun = Instant::now();
+    running.signal("TERM");
+    assert_eq!(running.ended().code, Some(0));
+    agent.signal("TERM");
+    agent.ended();
+    // Long before the database would be given up.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop(silent);
+}
