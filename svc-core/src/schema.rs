@@ -34,6 +34,10 @@ fn inlined(schema: SchemaOf, mut settings: SchemaSettings) -> Value {
 /// An object with the members of all alternatives, of which those are required that each requires: dialects of schemas
 /// that some clients have know of no alternatives. Other schemas are left alone.
 pub(crate) fn one_object(mut schema: Value) -> Value {
+    if !schema.is_object() {
+        // Of a type that may be anything.
+        return Map::new().into();
+    }
     let Some(Value::Array(alternatives)) = schema.as_object_mut().and_then(|it| it.remove("anyOf")) else {
         return schema;
     };
@@ -204,7 +208,7 @@ mod tests {
     #[derive(Serialize, JsonSchema)]
     #[schemars(rename = "List_{T}")]
     struct List<T> {
-        items: Vec<T>,
+        all: Vec<T>,
     }
 
     #[test]
@@ -219,7 +223,7 @@ mod tests {
         assert_eq!(detail["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["notes"]);
         assert_eq!(detail["required"], json!(["notes"]));
         assert_eq!(detail["description"], "A task and more.");
-        assert_eq!(named["List_Task"]["properties"]["items"]["items"]["$ref"], "#/components/schemas/Task");
+        assert_eq!(named["List_Task"]["properties"]["all"]["items"]["$ref"], "#/components/schemas/Task");
     }
 
     #[test]

@@ -176,7 +176,9 @@ where
 }
 
 /// Bytes that are read and dropped of the body of a rejected request.
-const REJECTED_DRAIN_MAX: usize = 1 << 20;
+///
+/// That is more than a body may have by default, so that a client which sends one reads the response.
+const REJECTED_DRAIN_MAX: usize = 4 << 20;
 /// Bytes that are read and dropped of a body that is too large.
 const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -151,7 +151,7 @@ fn what_cannot_be_read_is_refused_for_its_dead_token_first() {
         let rest = world.rest();
         let unreadable = || {
             let query = rest.send(Some(&token), "GET", "/me?%", &[], None);
-            let large = json!("a".repeat(4 << 20));
+            let large = json!("a".repeat(3 << 20));
             let body = rest.send(Some(&token), "POST", "/tokens/attenuate", &[], Some(&large));
             [query, body].map(|answer| answer.status)
         };

@@ -300,7 +300,7 @@ fn readiness_says_that_the_thread_which_wakes_waits_hangs() {
         until("it waits for the lock", || world.database.number(blocked) == 1);
         assert_eq!(fault(), None);
         world.clock.advance(Duration::from_secs(11));
-        assert!(fault().is_some_and(|fault| fault.contains("hangs")));
+        assert!(fault().is_some_and(|fault| fault.contains("is stuck")));
         runtime().block_on(holder.batch_execute("commit")).unwrap();
         until("it goes on", || fault().is_none());
         world.clock.advance(Duration::from_secs(289));
