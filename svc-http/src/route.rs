@@ -58,7 +58,7 @@ pub(crate) enum Found {
     Target(Target, Result<Text>),
     /// The path exists, but not with this method. Holds the value of the Allow header.
     Allow(HeaderValue),
-    NotFound,
+    NoRoute,
 }
 
 impl Routes {
@@ -89,7 +89,7 @@ impl Routes {
 
     /// Finds the route of `method` and `path`. HEAD uses the route of GET.
     pub fn find(&self, method: &Method, path: &str) -> Found {
-        let Ok(found) = self.router.at(path) else { return Found::NotFound };
+        let Ok(found) = self.router.at(path) else { return Found::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let Some((_, target)) = found.value.methods.iter().find(|(method, _)| method == wanted) else {
             return Found::Allow(found.value.allow.clone());
@@ -184,7 +184,7 @@ mod tests {
         for nowhere in
             ["/", "*", "/threads/", "/threads/1/", "//threads", "/Threads", "/threads/1/2", "/healthy"]
         {
-            assert!(matches!(find("GET", nowhere), Found::NotFound), "{nowhere}");
+            assert!(matches!(find("GET", nowhere), Found::NoRoute), "{nowhere}");
         }
         assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Found::Target(_, Err(_))));
     }
