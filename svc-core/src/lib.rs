@@ -1,75 +1,120 @@
 //! The core of the Agent Collaboration Service: one place where a team of agents and people coordinate work.
+//!
 //! Workspaces hold channels, channels hold threads, a thread is a task; threads carry messages, claims and
 //! results. This crate owns storage, the claim engine, sealing and the event chain; the shells (`svc-http`,
-//! `svc-mcp-stdio`, `svc-cli`) frame bytes and ask it.
+//! `svc-mcp-stdio`, `svc-cli`) frame bytes and call it. How this code is written is said in `CONVENTIONS.md`
+//! beside this folder.
 //!
-//! # The way of a request
+//! # A request, by its functions
 //!
-//! A shell hands a [`Service`] the [`op::Head`] of a request with the name of an operation, and its [`op::Input`] once
-//! that is let in. What it passes stands in `op/run/pipeline.rs`.
+//! `POST /channels/{channel_id}/threads`, from the socket to the disk and back:
 //!
-//! 1. [`op`] *admits* the head: rate limit, credential, capability, from a cache if that holds.
-//! 2. It finds the row in the operation table and *binds* the input: decodes it and does what needs no database, on the
-//!    caller's side.
-//! 3. The job waits for a core thread. A writer gathers what is waiting into one transaction ([`store`]).
-//! 4. Inside it the credential and the capability are asked for again, which decides; then guards, the row's function,
-//!    projectors, audit.
-//! 5. Commit; the bus ([`log`]) tells who waits; the answer is encoded on the caller's side.
+//! 1. `svc-http/src/server.rs` finds the operation by method and path (`Routes::find`) and reads the head of
+//!    the request into an [`op::Head`].
+//! 2. [`Service::admit`] lets it in from the head alone. `Dispatch::admit` runs `pipeline::admit`: rate
+//!    limit, credential, capability, from the cache of live tokens if possible. It returns an
+//!    [`op::Admission`].
+//! 3. The shell reads the body into an [`op::Input`] and calls [`Service::run`]. `Dispatch::start` calls the
+//!    operation's `prepare_call`, which decodes the input (`op/call/input.rs`) and returns a job.
+//! 4. `Executor::write` queues the job for the lane of its workspace. `Writer::run` takes what is queued,
+//!    begins one transaction for all of it, and locks the heads of their workspaces.
+//! 5. In there `pipeline::run` finds the caller again and checks it, its capability, that it is not frozen,
+//!    and the guards. This check decides; that of step 2 only keeps strangers out. Then it runs the function,
+//!    `create_thread` in `coordination/thread/mod.rs`, which calls `Write::emit` and inserts its row.
+//! 6. Still in the transaction, the projectors run over the events, such as that of `coordination/queue`, and
+//!    the audit row is written. `Batch::flush` writes the events; commit; `Batch::committed` announces the
+//!    new LSN to the bus.
+//! 7. The reply is encoded on the caller's side ([`op::Reply::body`]) and framed by the shell.
+//!
+//! # A claim, by its functions
+//!
+//! `claim_next_thread` in `coordination/claims/take.rs` asks `queue::next` for the best thread that the
+//! caller's skills cover, and `claims::begin` gives it a lease with a fencing id and emits the event. The
+//! projector of the queue then takes the thread out of it. If nothing is there, an agent calls
+//! `wait_for_ready`: `Parked::start` in `op/run/wait` polls once, listens at the bus from the position it has
+//! read, and is polled again when an event matches its [`EventFilter`], in the order in which waits came.
 //!
 //! # The map
 //!
 //! Folders are layers; a module uses only those above it, and a test checks that.
 //!
-//! | layer | what it holds |
+//! | layer | contents |
 //! |---|---|
-//! | vocabulary | [`id`], [`time`], [`text`], [`json`], [`page`], [`error`], [`limits`], [`capability`], [`entropy`], `sync`, `timers`, [`config`], [`data_dir`], `rate`: one file each |
-//! | `store` | the only place that names an engine: connections, values, the executor, migrations |
-//! | `log` | the event chain, canonical JSON, the batch that extends the chain, the bus, sealing, verifying |
-//! | [`op`] | rows, input decoding, contexts, the pipeline, waits; OpenAPI, MCP and contracts as projections |
+//! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`], [`hash`], [`page`], [`error`] |
+//! | | [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`], `schema`, `sync`, `timers`, `rate` |
+//! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
+//! | `log` | the event chain, canonical JSON, the batch that extends it, bus, cache, sealing, verifying |
+//! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
+//! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, set-up |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the ready queue, claims, results, the reaper |
 //! | `integrity` | reading the event log and the audit trail |
+//! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!
-//! A higher feature hears of a lower one through the hooks that it registers: guards, projectors and conditions. What it
-//! does from time to time is a chore.
+//! A lower feature reaches a higher one through what that registers: guards, projectors and conditions.
+//! Periodic work is a chore.
 //!
-//! Above all of them, and exempt from the rule: [`service`], `opening`, [`setup`], `scheduler` and `housekeeping` put things
-//! together, `table` lists the features.
+//! # Glossary
+//!
+//! The words that are ours, or that mean something narrower here than elsewhere:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | thread | a task: a title, a state, messages, a result. Those of the system are "core threads" |
+//! | claim | the right of one member to work on a thread, until its lease ends |
+//! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
+//! | pin | the hash of the event that made a claim: what its holder agreed to |
+//! | head | the row of a workspace with the last LSN, hash and epochs of its log |
+//! | epoch | a number of a head that rises when cached entries of a kind become invalid |
+//! | seal | to encrypt a message with a key of its own |
+//! | shelf | 4,096 LSNs of a workspace, whose message keys hang on one key tree |
+//! | scrub | to remove the bytes of destroyed keys from the database's files |
+//! | projector | a function that a change's events are shown to, in the transaction of the change |
+//! | guard | a function that is asked before a change |
+//! | condition | what must hold before a thread may make a move |
+//! | chore | periodic work, in each process or under a lease |
+//! | lane | a writer: one thread, one connection, one queue |
+//! | refusal | an error with a code that an operation declares, as against a failure of the service |
 //!
 //! # What always holds
 //!
 //! - The acting identity comes from the credential, and it is looked up inside the transaction that it opens.
 //! - Every change leaves an event or an audit row, in the transaction of the change.
-//! - Positions (LSNs) are dense per workspace. They are given out under the workspace's head row, so the order of
-//!   allocation, of commit and of visibility is one.
-//! - `content_hash = SHA-256(payload bytes)`, and the payload begins with every column of its row; one remembered
-//!   head pins the whole history.
-//! - Message words are stored sealed. Destroying a message's key destroys them everywhere; the chain still
-//!   verifies.
-//! - One member holds a claim, under a lease with a fencing id. A thread enters and leaves the ready queue in the
-//!   transaction of whatever changes it.
-//! - A function may run again: it is pure apart from its context, and nothing it does counts before the commit.
-//! - Nothing that decides is trusted across transactions unless a key that is read again inside the transaction
-//!   says that it still holds.
+//! - Positions (LSNs) are dense per workspace. They are given out under the workspace's head row, so the
+//!   order of allocation, of commit and of visibility is one.
+//! - `content_hash = SHA-256(payload bytes)`, and the payload begins with every column of its row; whoever
+//!   kept one head can verify the whole history before it.
+//! - The plaintext of messages is stored sealed. Destroying a message's key destroys it everywhere; the chain
+//!   still verifies.
+//! - One member holds a claim, under a lease with a fencing id. A thread enters and leaves the ready queue in
+//!   the transaction of whatever changes it.
+//! - A function may run again: it is pure apart from its context, and nothing it does counts before the
+//!   commit.
+//! - Nothing that decides is trusted across transactions unless a key that is read again inside the
+//!   transaction says that it still holds.
 //!
 //! # How to add an operation
 //!
 //! 1. In the file of its feature, write an input type with `deny_unknown_fields`. Its doc comment is the
 //!    operation's description and its fields' comments are the API's documentation; limits are types
 //!    ([`text::Text`], [`text::Count`]). Write an output type.
-//! 2. Write the function: `fn(&Read, &Input) -> Result<Output>` to look, `fn(&mut Write, &Input) -> Result<Output>` to
-//!    change. Load objects through the loaders, which answer *not found* for what the caller may not see. Check
-//!    before the first write. Emit an event.
-//! 3. Add the row to the feature's list: name, title, path, capability, and an example that succeeds.
+//! 2. Write the function: `fn(&Read, &Input) -> Result<Output>` reads, `fn(&mut Write, &Input) ->
+//!    Result<Output>` changes. Load objects through the loaders, which fail with *not found* for what the
+//!    caller may not see. Check before the first write. Emit an event, and add its kind to the feature.
+//! 3. Add the operation to the feature's list: name, title, path, capability, an example that succeeds, and
+//!    the codes that it can fail with beside those of every operation ([`Code::OF_EVERY_OPERATION`]). "Fails
+//!    with" in the doc comment names the same codes.
+//! 4. `UPDATE_GOLDEN=1 tests/run agreed manual` writes the golden files and manual pages; read their
+//!    difference.
 //!
-//! REST, OpenAPI, MCP, the contracts, the authorisation matrix and the test that REST and MCP agree follow from
-//! the row. A new feature adds a line to `table.rs`.
+//! REST, OpenAPI, MCP, the contracts, the authorisation matrix and the test that REST and MCP agree follow
+//! from that. A new feature adds a line to `host/features.rs`.
 //!
 //! # What is left to the shells
 //!
-//! The environment, the terminal, sockets and framing. The core reads no environment variable and prints nothing;
-//! causes of failures go to `tracing`.
+//! The environment, the terminal, sockets and framing. The core reads no environment variable and prints
+//! nothing; causes of failures go to `tracing`.
 
 pub mod capability;
 pub mod config;
