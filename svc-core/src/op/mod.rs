@@ -1,9 +1,10 @@
-//! The operation table, and the one way through it.
+//! The operation table, and the pipeline that every request goes through.
 //!
-//! - `declare`: what a feature brings: operations, guards, projectors, conditions, chores; and the table of them all
-//! - `call`: from the bytes of a request to a typed call, and who calls
+//! - `declare`: operations, guards, projectors, conditions and chores of features, and the table of all of
+//! them
+//! - `call`: from the bytes of a request to a typed call, and its caller
 //! - `run`: admission, the pipeline, what a function may do while it runs, long polls
-//! - `show`: OpenAPI, MCP, contracts and manual pages. They are projections of the table and decide nothing
+//! - `show`: OpenAPI, MCP, contracts and manual pages, which are projections of the table and decide nothing
 
 mod call;
 mod declare;

@@ -1,6 +1,8 @@
-//! Who calls, and what of the workspace is visible to them. A token is found by the hash of its secret inside the
-//! transaction of the function that it opens, so that nothing decided earlier can be stale. What a caller sees follows
-//! from the kind of its credential alone; how that narrows a statement is for conversation/places.rs to say.
+//! The caller of an operation, and what of the workspace is visible to it.
+//!
+//! A token is found by the hash of its secret inside the transaction of the function that it gives access to,
+//! so that no earlier decision can be stale. What a caller sees follows from the kind of its credential
+//! alone; how that narrows a statement is defined in conversation/places.rs.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -16,7 +18,7 @@ use crate::log::event::{Attribution, Invalidates};
 use crate::store::{Conn, FromRow as _, ToParam, columns};
 use crate::time::Time;
 
-/// The way a request came in; audit rows name it.
+/// The interface that a request came in over; audit rows name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surface {
     /// HTTP with JSON.
@@ -31,7 +33,7 @@ pub enum Surface {
 }
 
 impl Surface {
-    /// The name in audit rows.
+    /// Returns the name in audit rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rest => "rest",
@@ -42,8 +44,9 @@ impl Surface {
     }
 }
 
-/// The hash under which a token's secret is stored and found. Secrets are 256 random bits, so one round of
-/// SHA-256 is enough.
+/// Returns the hash under which a token's secret is stored and found.
+///
+/// Secrets are 256 random bits, so one round of SHA-256 is enough.
 pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
     sha256(secret.expose_secret().as_bytes())
 }
@@ -53,9 +56,9 @@ pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
 pub enum Via {
     /// A bearer token.
     Token,
-    /// None: the service itself, or an administrator of the machine, asks.
+    /// None: the caller is the service itself, or an administrator of the machine.
     Instance,
-    /// None: anybody asks.
+    /// None: the caller is anonymous.
     Nobody,
 }
 
@@ -66,15 +69,15 @@ pub enum Sight {
     Whole,
     /// Those that are not private.
     Public,
-    /// Those that are not private, and those that the member is in. The workspace's own affairs too.
+    /// Those that are not private, and those that the member is in. Also what concerns the workspace itself.
     Member(MemberId),
-    /// This one alone.
+    /// Only this one.
     Channel(ChannelId),
     /// None.
     Nothing,
 }
 
-/// A sight as a statement takes it: its parameters $1 to $4, before the statement's own.
+/// A sight as parameters of a statement: $1 to $4, before the statement's own.
 #[derive(Debug)]
 pub struct SightParams {
     whole: bool,
@@ -84,7 +87,7 @@ pub struct SightParams {
 }
 
 impl Sight {
-    /// The parameters of a statement that is narrowed to what is seen.
+    /// Returns the parameters of a statement that is narrowed to what the caller sees.
     pub fn params(self) -> SightParams {
         let none = SightParams { whole: false, public: false, member: None, channel: None };
         match self {
@@ -98,7 +101,7 @@ impl Sight {
 }
 
 impl SightParams {
-    /// These and then `others`, which the statement numbers from $5 on.
+    /// Returns these and then `others`, which the statement numbers from $5 on.
     pub fn and<'a>(&'a self, others: &[&'a dyn ToParam]) -> Vec<&'a dyn ToParam> {
         let own: [&dyn ToParam; 4] = [&self.whole, &self.public, &self.member, &self.channel];
         own.iter().chain(others).copied().collect()
@@ -114,21 +117,21 @@ pub struct Caller {
     pub token_id: Option<TokenId>,
     /// The workspace that the credential belongs to.
     pub workspace_id: WorkspaceId,
-    /// The member the request acts as; none for the service itself and for anybody.
+    /// The member that the request acts as; none for the service itself and for an anonymous caller.
     pub member: Option<MemberId>,
-    /// The member whose credential it is; another than `member` only when delegated.
+    /// The member whose credential it is; differs from `member` only when delegated.
     pub actor: Option<MemberId>,
     /// The delegation grant, when delegated.
     pub grant: Option<GrantId>,
     /// The app installation that the credential belongs to, if it belongs to one.
     pub installation: Option<InstallationId>,
-    /// What it sees.
+    /// What the caller sees.
     pub sight: Sight,
-    /// What the credential can do.
+    /// What the credential allows.
     pub capabilities: Capabilities,
     /// Whether the member may only read.
     pub frozen: bool,
-    /// When the credential ends.
+    /// When the credential expires.
     pub expires_at: Option<Time>,
     revoked: bool,
 }
@@ -141,17 +144,18 @@ impl Caller {
     /// Finds a caller by the hash of the secret.
     pub(crate) fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
         let mut rows = conn.query(BY_SECRET, &[hash])?;
-        rows.first_mut().map_or_else(|| Err(unauthenticated("the token is not known")), Self::from_row)
+        rows.first_mut().map_or_else(|| Err(unauthenticated("the token is unknown")), Self::from_row)
     }
 
-    /// The token at the top of those that this one was derived from.
+    /// Returns the root of the tokens that this one was derived from.
     pub(crate) fn root(&self, conn: &Conn) -> Result<TokenId> {
         let mut rows = conn.query(ROOT, &[&self.token_id])?;
         rows.first_mut().map_or_else(|| Err(Error::internal("a token has no root")), |row| row.take())
     }
 
-    /// The service itself, or an administrator of the machine, acting on `workspace_id`. It may do everything and sees
-    /// no channel: what needs to see says so, by [`Caller::seeing`].
+    /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
+    ///
+    /// It may do everything and sees no channel, unless it is given another sight with [`Caller::seeing`].
     pub fn instance(workspace_id: WorkspaceId) -> Self {
         Self {
             via: Via::Instance,
@@ -169,23 +173,26 @@ impl Caller {
         }
     }
 
-    /// A caller of what is open to all.
+    /// Returns the anonymous caller, of operations that are open to all.
     pub(crate) fn nobody() -> Self {
         Self { via: Via::Nobody, capabilities: Capabilities::NONE, ..Self::instance(WorkspaceId::INSTANCE) }
     }
 
-    /// The same with another sight.
+    /// Returns the same caller with another sight.
     #[must_use]
     pub fn seeing(self, sight: Sight) -> Self {
         Self { sight, ..self }
     }
 
-    /// Whether a member stands behind the request, and not the service itself.
+    /// Returns whether the request acts as a member.
     pub fn is_member(&self) -> bool {
         self.member.is_some()
     }
 
-    /// The member that the request acts as, for what only a member can do.
+    /// Returns the member that the request acts as, for what only a member can do.
+    ///
+    /// Fails with 401 `unauthenticated` for an anonymous caller, and with 403 `forbidden` for any other
+    /// caller that is not a member.
     pub fn member_id(&self) -> Result<MemberId> {
         self.member.ok_or_else(|| match self.via {
             Via::Nobody => unauthenticated("only a member can do this: send a token"),
@@ -193,12 +200,12 @@ impl Caller {
         })
     }
 
-    /// Who did it, for events and audit rows.
+    /// Returns who acted, for events and audit rows.
     pub fn attribution(&self) -> Attribution {
         Attribution { actor_id: self.actor, subject_id: self.member, grant_id: self.grant }
     }
 
-    /// Refuses a credential that has ended.
+    /// Rejects a credential that has expired or was revoked.
     pub(crate) fn check_live(&self, now: Time) -> Result<()> {
         if self.revoked || self.expires_at.is_some_and(|end| end <= now) {
             return Err(unauthenticated("the token has expired or was revoked"));
@@ -206,7 +213,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Refuses a caller that lacks what the operation needs.
+    /// Rejects a caller that lacks what the operation needs.
     pub(crate) fn check_capability(&self, needs: Needs) -> Result<()> {
         if needs.satisfied_by(self.capabilities) {
             return Ok(());
@@ -216,7 +223,7 @@ impl Caller {
             .with("required_capability", needed))
     }
 
-    /// Refuses a change by a frozen member.
+    /// Rejects a change by a frozen member.
     pub(crate) fn check_not_frozen(&self) -> Result<()> {
         if self.frozen {
             return Err(Error::new(
@@ -240,7 +247,7 @@ columns! {
         id,
         member_id: MemberId,
         actor_id,
-        // A token is revoked with any that it was derived from.
+        // Revoking a token also revokes all that were derived from it.
         revoked: bool = "t.revoked_at is not null or (t.parent_id is not null and exists (
                with recursive above (parent_id, revoked_at) as (
                    select p.parent_id, p.revoked_at from tokens p where p.id = t.parent_id
@@ -261,7 +268,9 @@ columns! {
     }
 }
 
-/// A token ends or is frozen with the member it acts as and with the one that acts.
+/// Finds a token by the hash of its secret.
+///
+/// A token ends or is frozen with the member that it acts as, and with the member that holds it.
 const BY_SECRET: &str = concat!(
     "select ",
     caller_columns!(),
@@ -277,14 +286,14 @@ const ROOT: &str = "
     )
     select id from above where parent_id is null";
 
-/// No live credential.
+/// Returns the error of a request without a live credential.
 pub(crate) fn unauthenticated(detail: &'static str) -> Error {
     Error::new(Code::Unauthenticated, detail)
 }
 
 #[cfg(test)]
 impl Caller {
-    /// A member of `workspace_id` with a token that can do so much, for tests of rules.
+    /// Returns a member of `workspace_id` with a token that has these capabilities, for tests of rules.
     pub(crate) fn bearer_for_tests(workspace_id: WorkspaceId, member: MemberId, can: &[Capability]) -> Self {
         Self {
             via: Via::Token,

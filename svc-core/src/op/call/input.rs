@@ -1,6 +1,8 @@
-//! From a request to an operation's input. Text fields (path and query) are parsed by the type that is wanted, JSON
-//! fields are strict; both meet in one flat object in which no name stands twice and none is unknown. One
-//! concrete decoder serves all operations, which keeps the cost of an operation small.
+//! Decoding a request into an operation's input.
+//!
+//! Text fields (path and query) are parsed by the target type, JSON fields are strict; both are merged into
+//! one flat object in which no name is repeated and none is unknown. One concrete decoder serves all
+//! operations, which keeps the cost of an operation small.
 
 use std::borrow::Cow;
 
@@ -22,7 +24,7 @@ pub(crate) fn decode<T: DeserializeOwned>(input: &Input) -> Result<T> {
     T::deserialize(Source(input)).map_err(|Refusal(detail)| Error::malformed(detail))
 }
 
-/// Why an input was refused, as the caller reads it.
+/// Why an input was rejected, in words for the caller.
 #[derive(Debug)]
 struct Refusal(String);
 
@@ -40,19 +42,19 @@ impl serde::de::Error for Refusal {
     }
 }
 
-/// One field's value, from wherever it came.
+/// One field's value, whatever its source.
 enum Node<'r> {
     Json(Value),
     Text(Texts<'r>),
 }
 
-/// The texts of one field, which repeats for a list.
+/// The texts of one field, which is repeated for a list.
 type Texts<'r> = Vec<&'r str>;
 
 /// A field's name and value.
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
-/// An input whose fields are still to be read: which of them there may be is known once the wanted type is.
+/// An input whose fields have not been read yet: the target type determines which are allowed.
 struct Source<'r>(&'r Input);
 
 impl<'de> Deserializer<'de> for Source<'_> {
@@ -77,14 +79,14 @@ impl<'de> Deserializer<'de> for Source<'_> {
     }
 }
 
-/// All fields of a request: text first, then the body's. No more than the wanted type has.
+/// All fields of a request: text first, then the body's. No more than the target type has.
 struct Fields<'r> {
     entries: std::vec::IntoIter<Entry<'r>>,
     value: Option<Entry<'r>>,
 }
 
 impl<'r> Fields<'r> {
-    /// Reads them, up to the first that is not `known`.
+    /// Reads the fields, up to the first that is not `known`.
     fn of(input: &'r Input, known: &'static [&'static str]) -> Result<Self, Refusal> {
         let mut entries: Vec<Entry<'r>> = Vec::with_capacity(known.len());
         for (name, text) in &input.text {
@@ -111,7 +113,9 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), Refusal
     }))
 }
 
-/// Adds the body's members. Refuses what is not one object without repeated names, and nesting beyond the limit.
+/// Adds the body's members.
+///
+/// Rejects a body that is not one object without repeated names, or that is nested deeper than the limit.
 fn read_body(
     body: &[u8],
     known: &'static [&'static str],
@@ -128,7 +132,7 @@ fn read_body(
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    read.map_err(|error| Refusal(format!("the body is not readable JSON: {error}")))?;
+    read.map_err(|error| Refusal(format!("the body cannot be decoded: {error}")))?;
     let is_too_deep = |node: &Node| matches!(node, Node::Json(value) if depth(value) > JSON_MAX_DEPTH);
     if entries.iter().skip(given).any(|(_, node)| is_too_deep(node)) {
         return Err(Refusal(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
@@ -136,11 +140,11 @@ fn read_body(
     Ok(())
 }
 
-/// Reads the members of a JSON object, up to the first that is refused.
+/// Reads the members of a JSON object, up to the first that is rejected.
 struct Members<'a, 'r> {
     known: &'static [&'static str],
     entries: &'a mut Vec<Entry<'r>>,
-    /// Why one was refused.
+    /// Why one was rejected.
     refusal: &'a mut Option<Refusal>,
 }
 
@@ -151,7 +155,7 @@ impl Members<'_, '_> {
             None => Ok(()),
             Some((_, Node::Json(_))) => Err(Refusal(json::twice(name))),
             Some((_, Node::Text(_))) => {
-                Err(Refusal(format!("the field `{name}` stands in the address and in the body")))
+                Err(Refusal(format!("the field `{name}` is given in the address and in the body")))
             }
         }
     }
@@ -168,7 +172,7 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
         while let Some(name) = access.next_key::<String>()? {
             if let Err(refusal) = self.check(&name) {
                 *self.refusal = Some(refusal);
-                return Err(serde::de::Error::custom("a field is refused"));
+                return Err(serde::de::Error::custom("a field was rejected"));
             }
             let Strict(value) = access.next_value()?;
             self.entries.push((Cow::Owned(name), Node::Json(value)));
@@ -197,7 +201,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Refusal> {
         let Some((name, node)) = self.value.take() else {
-            return Err(Refusal("no value to read".to_owned()));
+            return Err(Refusal("there is no value to decode".to_owned()));
         };
         let read = match node {
             Node::Json(value) => seed.deserialize(value).map_err(|error| Refusal(error.to_string())),
@@ -207,8 +211,9 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     }
 }
 
-/// A text field, which is parsed by the type that is wanted. Numbers are read as 64-bit and their width is left
-/// to the type.
+/// A text field, which is parsed by the target type.
+///
+/// Numbers are read as 64-bit; checking their width is left to the type.
 struct TextValue<'r>(Texts<'r>);
 
 impl<'r> TextValue<'r> {

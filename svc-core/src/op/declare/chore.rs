@@ -1,7 +1,9 @@
-//! Chores: what is done from time to time in every process that can write, although nobody asks for it. A chore works in
-//! short steps, so that others have their turn in between. What only one process at a time should do is done under a
-//! lease in a row of its own, which the others believe for some seconds only: it is renewed while there is work, given
-//! back at the end, and ends by itself when its holder is gone. When chores come round is left to the scheduler.
+//! Chores: periodic work that every process that can write does without a request.
+//!
+//! A chore works in short steps, so that others have their turn in between. Work that only one process at
+//! a time should do is done under a lease, a database row per chore, which other processes respect for a few
+//! seconds only: it is renewed while there is work, released at the end, and expires when its holder is gone.
+//! The scheduler decides when chores run.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,61 +21,61 @@ use crate::op::run::context::{Read, Settings, Write};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
-/// The longest lease that a chore may ask for: how long work stands still when a leader dies.
+/// The longest lease that a chore may have: how long its work stops when a leader dies.
 pub(in crate::op) const LEASE_MAX: Duration = Duration::from_secs(15);
 
-/// How far beyond the longest lease from now a lease may end and still be believed. Clocks differ a little; a holder
-/// whose clock was days ahead has no say.
+/// How much later than one full lease from now a lease may end and still be respected.
+///
+/// Clocks differ a little, but a holder whose clock was days ahead must not stop the chore.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
-/// Who does a chore.
+/// Which processes run a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Every process for itself.
+    /// Every process, independently.
     EveryProcess,
-    /// One process at a time: whoever holds the chore's lease.
+    /// One process at a time: the holder of the chore's lease.
     OneLeader,
 }
 
-/// What a step comes to.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is nothing left to do for now.
     Done,
-    /// There is more, to be gone on with soon.
+    /// There is more, to be continued soon.
     More,
 }
 
 /// One step of a chore.
 pub type ChoreFn = Box<dyn Fn(&Round<'_>) -> Result<Step> + Send + Sync>;
 
-/// Something to do from time to time.
+/// Work that is done periodically.
 pub struct Chore {
     /// The name of the chore, and of its lease.
     pub name: &'static str,
-    /// The time between its rounds; none when the operator has switched it off.
+    /// The time between its rounds; none if the operator has disabled it.
     pub every: fn(&Settings) -> Option<Duration>,
     /// How long its lease lasts without renewal; at most 15 s.
     pub lease: Duration,
-    /// Who does it.
+    /// Which processes run it.
     pub who: Who,
-    /// Does one step, of a second at the most.
+    /// Runs one step, which takes a second at most.
     pub run: ChoreFn,
 }
 
-/// The leases that a process holds, by name, and until when.
+/// The leases that a process holds, by name, each with its end.
 pub(crate) struct Leases {
     holder: Uuid,
     held: Mutex<BTreeMap<&'static str, Monotonic>>,
 }
 
 impl Leases {
-    /// None yet, for the holder `holder`.
     pub fn new(holder: Uuid) -> Self {
         Self { holder, held: Mutex::default() }
     }
 
-    /// Gives back what is held, so that another process can go on at once.
+    /// Releases the leases that are held, so that another process can continue at once.
     pub fn release(&self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
         let held = std::mem::take(&mut *lock(&self.held));
@@ -87,19 +89,19 @@ impl Leases {
     }
 }
 
-/// What a chore works with while it runs.
+/// The context of a chore while it runs.
 pub struct Round<'a> {
     dispatch: &'a Arc<Dispatch>,
     chore: &'a Chore,
     leases: &'a Leases,
-    /// How long the lease of another process lasts at the most, if there is one.
+    /// The time until the lease of another process ends at the latest, if there is one.
     busy: Cell<Option<Duration>>,
 }
 
-/// What the attempt to take a lease comes to.
+/// The outcome of an attempt to take a lease.
 enum Taken {
     Ours,
-    /// Another process has it, for so long at the most.
+    /// Another process has it, for at most this long.
     Busy(Duration),
 }
 
@@ -108,17 +110,16 @@ impl<'a> Round<'a> {
         Self { dispatch, chore, leases, busy: Cell::new(None) }
     }
 
-    /// Does a step.
     pub(crate) fn step(&self) -> Result<Step> {
         (self.chore.run)(self)
     }
 
-    /// How long another process may go on leading, if it turned out that one does.
+    /// Returns for how long another process may continue to lead, if one was found to lead.
     pub(crate) fn busy(&self) -> Option<Duration> {
         self.busy.get()
     }
 
-    /// The service's clock.
+    /// Returns the service's clock.
     pub fn clock(&self) -> &Clock {
         &self.dispatch.clock
     }
@@ -127,7 +128,7 @@ impl<'a> Round<'a> {
         self.dispatch
     }
 
-    /// Looks, as the service itself, for what there is to do.
+    /// Reads as the service itself, to find out what there is to do.
     pub fn read<T: Send + 'static>(
         &self,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -135,8 +136,9 @@ impl<'a> Round<'a> {
         self.dispatch.read_as_instance(run)
     }
 
-    /// The right to do what is to be done, unless another process has it. Asked once it is known that there is
-    /// something to do, so that idle processes write nothing.
+    /// Takes the right to do the work; none if another process has it.
+    ///
+    /// To be called only once it is known that there is work, so that idle processes write nothing.
     pub fn lead(&self) -> Result<Option<Lead<'_, 'a>>> {
         if self.chore.who == Who::OneLeader
             && let Taken::Busy(span) = self.take_lease()?
@@ -166,8 +168,10 @@ pub struct Lead<'r, 'a> {
 }
 
 impl Lead<'_, '_> {
-    /// Changes something in `workspace`, as the service itself. Renews the lease first when that is due, and fails
-    /// with 503 `unavailable` if another process has taken it.
+    /// Changes something in `workspace`, as the service itself.
+    ///
+    /// Renews the lease first if that is due, and fails with 503 `unavailable` if another process has taken
+    /// it.
     pub fn write<T: Send + 'static>(
         &self,
         workspace: WorkspaceId,
@@ -177,7 +181,7 @@ impl Lead<'_, '_> {
         self.round.dispatch.as_instance(workspace, Surface::System, run)
     }
 
-    /// Prolongs the lease when two thirds of it are left or less.
+    /// Renews the lease if two thirds of it or less are left.
     fn renew(&self) -> Result<()> {
         let (round, chore) = (self.round, self.round.chore);
         if chore.who == Who::EveryProcess {
@@ -191,7 +195,7 @@ impl Lead<'_, '_> {
             Taken::Ours => Ok(()),
             Taken::Busy(span) => {
                 round.busy.set(Some(span));
-                Err(Error::new(Code::Unavailable, "another process does this chore now"))
+                Err(Error::new(Code::Unavailable, "another process runs this chore now"))
             }
         }
     }
@@ -199,8 +203,8 @@ impl Lead<'_, '_> {
 
 fn take(cx: &mut Write<'_>, name: &'static str, lease: Duration, holder: Uuid) -> Result<Taken> {
     let now = cx.now();
-    let beyond_belief = now.plus(lease).plus(CLOCKS_DIFFER);
-    if cx.change(TAKE, &[&name, &holder, &now.plus(lease), &now, &beyond_belief])? == 1 {
+    let too_late = now.plus(lease).plus(CLOCKS_DIFFER);
+    if cx.change(TAKE, &[&name, &holder, &now.plus(lease), &now, &too_late])? == 1 {
         return Ok(Taken::Ours);
     }
     let until: Option<(Time,)> = cx.one(UNTIL, &[&name])?;

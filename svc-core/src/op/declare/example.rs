@@ -1,11 +1,13 @@
-//! The world that a row's example is written against: one of each thing, in the state that some example needs.
-//! Tests build such a world and send every example through every transport; documents show the sample ids.
+//! The prepared world that the examples of operations refer to.
+//!
+//! It has one of each thing, in the state that some example needs. Tests build such a world and send every
+//! example through every transport; the documentation shows the sample ids.
 
 use uuid::Uuid;
 
 use crate::id::{ChannelId, LeaseId, MemberId, MessageId, ThreadId, TokenId, WorkspaceId};
 
-/// Ids of a prepared world. The caller is its human admin, who holds every capability.
+/// The ids of a prepared world. The caller is its human admin, who holds every capability.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
     /// The workspace.
@@ -39,7 +41,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Ids for documents.
+    /// Returns the sample ids for the documentation.
     pub fn sample() -> Self {
         let id = |n: u128| Uuid::from_u128(0x0199_0000_0000_7000_8000_0000_0000_0000 + n);
         Self {

@@ -1,6 +1,8 @@
-//! Hooks: what a feature asks to be called for by what stands below it. A guard may refuse a change before it begins,
-//! a projector follows the events of a change inside its transaction, a condition says what is missing before a thread
-//! may move. Nobody calls a hook by its name, so what is below need not know who listens.
+//! Hooks: functions of a feature that lower layers call.
+//!
+//! A guard may reject a change before it begins, a projector follows the events of a change inside its
+//! transaction, and a condition returns what is missing before a thread may move. No caller names a hook, so
+//! the lower layers need not know which features have one.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -14,7 +16,7 @@ use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
 use crate::op::run::context::{Read, Write};
 
-/// What a call names, as far as a guard may go by it.
+/// The part of a call that a guard may base its decision on.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     /// The way it came in.
@@ -24,18 +26,21 @@ pub struct Call {
 }
 
 impl Call {
-    /// The id in the input's field `field`, if the call has that field.
+    /// Returns the id in the input's field `field`, if the call has that field.
     pub fn id<T: FromStr>(&self, field: &str) -> Option<T> {
         self.ids.get(field)?.as_str()?.parse().ok()
     }
 }
 
-/// Runs inside the transaction of every change that somebody asks for, before its function; refuses by answering an
-/// error. What the service does by itself passes no guard.
+/// Called inside the transaction of every requested change, before its function; rejects it with an error.
+///
+/// What the service does by itself passes no guard.
 pub type Guard = fn(&Read<'_>, &Operation, &Call) -> Result<()>;
 
-/// Follows events inside the transaction of whatever emitted them: called with events of the kinds it names and of one
-/// workspace, in the order of the log, and acting in that workspace. What it emits is projected in turn.
+/// Follows events inside the transaction that emitted them.
+///
+/// It is called with events of the kinds it names and of one workspace, in the order of the log, and acts in
+/// that workspace. The events that it emits are projected in turn.
 pub type Project = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
 
 /// A projector and the kinds it follows.
@@ -47,11 +52,11 @@ pub(in crate::op) struct Projector {
 /// What must hold before a thread may make a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
-    /// The condition's name, as a refusal states it.
+    /// The condition's name, as it appears in the error.
     pub name: &'static str,
-    /// The move, by the name of its action: `close`, say.
+    /// The name of the move's action, such as `close`.
     pub action: &'static str,
-    /// What is missing for this thread; nothing when it may move.
+    /// Returns what is missing for this thread; nothing if it may move.
     pub unmet: fn(&Read<'_>, ThreadId) -> Result<Vec<Unmet>>,
 }
 
@@ -64,7 +69,9 @@ pub struct Unmet {
     pub ids: Vec<String>,
 }
 
-/// Lets projectors follow what the job has emitted, and what they emit themselves, until there is nothing new.
+/// Calls projectors with the events that the job has emitted.
+///
+/// The events that they emit themselves are projected in turn, until there are no new ones.
 pub(in crate::op) fn project(cx: &mut Write<'_>) -> Result<()> {
     let mut seen = 0;
     loop {

@@ -1,5 +1,7 @@
-//! What a feature declares: operations, guards, projectors, conditions and chores, and the table that holds those of all
-//! features. Nothing here runs; signatures of functions name the contexts of `run`.
+//! What a feature declares: operations, guards, projectors, conditions and chores.
+//!
+//! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
+//! `run`.
 
 pub(super) mod chore;
 pub(super) mod example;

@@ -1,6 +1,7 @@
-//! A row of the table: everything there is to say about one operation. The generics end here: from a typed
-//! function a row keeps a *bind* step, which decodes and prepares on the caller's side, and which yields a *job*
-//! that a core thread runs, and may run again.
+//! An operation of the table: everything that is declared about it.
+//!
+//! The generics end here: from a typed function an operation keeps a *bind* step, which decodes and prepares
+//! on the caller's side, and which yields a *job* that a core thread runs, and may run again.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -45,14 +46,14 @@ impl Method {
     }
 }
 
-/// What calling it does to the world.
+/// What calling an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Changes nothing.
     Read,
-    /// Changes nothing; answers when something has happened, or the time is over.
+    /// Changes nothing; returns when something has happened, or the timeout expires.
     Wait,
-    /// Adds something at each call.
+    /// Adds something with each call.
     Write,
     /// Changes something; a second identical call changes nothing more.
     Idempotent,
@@ -61,7 +62,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The name in contracts.
+    /// Returns the name in contracts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -72,7 +73,7 @@ impl Effect {
         }
     }
 
-    /// Whether it leaves the world as it was.
+    /// Returns whether it changes nothing.
     pub fn changes_nothing(self) -> bool {
         matches!(self, Self::Read | Self::Wait)
     }
@@ -88,7 +89,7 @@ pub enum Success {
 }
 
 impl Success {
-    /// The HTTP status.
+    /// Returns the HTTP status.
     pub fn status(self) -> u16 {
         match self {
             Self::Ok => 200,
@@ -97,14 +98,14 @@ impl Success {
     }
 }
 
-/// An answer that is encoded on the caller's side, after the commit.
+/// An operation's output, which is encoded on the caller's side, after the commit.
 pub(crate) type Answer = Box<dyn Encode + Send>;
 
 pub(crate) trait Encode {
     fn encode(&self) -> Result<Vec<u8>>;
 }
 
-/// Room for an answer of the usual size.
+/// Capacity for an output of the usual size.
 const ANSWER_BYTES: usize = 1024;
 
 impl<T: Serialize> Encode for T {
@@ -115,7 +116,7 @@ impl<T: Serialize> Encode for T {
     }
 }
 
-/// A bound function that reads, and returns a `T`.
+/// A bound function that reads and returns a `T`.
 pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
 pub(crate) type ReadJob = ReadingJob<Answer>;
 pub(crate) type WaitJob = ReadingJob<Poll<Answer>>;
@@ -125,7 +126,7 @@ pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Sen
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {
     Read(ReadJob),
-    /// Answers nothing while there are more pages to read.
+    /// Returns none while there are more pages to read.
     Long(LongJob),
     Write {
         job: WriteJob,
@@ -139,16 +140,19 @@ pub(crate) enum Job {
     },
 }
 
-/// What a change needs before it is queued: named from its input alone, before anybody is authenticated.
+/// What a change needs before it is queued.
+///
+/// It is derived from the input alone, before the caller is authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// The workspaces, beside the caller's own, in whose logs it writes: their heads are locked with that one, in
-    /// the order of ids.
+    /// The workspaces in whose logs it writes, besides the caller's own.
+    ///
+    /// Their heads are locked together with that one's, in the order of ids.
     pub workspaces: Vec<WorkspaceId>,
 }
 
 impl Wants {
-    /// The log of one more workspace.
+    /// Returns the need for the log of one more workspace.
     pub fn workspace(id: WorkspaceId) -> Self {
         Self { workspaces: vec![id] }
     }
@@ -156,34 +160,40 @@ impl Wants {
 
 type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync>;
 
-/// What a wait's function answers.
+/// What a wait's function returns.
 #[derive(Debug)]
 pub enum Poll<T> {
     /// It has happened.
     Ready(T),
-    /// Not yet: ask again when a matching event comes.
+    /// Not yet: poll again when a matching event arrives.
     Pending,
-    /// Not in the part that was read, and there is more: ask again soon. Answered as it is when the time is over.
+    /// Not in the part that was read, and there is more: poll again soon.
+    ///
+    /// Returned as it is if the timeout expires.
     More(T),
 }
 
-/// How much of what waits share out an event at this subject brought, and is still there.
+/// Counts the things that an event at this subject brought and that are still available.
+///
+/// For operations whose waits compete for them.
 pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
 
-/// The input of a wait: which events may change its answer, and how long the caller has timeout.
+/// The input of a wait: which events may change its output, and how long it may take.
 pub trait LongPoll {
-    /// The events to look at.
+    /// Returns the events that cause another poll.
     fn filter(&self) -> EventFilter;
-    /// How long to wait at the most.
+    /// Returns how long to wait at most.
     fn timeout(&self) -> Duration;
-    /// Of waits that share something out, how much of it an event brought: so many of them are answered, in the
-    /// order in which they came, and a second later others, as long as it is still there.
+    /// Returns what counts the things that an event brought, for operations whose waits compete for them.
+    ///
+    /// That many of the waits are woken, in the order of their arrival; a second later others are, as long as
+    /// there are things still available.
     fn supply(&self) -> Option<Supply> {
         None
     }
 }
 
-/// One operation: everything there is to say about it, each thing once.
+/// One operation: everything that is declared about it, each thing once.
 pub struct Operation {
     pub(crate) name: &'static str,
     pub(crate) http: Http,
@@ -192,30 +202,29 @@ pub struct Operation {
     pub(crate) docs: Docs,
 }
 
-/// Where HTTP has it.
+/// Where HTTP serves it.
 pub(crate) struct Http {
     pub method: Method,
     pub path: &'static str,
     pub aliases: Vec<&'static str>,
     pub success: Success,
-    /// It is no tool.
+    /// It is not an MCP tool.
     pub rest_only: bool,
 }
 
-/// Who may call it, and what the service itself sees when it does.
+/// What its caller needs, and what the service itself sees as the caller.
 pub(crate) struct Access {
     pub needs: Needs,
     pub sight_of_instance: Sight,
 }
 
-/// How it runs.
 pub(crate) struct Run {
     pub effect: Effect,
     pub quick: bool,
     pub prepare_call: PrepareCall,
 }
 
-/// What it says of itself.
+/// What the documentation shows of it.
 pub(crate) struct Docs {
     pub title: &'static str,
     pub area: &'static str,
@@ -225,7 +234,7 @@ pub(crate) struct Docs {
     pub output: SchemaOf,
 }
 
-/// An operation that reads.
+/// Declares an operation that reads.
 pub fn read<I, O>(name: &'static str, run: fn(&Read<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -237,9 +246,12 @@ where
     })
 }
 
-/// An operation that reads much, a page at a time: `begin` makes what the pages share, and `page` reads one and answers once it
-/// has read all. Each page has a transaction of its own, in which the caller is authenticated again, so that nobody
-/// waits for the end; a page that failed may be read again. One at a time for a workspace, for a limited time.
+/// Declares an operation that reads a lot, one page at a time.
+///
+/// `begin` creates the state that the pages share; `page` reads one page and returns the output once all are
+/// read. Each page has its own transaction, in which the caller is authenticated again, so that nothing else
+/// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for a
+/// limited time.
 pub fn long_read<I, S, O>(
     name: &'static str,
     begin: fn(&I) -> Result<S>,
@@ -260,7 +272,7 @@ where
     })
 }
 
-/// An operation that adds something at each call.
+/// Declares an operation that adds something with each call.
 pub fn write<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -269,7 +281,7 @@ where
     changing(name, Effect::Write, run)
 }
 
-/// An operation whose second identical call changes nothing more.
+/// Declares an operation whose second identical call changes nothing more.
 pub fn idempotent<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -278,7 +290,7 @@ where
     changing(name, Effect::Idempotent, run)
 }
 
-/// An operation that ends or removes something.
+/// Declares an operation that ends or removes something.
 pub fn destructive<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -295,7 +307,7 @@ where
     wanting(name, effect, |_| Wants::default(), run)
 }
 
-/// An operation that changes something and that says from its input what it needs before it is queued.
+/// Declares an operation that changes something and whose input determines what it needs before it is queued.
 pub fn wanting<I, O>(
     name: &'static str,
     effect: Effect,
@@ -313,8 +325,10 @@ where
     })
 }
 
-/// An operation that changes something and with work that needs no database: `prepare` runs once, before the queue, with the time of the
-/// request. What it makes is kept for every run of the job.
+/// Declares an operation that changes something, and part of whose work needs no database.
+///
+/// `prepare` does that part once, before the change is queued, with the time of the request. Its result is
+/// kept for every run of the job.
 pub fn prepared<I, P, O>(
     name: &'static str,
     effect: Effect,
@@ -334,8 +348,9 @@ where
     })
 }
 
-/// An operation that answers when something has happened, or `{"timed_out": true}`. The function may note in its input how
-/// far it has looked.
+/// Declares an operation that waits until something has happened, or returns `{"timed_out": true}`.
+///
+/// The function may record in its input how far it has read.
 pub fn wait<I, O>(name: &'static str, run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>) -> Operation
 where
     I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
@@ -362,7 +377,7 @@ pub(crate) struct TimedOut {
     timed_out: bool,
 }
 
-/// What a wait returns when its time is over.
+/// Returns the output of a wait whose timeout has expired.
 pub(crate) fn timed_out() -> Answer {
     Box::new(TimedOut { timed_out: true })
 }
@@ -395,7 +410,7 @@ impl Operation {
         }
     }
 
-    /// A short name for people.
+    /// Sets the title, a short name for people.
     #[must_use]
     pub fn title(mut self, title: &'static str) -> Self {
         self.docs.title = title;
@@ -437,7 +452,7 @@ impl Operation {
         self
     }
 
-    /// Serves another path too.
+    /// Serves another path as well.
     #[must_use]
     pub fn alias(mut self, path: &'static str) -> Self {
         self.http.aliases.push(path);
@@ -465,40 +480,40 @@ impl Operation {
         self
     }
 
-    /// Is not a tool.
+    /// Excludes it from the MCP tools.
     #[must_use]
     pub fn rest_only(mut self) -> Self {
         self.http.rest_only = true;
         self
     }
 
-    /// Reads a few rows by their keys.
+    /// Marks it as one that reads only a few rows by their keys.
     ///
-    /// Where that needs no network, an idle reader's connection is used on the caller's thread, which is cheaper than
-    /// handing so little work over.
+    /// If that needs no network, it runs on the caller's thread with the connection of an idle reader, which
+    /// is cheaper than handing over so little work.
     #[must_use]
     pub fn quick(mut self) -> Self {
         self.run.quick = true;
         self
     }
 
-    /// Shows the service itself, and an administrator of the machine, every channel of the workspace.
+    /// Lets the service itself, and an administrator of the machine, see every channel of the workspace.
     ///
-    /// Unless an operation says so they see none, whatever they may do.
+    /// By default they see none, whatever they may do.
     #[must_use]
     pub fn whole_for_instance(mut self) -> Self {
         self.access.sight_of_instance = Sight::Whole;
         self
     }
 
-    /// Can fail with these codes, beside those with which every operation can.
+    /// Declares the codes with which it can fail, besides those of every operation.
     #[must_use]
     pub fn refuses(mut self, codes: &'static [Code]) -> Self {
         self.docs.refuses = codes;
         self
     }
 
-    /// An input that succeeds in the prepared world.
+    /// Sets an example: an input that succeeds in the prepared world.
     #[must_use]
     pub fn example(mut self, example: fn(&Fixture) -> Value) -> Self {
         self.docs.example = Some(example);
@@ -510,67 +525,67 @@ impl Operation {
         self
     }
 
-    /// The name: of the tool, of the OpenAPI operation.
+    /// Returns the name of the operation, which is also that of the MCP tool and of the OpenAPI operation.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The title.
+    /// Returns the title.
     pub fn title_text(&self) -> &'static str {
         self.docs.title
     }
 
-    /// The part of the service it belongs to.
+    /// Returns the part of the service that it belongs to.
     pub fn area(&self) -> &'static str {
         self.docs.area
     }
 
-    /// The HTTP method.
+    /// Returns the HTTP method.
     pub fn method(&self) -> Method {
         self.http.method
     }
 
-    /// The path template.
+    /// Returns the path template.
     pub fn path(&self) -> &'static str {
         self.http.path
     }
 
-    /// Every path template it answers under, the first one first.
+    /// Returns every path template that it is served under, the main one first.
     pub fn paths(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.http.path).chain(self.http.aliases.iter().copied())
     }
 
-    /// The other path templates.
+    /// Returns the other path templates.
     pub fn aliases(&self) -> &[&'static str] {
         &self.http.aliases
     }
 
-    /// What it asks of the credential.
+    /// Returns what it requires of the credential.
     pub fn needed(&self) -> Needs {
         self.access.needs
     }
 
-    /// What it does to the world.
+    /// Returns what it changes.
     pub fn effect(&self) -> Effect {
         self.run.effect
     }
 
-    /// The status of a success.
+    /// Returns the status of a success.
     pub fn success(&self) -> Success {
         self.http.success
     }
 
-    /// What the service itself sees when it calls it.
+    /// Returns what the service itself sees as the caller.
     pub(crate) fn sight_of_instance(&self) -> Sight {
         self.access.sight_of_instance
     }
 
-    /// Whether it is offered over REST alone.
+    /// Returns whether it is offered over REST only.
     pub fn is_rest_only(&self) -> bool {
         self.http.rest_only
     }
 
-    /// Returns the codes with which it can fail beside those of every operation.
+    /// Returns the codes with which it can fail, besides those of every operation.
     pub fn own_refusals(&self) -> &'static [Code] {
         self.docs.refuses
     }
@@ -580,18 +595,19 @@ impl Operation {
         Code::OF_EVERY_OPERATION.iter().chain(self.docs.refuses).copied()
     }
 
-    /// The example's input in the world `fixture`, if there is one.
+    /// Returns the example's input in the world `fixture`, if there is one.
     pub fn example_input(&self, fixture: &Fixture) -> Option<Value> {
         self.docs.example.map(|example| example(fixture))
     }
 
-    /// The JSON Schema (2020-12) of the input: one flat object, without references.
+    /// Returns the JSON Schema (2020-12) of the input: one flat object, without references.
     pub fn input_schema(&self) -> Value {
         schema::inlined_input(self.docs.input)
     }
 
-    /// The JSON Schema (2020-12) of the output: one object, without references. Of outputs that are one of several
-    /// objects it has the members of all.
+    /// Returns the JSON Schema (2020-12) of the output: one object, without references.
+    ///
+    /// If the output is one of several objects, the schema has the members of all of them.
     pub fn output_schema(&self) -> Value {
         let schema = schema::inlined_output(self.docs.output);
         if self.effect() == Effect::Wait {

@@ -1,5 +1,6 @@
-//! The table: every operation, every kind of event and every hook, from an explicit list of features. Building it
-//! checks what a compiler cannot; a table that builds is one that the shells can serve.
+//! The table: every operation, every kind of event and every hook, from an explicit list of features.
+//!
+//! Building it checks what a compiler cannot; a table that builds is one that the shells can serve.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,12 +24,12 @@ pub struct Feature {
 }
 
 impl Feature {
-    /// A feature without anything.
+    /// Creates a feature that adds nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds rows of the part `area` of the service.
+    /// Adds operations of the part `area` of the service.
     #[must_use]
     pub fn operations(mut self, area: &'static str, operations: Vec<Operation>) -> Self {
         self.operations.extend(operations.into_iter().map(|operation| operation.in_area(area)));
@@ -42,28 +43,30 @@ impl Feature {
         self
     }
 
-    /// Asks to be called before every change.
+    /// Adds a guard, which is called before every change.
     #[must_use]
     pub fn guard(mut self, guard: Guard) -> Self {
         self.guards.push(guard);
         self
     }
 
-    /// Asks to be called with the events of these kinds, each named by its type's [`KIND`](crate::Event::KIND).
+    /// Adds a projector, which is called with the events of these kinds.
+    ///
+    /// Each kind is named by its type's [`KIND`](crate::Event::KIND).
     #[must_use]
     pub fn projector(mut self, kinds: &[&'static str], run: Project) -> Self {
         self.projectors.push(Projector { kinds: kinds.to_vec(), run });
         self
     }
 
-    /// Adds something to do from time to time.
+    /// Adds periodic work.
     #[must_use]
     pub fn chore(mut self, chore: Chore) -> Self {
         self.chores.push(chore);
         self
     }
 
-    /// Asks to be called before threads move.
+    /// Adds a condition, which is checked before a thread moves.
     #[must_use]
     pub fn condition(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
@@ -71,7 +74,7 @@ impl Feature {
     }
 }
 
-/// All operations, sorted by name, all kinds of events, and the hooks in the order of their features.
+/// All operations and kinds of events, sorted by name, and the hooks in the order of their features.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
@@ -82,7 +85,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Builds the table, or names the defect.
+    /// Builds the table. A failure names the defect.
     pub fn build(features: Vec<Feature>) -> Result<Self> {
         let mut table = Self {
             operations: BTreeMap::new(),
@@ -101,13 +104,13 @@ impl Table {
                 check(&operation)?;
                 let name = operation.name;
                 if table.operations.insert(name, Arc::new(operation)).is_some() {
-                    return Err(Error::internal(format!("two operations are called {name}")));
+                    return Err(Error::internal(format!("two operations are named {name}")));
                 }
             }
             for event in feature.events {
                 let kind = event.kind;
                 if table.events.insert(kind, event).is_some() {
-                    return Err(Error::internal(format!("two kinds of events are called {kind}")));
+                    return Err(Error::internal(format!("two kinds of events are named {kind}")));
                 }
             }
         }
@@ -115,18 +118,18 @@ impl Table {
         Ok(table)
     }
 
-    /// What must be true of hooks, once everything they speak of is known.
+    /// Checks the hooks, once everything that they refer to is known.
     fn check_hooks(&self) -> Result<()> {
         let kinds = self.projectors.iter().flat_map(|projector| &projector.kinds);
         if let Some(kind) = kinds.into_iter().find(|kind| !self.events.contains_key(**kind)) {
-            return Err(Error::internal(format!("a projector follows {kind}, which is no kind of event")));
+            return Err(Error::internal(format!("a projector follows {kind}, which is not a kind of event")));
         }
         let mut names = BTreeSet::new();
         if let Some(chore) =
             self.chores.iter().find(|chore| chore.lease > LEASE_MAX || !names.insert(chore.name))
         {
             return Err(Error::internal(format!(
-                "the chore {} is there twice or has too long a lease",
+                "the chore {} is declared twice, or its lease is too long",
                 chore.name
             )));
         }
@@ -134,61 +137,58 @@ impl Table {
         match self.conditions.iter().find(|condition| !names.insert((condition.action, condition.name))) {
             None => Ok(()),
             Some(twin) => Err(Error::internal(format!(
-                "two conditions of the action {} are called {}",
+                "two conditions of the action {} are named {}",
                 twin.action, twin.name
             ))),
         }
     }
 
-    /// Every operation, by name.
+    /// Returns every operation, sorted by name.
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
         self.operations.values().map(Arc::as_ref)
     }
 
-    /// The same, to be kept.
+    /// Returns shared handles to every operation, sorted by name.
     pub fn shared_operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
         self.operations.values()
     }
 
-    /// The operation called `name`.
+    /// Returns the operation named `name`.
     pub fn operation(&self, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name)
     }
 
-    /// Every kind of event, by name.
+    /// Returns every kind of event, sorted by name.
     pub fn events(&self) -> impl Iterator<Item = &EventKind> {
         self.events.values()
     }
 
-    /// The kind of event called `kind`.
+    /// Returns the kind of event named `kind`.
     pub(crate) fn event(&self, kind: &str) -> Option<&EventKind> {
         self.events.get(kind)
     }
 
-    /// Who is asked before a change.
     pub(in crate::op) fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// Who follows the events of a change.
     pub(in crate::op) fn projectors(&self) -> impl Iterator<Item = &Projector> {
         self.projectors.iter()
     }
 
-    /// What is done from time to time.
     pub(crate) fn chores(&self) -> impl Iterator<Item = &Chore> {
         self.chores.iter()
     }
 
-    /// What must hold before a thread may move, by the names of its actions.
+    /// Returns the conditions of every action: what must hold before a thread may move.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter()
     }
 }
 
-/// What must be true of every operation.
+/// Checks what must be true of every operation.
 fn check(operation: &Operation) -> Result<()> {
-    let defect = |what: &str| Err(Error::internal(format!("the operation {}: {what}", operation.name)));
+    let defect = |what: &str| Err(Error::internal(format!("the operation {} {what}", operation.name)));
     if operation.docs.title.is_empty()
         || operation.docs.area.is_empty()
         || !operation.http.path.starts_with('/')
@@ -207,14 +207,16 @@ fn check(operation: &Operation) -> Result<()> {
     for path in operation.paths() {
         for variable in path_variables(path) {
             if schema.pointer(&format!("/properties/{variable}")).is_none() {
-                return defect(&format!("has the path variable {variable}, which is no field of its input"));
+                return defect(&format!(
+                    "has the path variable {variable}, which is not a field of its input"
+                ));
             }
         }
     }
     Ok(())
 }
 
-/// The names in braces.
+/// Returns the variables of a path template: the names in braces.
 pub(crate) fn path_variables(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }

@@ -1,4 +1,4 @@
-//! The timeout of a wait, as callers name it.
+//! The timeout of a wait, as it appears in an operation's input.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::text::{Count, described};
 pub struct WaitSecs<const MIN: i64 = 1>(Count<MIN, WAIT_MAX_SECS>);
 
 impl<const MIN: i64> WaitSecs<MIN> {
-    /// The timeout that the caller asked for, or the default.
+    /// Returns the requested timeout, or the default.
     pub fn timeout(asked: Option<Self>) -> Duration {
         Duration::from_secs(asked.map_or(WAIT_DEFAULT_SECS, |secs| secs.0.get()).unsigned_abs())
     }

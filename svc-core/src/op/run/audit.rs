@@ -1,12 +1,14 @@
-//! The audit rows that dispatch writes by itself: one `mutation` for each change that has no named row of its
-//! own, and one `authorization.decision` for each request with a delegated token.
+//! The audit rows that dispatch writes by itself.
+//!
+//! There is one `mutation` for each change that has no named row of its own, and one `authorization.decision`
+//! for each request with a delegated token.
 
 use serde_json::{Map, Value, json};
 
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
 
-/// What an audit row says about the request, kept while the job waits.
+/// What an audit row records about the request, kept while the job is queued.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub surface: Surface,
@@ -17,7 +19,9 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// A request for `operation`, or for no operation in particular. `ids` are those that it names where its path does not.
+    /// Returns the origin of a request for `operation`, or for none in particular.
+    ///
+    /// `ids` are those that the request names, if its path does not name them.
     pub fn of(
         operation: Option<&Operation>,
         surface: Surface,
@@ -33,7 +37,7 @@ impl Origin {
         }
     }
 
-    /// A change that no request asked for.
+    /// Returns the origin of a change that no request caused.
     pub fn system(surface: Surface) -> Self {
         Self { surface, operation: "", path: String::new(), status: 200, ids: None }
     }
@@ -45,7 +49,7 @@ impl Origin {
         }
     }
 
-    /// The metadata of the generic row.
+    /// Returns the metadata of the generic row.
     pub fn mutation(&self) -> Value {
         let mut metadata = json!({
             "surface": self.surface.name(),
@@ -59,7 +63,9 @@ impl Origin {
         metadata
     }
 
-    /// The metadata of a decision about a delegated request. `refused` names the problem.
+    /// Returns the metadata of a decision about a delegated request.
+    ///
+    /// `refused` is the name of the problem if the request was rejected.
     pub fn decision(&self, refused: Option<&'static str>) -> Value {
         json!({
             "surface": self.surface.name(),

@@ -1,4 +1,4 @@
-//! A request that was let in, on its way through the core: who asks by what, and what its end has to record.
+//! An admitted request inside the core: its credential, its caller, and what must be recorded when it ends.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::store::executor::{Reader, Task, WriteTask};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
-/// What a request is let in on.
+/// The credential that a request is admitted by.
 #[derive(Clone, Debug)]
 pub(crate) enum Credential {
-    /// A token. It never changes its workspace.
+    /// A token. Its workspace never changes.
     Token(Arc<KnownToken>),
     /// No credential.
     Nobody,
@@ -32,7 +32,7 @@ pub(crate) enum Credential {
 }
 
 impl Credential {
-    /// The workspace in whose log its changes stand first of all.
+    /// Returns the workspace to whose log its changes are primarily written.
     pub fn workspace(&self) -> WorkspaceId {
         match self {
             Self::Token(known) => known.caller.workspace_id,
@@ -44,24 +44,26 @@ impl Credential {
 
 #[cfg(test)]
 impl Credential {
-    /// Of a token that was let in a moment ago.
+    /// Returns the credential of a token that was admitted a moment ago.
     pub fn cached(dispatch: &Dispatch, hash: &SecretHash) -> Self {
         Self::Token(dispatch.credentials.get(hash, dispatch.clock.monotonic()).unwrap())
     }
 }
 
-/// What every kind of task knows of its request.
+/// The part of a request that every kind of task needs.
 pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
     pub access: Credential,
     pub needs: Needs,
     pub work: Work,
     pub origin: Origin,
-    /// About how many bytes the request holds while it is under way.
+    /// About how many bytes the request holds while it is in progress.
     pub bytes: usize,
-    /// Set once nobody waits for the answer.
+    /// Set once no caller waits for the reply.
     pub abandoned: Arc<AtomicBool>,
-    /// A delegated request leaves no decision: the connection that it belongs to has left one.
+    /// No decision is recorded, even if it is delegated.
+    ///
+    /// One has been recorded for the connection that it belongs to.
     pub is_follow_up: bool,
     /// The caller as the last run found it, live or not.
     pub entered: Option<Entered>,
@@ -69,11 +71,11 @@ pub(in crate::op) struct Call {
 
 /// What a request runs.
 pub(in crate::op) enum Work {
-    /// An operation, and what guards are shown of the call.
+    /// An operation, and the part of the call that guards receive.
     Operation(Arc<Operation>, hooks::Call),
     /// Work of the service itself, which passes no guard.
     Own,
-    /// Nothing: what the request asked for could not be read.
+    /// Nothing: the operation that was requested could not be determined.
     Unknown,
 }
 
@@ -81,13 +83,13 @@ pub(in crate::op) enum Work {
 #[derive(Clone)]
 pub(in crate::op) struct Entered {
     pub caller: Caller,
-    /// How far the log of a member's workspace reaches there.
+    /// The position that the log of a member's workspace has reached there.
     pub lsn: Option<i64>,
     pub now: Time,
 }
 
 impl Call {
-    /// A call of the service itself.
+    /// Creates a call of the service itself.
     pub fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
         Self {
             dispatch: Arc::clone(dispatch),
@@ -106,16 +108,16 @@ impl Call {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Finds the caller.
+    /// Finds the caller in the stage's transaction.
     pub fn enter(&mut self, stage: &impl super::pipeline::Stage) -> Result<()> {
         self.entered = None;
         self.entered = Some(stage.find(self)?);
         Ok(())
     }
 
-    /// The caller, once it was found.
+    /// Returns the caller, once it has been found.
     pub fn entered(&self) -> Result<&Entered> {
-        self.entered.as_ref().ok_or_else(|| Error::internal("the request has not entered"))
+        self.entered.as_ref().ok_or_else(|| Error::internal("the caller has not been looked up yet"))
     }
 
     pub fn check_live(&self) -> Result<()> {
@@ -131,12 +133,12 @@ impl Call {
         self.entered()?.caller.check_capability(self.needs)
     }
 
-    /// How far the log of the caller's workspace reached.
+    /// Returns the position that the log of the caller's workspace had reached.
     pub fn lsn(&self) -> Option<i64> {
         self.entered.as_ref().and_then(|entered| entered.lsn)
     }
 
-    /// Finds the caller in a reader's transaction, from its cache if that holds.
+    /// Finds the caller in a reader's transaction, from the reader's cache if that is still valid.
     pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<Entered> {
         let caller = match &self.access {
             Credential::Token(known) => {
@@ -150,7 +152,7 @@ impl Call {
         self.entered_in(reader, caller)
     }
 
-    /// The caller, at the moment of a reader's transaction.
+    /// Returns the caller as of a reader's transaction.
     pub fn entered_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<Entered> {
         let clock = &self.dispatch.clock;
         let lsn = check_cache(reader, clock, caller.workspace_id)?;
@@ -159,7 +161,7 @@ impl Call {
         Ok(Entered { caller, lsn, now })
     }
 
-    /// Finds the caller in a writer's transaction, from its cache if that holds.
+    /// Finds the caller in a writer's transaction, from the writer's cache if that is still valid.
     pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<Entered> {
         let caller = match &self.access {
             Credential::Token(known) => {
@@ -182,7 +184,7 @@ impl Call {
         Ok(Entered { caller, lsn, now })
     }
 
-    /// What the service itself sees: what the operation says, and nothing where it does something of its own.
+    /// Returns what the service itself sees: what the operation declares, or nothing without one.
     fn sight_of_instance(&self) -> Sight {
         match &self.work {
             Work::Operation(operation, _) => operation.sight_of_instance(),
@@ -210,7 +212,7 @@ impl Call {
         Ok(())
     }
 
-    /// Answers what was read or refused. A delegated request has its decision recorded first.
+    /// Replies to a request that changed nothing. If it is delegated, its decision is recorded first.
     pub fn answer(self, outcome: Result<Reply>, done: Done) {
         match outcome {
             Ok(reply) => self.record(None, move |recorded| done(recorded.map(|()| reply))),
@@ -218,13 +220,13 @@ impl Call {
         }
     }
 
-    /// Ends in a refusal.
+    /// Rejects the request. If it is delegated, its decision is recorded first.
     pub fn refuse(self, error: Error, done: impl FnOnce(Error) + Send + 'static) {
         if let (Code::Unauthenticated, Credential::Token(known)) = (error.code(), &self.access) {
             self.dispatch.credentials.remove(&known.hash);
         }
         let error = error.seen_at(self.lsn());
-        // What a limit refuses is not recorded: a record costs more than the request.
+        // A rate-limited request is not recorded, because a record costs more than the request.
         if error.code() == Code::RateLimited {
             return done(error);
         }
@@ -232,7 +234,9 @@ impl Call {
         self.record(Some(name), move |recorded| done(recorded.err().unwrap_or(error)));
     }
 
-    /// Records the decision about a delegated wait that goes on: once, however long it lasts and whatever ends it.
+    /// Records the decision about a delegated wait that is being parked.
+    ///
+    /// It is recorded once, however long the wait lasts and whatever ends it.
     pub fn record_parked(&mut self) {
         self.record(None, |_| ());
         self.is_follow_up = true;
@@ -254,26 +258,28 @@ impl Call {
     }
 }
 
-/// How often the bytes of a request's body are in memory at once: as they came, decoded, sealed, and in an event.
+/// Copies of a request's body that are in memory at once: as received, decoded, sealed, and in an event.
 pub(super) const COPIES: usize = 4;
 
-/// Loads a token's caller, who is cached from then on.
+/// Loads a token's caller and caches it.
 fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, hash: &SecretHash) -> Result<Caller> {
     let caller = Caller::by_secret(&reader.conn, hash)?;
     if caller.workspace_id != workspace {
-        return Err(unauthenticated("the token is not known"));
+        return Err(unauthenticated("the token is unknown"));
     }
     reader.cache.borrow_mut().entries.put(workspace, hash, caller.clone());
     Ok(caller)
 }
 
-/// How far the log of a member's workspace reaches.
+/// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
 pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
     let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
     Ok(caller.is_member().then_some(lsn))
 }
 
-/// Drops what the reader has cached of a workspace if that has changed since, and answers how far its log reaches.
+/// Invalidates what the reader has cached of a workspace if it has changed since.
+///
+/// Returns the position that the log of the workspace has reached.
 fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
     let known = reader.cache.borrow().cached_lsn(workspace);
     if let Some(lsn) = known {
@@ -289,7 +295,7 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
         }
         Engine::Postgres => {
             let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
-            let row = rows.first_mut().ok_or_else(|| Error::internal("the database has no time"))?;
+            let row = rows.first_mut().ok_or_else(|| Error::internal("the database returned no time"))?;
             reader.cache.borrow_mut().skew_micros = clock.skew_to(row.take()?);
             (row.take()?, Epochs::take(row)?)
         }
@@ -300,13 +306,15 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
 
 const HEAD_SQLITE: &str = "select lsn, epoch, rules_epoch from heads where workspace_id = $1";
 
-/// With the database's time, by which all servers go; also for a workspace whose log is empty.
+/// Selects the database's time too, which all servers use, and returns a row even if the log is empty.
 const HEAD_POSTGRES: &str = "
     select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint),
            coalesce(h.lsn, 0), coalesce(h.epoch, 0), coalesce(h.rules_epoch, 0)
     from (select 1) one left join heads h on h.workspace_id = $1";
 
-/// The audit row of a delegated request that changed nothing; it is answered once the row is durable.
+/// Writes the audit row of a delegated request that changed nothing.
+///
+/// The reply is sent once the row is durable.
 struct Decision {
     dispatch: Arc<Dispatch>,
     caller: Caller,
@@ -337,7 +345,7 @@ impl Task for Decision {
         self.bytes
     }
 
-    /// It is written whether or not anybody waits for it.
+    /// The row is written whether or not the caller still waits.
     fn is_abandoned(&self) -> bool {
         false
     }

@@ -1,5 +1,7 @@
-//! What a function may do while it runs. [`Read`] can look; [`Write`] can also change, emit and audit. A function
-//! must be pure apart from its context: it may run again, and nothing it does counts until the commit.
+//! The contexts of functions: what a function may do while it runs.
+//!
+//! [`Read`] can query; [`Write`] can also change, emit and audit. A function must be pure apart from its
+//! context: it may run again, and nothing it does takes effect before the commit.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -24,26 +26,26 @@ use crate::store::{Conn, Engine, FromRow, NewRow, ToParam, Visitor};
 use crate::time::Time;
 use crate::{Result, limits};
 
-/// What does not change while the service runs.
+/// State that does not change while the service runs.
 pub struct Shared {
-    /// Ids and secrets come from here.
+    /// The source of ids and secrets.
     pub entropy: Entropy,
-    /// Seals and opens message words.
+    /// Seals and opens the text of messages.
     pub sealer: Sealer,
-    /// Limits that have a variable.
+    /// The limits that have a variable.
     pub settings: Settings,
     /// Every operation, kind of event and hook.
     pub table: Arc<Table>,
 }
 
-/// Limits that an operator can set and functions ask for.
+/// Limits that an operator can set and that functions use.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Lease of a claim whose caller names none.
+    /// The lease of a claim whose caller names none.
     pub lease_default: Duration,
-    /// Time for the acknowledgement of a claim; none means no reminder.
+    /// The time for the acknowledgement of a claim; none means no reminder.
     pub ack_timeout: Option<Duration>,
-    /// Time between rounds of the claim reaper; none leaves it to other processes.
+    /// The time between rounds of the claim reaper; none leaves it to other processes.
     pub(crate) reap_tick: Option<Duration>,
 }
 
@@ -57,7 +59,7 @@ impl Default for Settings {
     }
 }
 
-/// A transaction that looks.
+/// A transaction that only reads.
 pub struct Read<'a> {
     conn: &'a Conn,
     caller: &'a Caller,
@@ -66,7 +68,7 @@ pub struct Read<'a> {
     cache: CacheRef<'a>,
 }
 
-/// Where what is remembered between transactions is kept.
+/// The cache that outlives the transaction.
 enum CacheRef<'a> {
     Reader(&'a RefCell<ReaderCache>),
     Writer(&'a RefCell<Batch>),
@@ -91,48 +93,50 @@ impl<'a> Read<'a> {
         Self { conn: &reader.conn, caller, now, shared, cache: CacheRef::Reader(&reader.cache) }
     }
 
-    /// The acting identity.
+    /// Returns the acting identity.
     pub fn caller(&self) -> &Caller {
         self.caller
     }
 
-    /// The present moment, the same throughout the transaction.
+    /// Returns the current time, which is the same throughout the transaction.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Which engine runs the statements; for the few that are written twice.
+    /// Returns the engine that runs the statements, for the few that have a variant per engine.
     pub fn engine(&self) -> Engine {
         self.conn.engine()
     }
 
-    /// Seals and opens message words.
+    /// Returns the sealer, which seals and opens the text of messages.
     pub fn sealer(&self) -> &Sealer {
         &self.shared.sealer
     }
 
-    /// Limits that an operator can set.
+    /// Returns the limits that an operator can set.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
 
-    /// Every row of a statement.
+    /// Returns every row of a statement.
     pub fn query<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         self.conn.query(sql, params)?.iter_mut().map(T::from_row).collect()
     }
 
-    /// The first rows of a statement that lists something, as many as a page can take.
+    /// Returns the first rows of a statement that lists something, as many as a page can hold.
     pub fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Rows<T>> {
         Rows::read(self.conn, sql, params)
     }
 
-    /// Shows every row of a statement where it lies, until the visitor breaks off.
+    /// Visits every row of a statement in place, until the visitor breaks.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         self.conn.visit(sql, params, each)
     }
 
-    /// How far a page may look in a list whose positions have holes. `sql` selects the position of the row after which
-    /// so many others come, from a position on: its last two parameters are these numbers, and `list` those before.
+    /// Returns how far a page may scan in a list whose positions have gaps.
+    ///
+    /// `sql` selects the position of the last row that the page may read. Its last two parameters are the
+    /// position after which the page begins and the number of rows to skip; `list` are those before them.
     pub fn horizon(&self, sql: &'static str, list: &[&dyn ToParam], after: i64) -> Result<Horizon> {
         let others = limits::PAGE_SCAN_MAX.saturating_sub(1);
         let params: Vec<&dyn ToParam> =
@@ -141,7 +145,7 @@ impl<'a> Read<'a> {
         Ok(Horizon(row.map(|(position,)| position)))
     }
 
-    /// The only row of a statement, if there is one; two are a defect.
+    /// Returns the only row of a statement, if there is one. More than one is a defect.
     pub fn one<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
         let mut rows = self.conn.query(sql, params)?;
         match rows.as_mut_slice() {
@@ -153,13 +157,15 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// What the connection has cached of the caller's workspace under `key`.
+    /// Returns what the connection has cached of the caller's workspace under `key`.
     pub fn cached<T: Cached>(&self, key: &impl CacheKey) -> Option<T> {
         self.cache.with(|cache| cache.get(self.caller.workspace_id, key))
     }
 
-    /// What is cached under `key`, or what `load` answers, which is cached from then on. Only for what is made from
-    /// rows every change of which emits an event that [invalidates](crate::EventKind::invalidates) it.
+    /// Returns what is cached under `key`, or else what `load` returns, which it then caches.
+    ///
+    /// Only for what is made from rows every change of which emits an event that
+    /// [invalidates](crate::EventKind::invalidates) it.
     pub fn cached_or_load<T: Cached>(
         &self,
         key: &impl CacheKey,
@@ -173,8 +179,9 @@ impl<'a> Read<'a> {
         Ok(loaded)
     }
 
-    /// What is cached under `key`, or else an empty one, after `extend` has added to it what is missing. Nothing is
-    /// cached under the key if that fails.
+    /// Returns what is cached under `key` after `extend` has added what is missing.
+    ///
+    /// If nothing is cached, it extends an empty entry. If `extend` fails, nothing is cached under the key.
     pub fn extended<T: Cached + Default>(
         &self,
         key: &impl CacheKey,
@@ -187,15 +194,16 @@ impl<'a> Read<'a> {
         Ok(entry)
     }
 
-    /// Something in this channel was loaded. The first that a change loads is what it is about, and says where its audit
-    /// row belongs.
+    /// Records that an object in this channel was loaded.
+    ///
+    /// The first one that a change loads is what it is about, and determines where its audit row belongs.
     pub(crate) fn loaded_in(&self, channel: ChannelId) {
         if let CacheRef::Writer(batch) = &self.cache {
             batch.borrow_mut().loaded_in(self.caller.workspace_id, channel);
         }
     }
 
-    /// What must hold before a thread may make the move called `action`.
+    /// Returns what must hold before a thread may make the move named `action`.
     pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
         self.shared.table.conditions().filter(move |condition| condition.action == action)
     }
@@ -230,34 +238,36 @@ impl<'a> Write<'a> {
         Self { read: Read { conn, caller, now, shared, cache }, batch }
     }
 
-    /// A change that must touch exactly `rows` rows. It may be sent later, together with others of the batch,
-    /// but before anything that reads.
+    /// Runs a change that must touch exactly `rows` rows.
+    ///
+    /// It may be sent later, together with others of the batch, but before anything that reads.
     pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.read.conn.defer(Some(rows), sql, params)
     }
 
-    /// Inserts a row. Sent like [`Write::execute`].
+    /// Inserts a row. It is sent like [`Write::execute`].
     pub(crate) fn insert(&mut self, row: &NewRow<'_>) -> Result<()> {
         self.execute(1, row.sql, row.values)
     }
 
-    /// A change that may touch any number of rows and whose number nobody asks for. Sent like
-    /// [`Write::execute`].
+    /// Runs a change that may touch any number of rows, if that number is not needed.
+    ///
+    /// It is sent like [`Write::execute`].
     pub fn execute_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.read.conn.defer(None, sql, params)
     }
 
-    /// A change whose number of touched rows decides what happens next.
+    /// Runs a change and returns how many rows it touched, for callers that depend on it.
     pub fn change(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
         self.read.conn.execute(sql, params)
     }
 
-    /// A fresh id.
+    /// Returns a fresh id.
     pub fn new_id<T: Id>(&self) -> Result<T> {
         self.shared.entropy.id(self.now)
     }
 
-    /// Randomness for secrets.
+    /// Returns the source of randomness for secrets.
     pub fn entropy(&self) -> &Entropy {
         &self.shared.entropy
     }
@@ -267,8 +277,9 @@ impl<'a> Write<'a> {
         self.emit_in(self.caller.workspace_id, subject, event)
     }
 
-    /// Appends an event to another workspace than the caller's: one that is being created. What its kind invalidates
-    /// ends with it, for every connection.
+    /// Appends an event to a workspace other than the caller's: one that is being created.
+    ///
+    /// The event invalidates, for every connection, the cached entries that its kind says.
     pub fn emit_in<E: Event>(
         &mut self,
         workspace: WorkspaceId,
@@ -276,8 +287,8 @@ impl<'a> Write<'a> {
         event: &E,
     ) -> Result<Recorded> {
         let kind = self.table().event(E::KIND);
-        let kind =
-            kind.ok_or_else(|| Error::internal(format!("no feature has the kind of event {}", E::KIND)))?;
+        let kind = kind
+            .ok_or_else(|| Error::internal(format!("no feature declares the kind of event {}", E::KIND)))?;
         let attribution = self.caller.attribution();
         let mut batch = self.batch.borrow_mut();
         let recorded = batch.emit(self.conn, workspace, self.now, subject, &attribution, event)?;
@@ -292,7 +303,7 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().begin_log(workspace)
     }
 
-    /// Writes a named audit row of the caller's workspace; it replaces the generic one.
+    /// Writes a named audit row of the caller's workspace, which replaces the generic one.
     pub fn audit(&mut self, action: &'static str, metadata: Value) -> Result<()> {
         self.audit_in(self.caller.workspace_id, action, metadata)
     }
@@ -304,7 +315,7 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().audit(self.conn, workspace, &entry)
     }
 
-    /// Does something in this transaction as the caller, but in `workspace`.
+    /// Runs `run` in this transaction as the caller, but in `workspace`.
     pub(in crate::op) fn in_workspace<T>(
         &mut self,
         workspace: WorkspaceId,
@@ -318,7 +329,7 @@ impl<'a> Write<'a> {
         run(&mut Write::new(self.conn, &caller, self.now, self.shared, self.batch))
     }
 
-    /// The events that this job emitted so far, from position `from` of the job.
+    /// Returns the events that this job has emitted so far, from index `from` of the job on.
     pub(crate) fn emitted(&self, from: usize) -> Vec<Recorded> {
         self.batch.borrow().emitted(from)
     }

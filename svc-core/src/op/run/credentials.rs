@@ -1,8 +1,10 @@
-//! Credentials as they come in: whom a request is charged to, and a cache of live tokens, so that a known one is let
-//! in without a statement. The cache admits and never decides: an entry is used for 10 seconds after a transaction has
-//! found the token live, and goes with the first that finds it dead. A token that is not cached is looked up whatever
-//! its address has done, so only few are at a time, those of each address in turn: made-up ones wait for each other, and
-//! take no reader from those that are known.
+//! Admission by credential: whom a request is charged to, and a cache of live tokens.
+//!
+//! With the cache, a known token is admitted without a statement. The cache only admits and is never final:
+//! an entry is used for 10 seconds after a transaction has found the token live, and is removed by the first
+//! that finds it dead. A token that is not cached is looked up whatever its address has done, so only a few
+//! lookups run at a time, and addresses take turns: made-up tokens wait for each other, and take no reader
+//! away from known ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -25,21 +27,22 @@ use crate::time::{Monotonic, Time};
 /// The hash of a token's secret.
 pub(super) type SecretHash = [u8; 32];
 
-/// Cached tokens at the most; one more starts over.
+/// Most cached tokens; a fuller cache starts over.
 const KNOWN_MAX: usize = 100_000;
 
-/// How long after it was found live a token is let in from the cache.
+/// How long after a token was found live it is admitted from the cache.
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
-/// Lookups under way at the most.
+/// Most lookups in progress.
 const LOOKUPS_MAX: usize = 64;
-/// Lookups that wait for those at the most: of one address, which is more than it may have connections, and of all.
+/// Most queued lookups of one address: more than the connections that it may have.
 const WAITING_OF_ONE_MAX: usize = 4096;
+/// Most queued lookups of all addresses.
 const WAITING_MAX: usize = 16_384;
 
-/// What came of looking for a credential.
+/// The outcome of a lookup of a credential.
 #[derive(Clone)]
 pub(super) enum Found {
-    /// A token of the database, live or dead.
+    /// A token that the database has, live or dead.
     Token(Arc<KnownToken>),
     /// A token that the database does not have.
     Unknown,
@@ -47,24 +50,24 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// A token.
+/// A token, as a transaction has found it.
 #[derive(Debug)]
 pub(crate) struct KnownToken {
     pub(super) hash: SecretHash,
     pub(super) caller: Caller,
-    /// The token at the top of those it was derived from.
+    /// The root of the tokens that it was derived from.
     root: TokenId,
     /// When a transaction last found it live, in microseconds of the monotonic clock.
     confirmed: AtomicU64,
 }
 
 impl KnownToken {
-    /// Whom its requests are charged to.
+    /// Returns the client that its requests are charged to.
     pub(crate) fn client(&self) -> Client {
         Client::Token(self.root)
     }
 
-    /// A transaction has found the token live.
+    /// Records that a transaction has found the token live.
     pub(super) fn confirm(&self, now: Monotonic) {
         self.confirmed.store(now.micros(), Ordering::Relaxed);
     }
@@ -76,16 +79,16 @@ impl KnownToken {
 }
 
 impl Found {
-    /// Who asks.
+    /// Returns the caller, or rejects the request if the credential that it needs is unknown or missing.
     pub fn caller(&self, needs: Needs) -> Result<Caller> {
         match self {
             Self::Token(known) => Ok(known.caller.clone()),
-            Self::Unknown => Err(unauthenticated("the token is not known")),
+            Self::Unknown => Err(unauthenticated("the token is unknown")),
             Self::Nothing => anonymous(needs),
         }
     }
 
-    /// The token, if it is live.
+    /// Returns the token, if it is live.
     fn live(&self, now: Time) -> Option<&KnownToken> {
         match self {
             Self::Token(known) if known.caller.check_live(now).is_ok() => Some(known),
@@ -94,7 +97,7 @@ impl Found {
     }
 }
 
-/// The caller of an operation that asks for no credential.
+/// Returns the anonymous caller, if the operation needs no credential.
 pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
     if needs == Needs::Nothing {
         return Ok(Caller::nobody());
@@ -102,19 +105,21 @@ pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
     Err(unauthenticated("send a token as `Authorization: Bearer`"))
 }
 
-/// What a request is let in by.
+/// The checks that a request passes on admission.
 pub(super) struct Gate<'a> {
     pub limits: &'a RateLimits,
     pub needs: Needs,
     pub peer: Option<IpAddr>,
     pub now: Time,
-    /// It was counted already.
+    /// The request has been counted.
     pub charged: bool,
 }
 
 impl Gate<'_> {
-    /// Counts the request, once: for the bearer of a live token and its workspace, else for the address it came from.
-    /// So nobody's limit is used up by others at its address, or by a dead token.
+    /// Counts the request, or rejects it if a limit is exceeded; once only.
+    ///
+    /// It is charged to the bearer of a live token and to its workspace, otherwise to the address that it
+    /// came from. So no client's limit is used up by others at its address, or by a dead token.
     pub fn charge(&mut self, found: &Found) -> Result<()> {
         if std::mem::replace(&mut self.charged, true) {
             return Ok(());
@@ -137,7 +142,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// The token, if it is cached and was found live a moment ago.
+    /// Returns the token, if it is cached and was found live a moment ago.
     pub(super) fn get(&self, hash: &SecretHash, now: Monotonic) -> Option<Arc<KnownToken>> {
         let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
         cached.get(hash).filter(|known| known.is_fresh(now)).cloned()
@@ -151,105 +156,107 @@ impl Credentials {
         cached.insert(known.hash, known);
     }
 
-    /// The token was found dead.
+    /// Removes a token that was found dead.
     pub(super) fn remove(&self, hash: &SecretHash) {
         self.cached.write().unwrap_or_else(PoisonError::into_inner).remove(hash);
     }
 }
 
-/// Whose turn it is: an address, or nobody's in particular.
-type Asker = Option<Client>;
+/// Where lookups come from: an address; none if it is not known.
+type Source = Option<Client>;
 
-/// Lookups under way, and those that wait for them.
-pub(super) struct Lookups<T>(Mutex<Lines<T>>);
+/// The lookups in progress, and those that are queued.
+pub(super) struct Lookups<T>(Mutex<Queues<T>>);
 
-struct Lines<T> {
+struct Queues<T> {
     running: usize,
-    waiting: HashMap<Asker, VecDeque<T>>,
-    /// Those who wait, in the order of their turns.
-    turns: VecDeque<Asker>,
+    waiting: HashMap<Source, VecDeque<T>>,
+    /// The sources with queued lookups, in the order of their turns.
+    turns: VecDeque<Source>,
     count: usize,
 }
 
-/// What becomes of a lookup that has come.
+/// The outcome of starting a lookup.
 pub(super) enum LookupStart<T> {
-    /// This one is to be run now: it, or one that came before it.
+    /// This lookup must be run now: the new one, or one that was queued before it.
     Now(T),
     Queued,
-    /// Too many wait.
+    /// Too many are queued.
     Rejected(T),
 }
 
 impl<T> Default for Lookups<T> {
     fn default() -> Self {
         let (waiting, turns) = (HashMap::new(), VecDeque::new());
-        Self(Mutex::new(Lines { running: 0, waiting, turns, count: 0 }))
+        Self(Mutex::new(Queues { running: 0, waiting, turns, count: 0 }))
     }
 }
 
 impl<T> Lookups<T> {
-    pub fn begin(&self, asker: Asker, lookup: T) -> LookupStart<T> {
-        let mut lines = lock(&self.0);
-        if lines.count >= WAITING_MAX {
+    pub fn begin(&self, source: Source, lookup: T) -> LookupStart<T> {
+        let mut queues = lock(&self.0);
+        if queues.count >= WAITING_MAX {
             return LookupStart::Rejected(lookup);
         }
-        let line = lines.waiting.entry(asker).or_default();
-        if line.len() >= WAITING_OF_ONE_MAX {
+        let queue = queues.waiting.entry(source).or_default();
+        if queue.len() >= WAITING_OF_ONE_MAX {
             return LookupStart::Rejected(lookup);
         }
-        line.push_back(lookup);
-        if line.len() == 1 {
-            lines.turns.push_back(asker);
+        queue.push_back(lookup);
+        if queue.len() == 1 {
+            queues.turns.push_back(source);
         }
-        lines.count += 1;
-        if lines.running >= LOOKUPS_MAX {
+        queues.count += 1;
+        if queues.running >= LOOKUPS_MAX {
             return LookupStart::Queued;
         }
-        lines.running += 1;
-        lines.next().map_or(LookupStart::Queued, LookupStart::Now)
+        queues.running += 1;
+        queues.next().map_or(LookupStart::Queued, LookupStart::Now)
     }
 
-    /// A lookup has ended; answers the next, which is under way in its place.
+    /// Ends a lookup and returns the next one, which is in progress in its place.
     fn end(&self) -> Option<T> {
-        let mut lines = lock(&self.0);
-        let next = lines.next();
+        let mut queues = lock(&self.0);
+        let next = queues.next();
         if next.is_none() {
-            lines.running = lines.running.saturating_sub(1);
+            queues.running = queues.running.saturating_sub(1);
         }
         next
     }
 
-    /// A lookup found no reader. Answers those that waited, if no other is left that would begin them when it ends.
+    /// Ends a lookup that got no reader.
+    ///
+    /// Returns the queued lookups if none in progress is left that would start them when it ends.
     fn end_without_reader(&self) -> Vec<T> {
-        let mut lines = lock(&self.0);
-        lines.running = lines.running.saturating_sub(1);
-        let left = if lines.running == 0 { lines.count } else { 0 };
-        (0..left).map_while(|_| lines.next()).collect()
+        let mut queues = lock(&self.0);
+        queues.running = queues.running.saturating_sub(1);
+        let left = if queues.running == 0 { queues.count } else { 0 };
+        (0..left).map_while(|_| queues.next()).collect()
     }
 }
 
-impl<T> Lines<T> {
-    /// The first of whose turn it is.
+impl<T> Queues<T> {
+    /// Takes the oldest lookup of the source whose turn it is.
     fn next(&mut self) -> Option<T> {
-        let asker = self.turns.pop_front()?;
-        let line = self.waiting.get_mut(&asker)?;
-        let next = line.pop_front();
-        if line.is_empty() {
-            self.waiting.remove(&asker);
+        let source = self.turns.pop_front()?;
+        let queue = self.waiting.get_mut(&source)?;
+        let next = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&source);
         } else {
-            self.turns.push_back(asker);
+            self.turns.push_back(source);
         }
         self.count = self.count.saturating_sub(1);
         next
     }
 }
 
-/// Where an admission goes. Called on a core thread: it must only hand it on.
+/// Receives an admission. Called on a core thread: it must only hand it on.
 pub(crate) type Admitted = Box<dyn FnOnce(Result<Admission>) + Send>;
 
-/// Looks for a token in the database, and lets its request in.
+/// Looks up a token in the database, and admits its request.
 pub(super) struct AdmitCall {
-    /// Of a caller who is not known yet.
+    /// The call, whose caller is not known yet.
     pub call: Call,
     pub hash: SecretHash,
     pub peer: Option<IpAddr>,
@@ -260,14 +267,14 @@ pub(super) struct AdmitCall {
 }
 
 impl AdmitCall {
-    /// Goes by what was found, after the transaction.
+    /// Admits or rejects the request by what was found, after the transaction.
     fn admit(&self) -> Result<()> {
         let (limits, needs) = (&self.call.dispatch.limits, self.call.needs);
         let mut gate = Gate { limits, needs, peer: self.peer, now: self.now(), charged: self.charged };
         pipeline::admit(&mut gate, &self.found)
     }
 
-    /// The moment of the transaction.
+    /// Returns the time of the transaction.
     fn now(&self) -> Time {
         self.call.entered().map_or_else(|_| self.call.dispatch.clock.now(), |entered| entered.now)
     }
@@ -326,7 +333,7 @@ impl AdmitCall {
         }
         match (found, outcome) {
             (Found::Token(known), Ok(())) => done(Ok(admission.of_token(known))),
-            (_, Ok(())) => done(Err(Error::internal("a request was let in by a token that is not known"))),
+            (_, Ok(())) => done(Err(Error::internal("a request was admitted by an unknown token"))),
             (_, Err(error)) => call.refuse(error, move |error| done(Err(error))),
         }
     }
@@ -349,14 +356,14 @@ mod tests {
         assert!(matches!(lookups.begin(peer(1), 7), LookupStart::Rejected(7)));
         assert!(
             matches!(lookups.begin(peer(2), 9_000), LookupStart::Queued),
-            "another address has a line of its own"
+            "another address has a queue of its own"
         );
         assert_eq!([lookups.end(), lookups.end(), lookups.end()], [Some(0), Some(9_000), Some(1)]);
         for _ in 1..LOOKUPS_MAX {
-            assert!(lookups.end_without_reader().is_empty(), "those that are left begin the others");
+            assert!(lookups.end_without_reader().is_empty(), "those that are left start the others");
         }
         assert_eq!(lookups.end_without_reader().len(), WAITING_OF_ONE_MAX - 2);
-        assert!(matches!(lookups.begin(peer(1), 8), LookupStart::Now(8)), "all places are free again");
+        assert!(matches!(lookups.begin(peer(1), 8), LookupStart::Now(8)), "all slots are free again");
         assert_eq!(lookups.end(), None);
     }
 }

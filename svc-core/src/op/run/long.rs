@@ -1,6 +1,8 @@
-//! A long read on its way: each page is a read of its own, which authenticates again and then goes to the end of the
-//! queue, so that those of several workspaces take turns and none holds back whoever waits for older transactions to
-//! end. One at a time for a workspace, and for a limited time.
+//! Long reads, which read one page at a time.
+//!
+//! Each page is a read of its own, which authenticates again and then goes to the end of the queue, so that
+//! the long reads of several workspaces take turns and none delays those that wait for older transactions to
+//! end. A workspace has one at a time, and for a limited time.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;
 use crate::time::Monotonic;
 
-/// One long read, between two of its pages.
+/// A long read, between two of its pages.
 pub(super) struct LongCall {
     call: Call,
     job: Prepared<LongJob>,
@@ -26,7 +28,7 @@ pub(super) struct LongCall {
     deadline: Monotonic,
     /// Taken with the first page.
     exclusive: Option<Exclusive>,
-    /// What the last page answered; nothing while there are more.
+    /// The output that the last page returned; none while there are more pages.
     answer: Option<Answer>,
 }
 
@@ -42,7 +44,7 @@ impl LongCall {
 
     fn end(self, outcome: Result<Answer>) {
         let Self { call, done, exclusive, .. } = self;
-        // Whoever hears the answer may ask again at once.
+        // Released first, because a caller that receives the reply may start another long read at once.
         drop(exclusive);
         let reply = outcome.map(|answer| Reply::of(200, call.lsn(), answer));
         call.answer(reply, done);
@@ -54,7 +56,8 @@ fn overdue() -> Error {
     Error::new(
         Code::Overloaded,
         format!(
-            "there is more to read than {secs} s allow; for an event log use `svc verify`, which has no limit"
+            "there is more to read than {secs} s allow; for an event log, use `svc verify`, which has no \
+             limit"
         ),
     )
     .with("retry_after_secs", LONG_READ_MAX.as_secs())
@@ -95,7 +98,9 @@ impl ReadTask<ReaderCache> for LongCall {
     }
 }
 
-/// The transaction of a page. Only who may read at all takes an exclusive.
+/// The transaction of a page.
+///
+/// The workspace is taken only once the caller is known to be allowed to read.
 struct ReadingLong<'r> {
     reading: Reading<'r, Option<Answer>>,
     exclusive: RefCell<&'r mut Option<Exclusive>>,
@@ -118,7 +123,7 @@ impl Stage for ReadingLong<'_> {
     }
 }
 
-/// A workspace's exclusive to read for long; it ends when this is dropped.
+/// The exclusive right to a long read of a workspace, which is released when this is dropped.
 struct Exclusive {
     dispatch: Arc<Dispatch>,
     workspace_id: WorkspaceId,
@@ -129,7 +134,7 @@ impl Exclusive {
         if !lock(&dispatch.reading_long).insert(workspace_id) {
             return Err(Error::new(
                 Code::RateLimited,
-                "the workspace is being read at length already, and that one at a time; try again in 1 s",
+                "the workspace has a long read in progress, and only one is allowed; try again in 1 s",
             )
             .with("retry_after_secs", 1));
         }

@@ -1,6 +1,8 @@
-//! Running requests. A shell has one let in from its head ([`Dispatch::admit`]) and then started with its input
-//! ([`Dispatch::start`]); what it passes on the way is [`pipeline`]. A request ends in exactly one of a commit with its
-//! audit row, a refusal, or a read.
+//! Running requests.
+//!
+//! A shell has a request admitted by its head ([`Dispatch::admit`]) and then starts it with its input
+//! ([`Dispatch::start`]); what it passes in between is the [`pipeline`]. A request ends in exactly one of a
+//! commit with its audit row, a rejection, or a read.
 
 pub(super) mod audit;
 mod call;
@@ -48,7 +50,7 @@ use tasks::{ReadCall, WriteCall};
 pub struct Reply {
     /// The status of the success.
     pub status: u16,
-    /// How far the log of the caller's workspace reached, for callers that have one.
+    /// The position that the log of the caller's workspace had reached, for callers that have one.
     pub lsn: Option<i64>,
     answer: Answer,
 }
@@ -58,7 +60,7 @@ impl Reply {
         Self { status, lsn, answer }
     }
 
-    /// The body, encoded now: on the caller's side, not on the core thread.
+    /// Encodes the body: now, on the caller's side, not on the core thread.
     pub fn body(&self) -> Result<Vec<u8>> {
         self.answer.encode()
     }
@@ -70,12 +72,14 @@ impl std::fmt::Debug for Reply {
     }
 }
 
-/// Where a reply goes. Called on a core thread: it must only hand the reply on.
+/// Receives a reply. Called on a core thread: it must only hand the reply on.
 pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
 
-/// Stands for a request that is under way. Dropping it gives up a wait, and what no core thread has taken up yet;
-/// reads and changes that have begun run to their end.
-#[must_use = "dropping the ticket gives up the request"]
+/// A handle to a request in progress.
+///
+/// Dropping it abandons a wait, and whatever no core thread has begun yet; reads and changes that have begun
+/// run to completion.
+#[must_use = "dropping the ticket abandons the request"]
 #[derive(Default)]
 pub struct Ticket {
     parked: Option<Arc<Parked>>,
@@ -84,12 +88,12 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Whether its holder runs the reads that were gathered, by [`Ticket::flush`].
+    /// Returns whether its holder must run the batched reads, with [`Ticket::flush`].
     pub(crate) fn must_flush(&self) -> bool {
         self.flushes.is_some()
     }
 
-    /// Runs the reads that were gathered.
+    /// Runs the batched reads, if its holder must.
     pub(crate) fn flush(&mut self) {
         if let Some(dispatch) = self.flushes.take() {
             dispatch.executor.flush_batched();
@@ -99,7 +103,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        // Others rely on it, whatever became of this request.
+        // Other requests of the batch rely on it, however this one ended.
         self.flush();
         self.abandoned.store(true, Ordering::Relaxed);
         if let Some(parked) = self.parked.take() {
@@ -108,10 +112,11 @@ impl Drop for Ticket {
     }
 }
 
-/// A request that was let in from its head: its credential was live and had the capability a moment ago, and it is
-/// counted. It has to be shown to start an operation, where all of that is asked again.
+/// An admitted request: its credential was live and had the capability a moment ago, and it has been counted.
+///
+/// Starting an operation requires it, and checks the credential and the capability again.
 #[derive(Clone, Debug)]
-#[must_use = "a request was counted for it"]
+#[must_use = "the rate limit has counted a request for it"]
 pub struct Admission {
     access: Credential,
     surface: Surface,
@@ -121,12 +126,14 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Whom the request is charged to; nobody if it came from within this process.
+    /// Returns the client that the request is charged to; none if it came from within this process.
     pub fn client(&self) -> Option<Client> {
         self.client
     }
 
-    /// For one more request of a connection that was counted, and recorded, when it began.
+    /// Returns an admission for a further request of a connection.
+    ///
+    /// The connection was counted, and recorded, when it began.
     pub fn follow_up(&self) -> Self {
         Self { is_follow_up: true, ..self.clone() }
     }
@@ -146,21 +153,23 @@ impl Admission {
     }
 }
 
-/// Bytes of a path that are kept for the audit row: more than any operation's has.
+/// Bytes of a path that are kept for the audit row; no operation's path is as long.
 const PATH_MAX: usize = 1024;
 
-/// Where a request is run.
+/// Where a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunOn {
-    /// A core thread; a quick read that needs no network runs on the caller's.
+    /// On a core thread; a quick read that needs no network runs on the caller's thread.
     Pool,
-    /// Like `Pool`, but quick reads of the same moment share a transaction, and one caller's ticket flushes them.
+    /// Like `Pool`, but quick reads of the same moment share a transaction.
+    ///
+    /// One caller's ticket flushes them.
     Batched,
-    /// The caller's thread if the core is idle.
+    /// On the caller's thread if the core is idle.
     Caller,
 }
 
-/// Everything a request meets.
+/// Everything that requests run with.
 pub struct Dispatch {
     pub(crate) table: Arc<Table>,
     pub(crate) shared: Shared,
@@ -171,13 +180,15 @@ pub struct Dispatch {
     pub(crate) rounds: Rounds,
     pub(crate) limits: RateLimits,
     pub(crate) credentials: Credentials,
-    /// The workspaces that are being read at length.
+    /// The workspaces with a long read in progress.
     pub(crate) reading_long: Mutex<BTreeSet<WorkspaceId>>,
 }
 
 impl Dispatch {
-    /// Lets a request in from its head alone: it is counted, and its credential is live and has what the operation
-    /// needs; any credential, as long as none is named. Answers through `done`, exactly once.
+    /// Admits a request by its head alone, or rejects it.
+    ///
+    /// The request is counted; its credential must be live and have what the operation needs, or be any
+    /// credential if no operation is named yet. Calls `done` exactly once.
     pub(crate) fn admit(
         self: &Arc<Self>,
         operation: Option<&Operation>,
@@ -209,7 +220,7 @@ impl Dispatch {
             LookupStart::Rejected(task) => {
                 (task.done)(Err(Error::new(
                     Code::Overloaded,
-                    "too many tokens are being looked up; try again",
+                    "too many token lookups are in progress; try again",
                 )));
                 None
             }
@@ -217,10 +228,10 @@ impl Dispatch {
         Ticket { flushes, parked: None, abandoned }
     }
 
-    /// What the cache says of a token; nothing if the database has to be asked.
+    /// Admits or rejects a request by a cached token; none if the database must be queried.
     fn admit_cached(&self, gate: &mut Gate<'_>, hash: &SecretHash) -> Option<Result<Credential>> {
         let known = self.credentials.get(hash, self.clock.monotonic())?;
-        // Whom to charge is the database's to say, too.
+        // If the cached token has expired, the database must also determine whom to charge.
         known.caller.check_live(gate.now).ok()?;
         match pipeline::admit(gate, &Found::Token(Arc::clone(&known))) {
             Ok(()) => Some(Ok(Credential::Token(known))),
@@ -229,7 +240,7 @@ impl Dispatch {
         }
     }
 
-    /// Runs an operation for a request that was let in, and answers through `done`, exactly once.
+    /// Runs an operation for an admitted request. Calls `done` exactly once.
     pub(crate) fn start(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -266,7 +277,10 @@ impl Dispatch {
         ticket
     }
 
-    /// Refuses what was let in and could not be read. The credential comes first: the database says what became of it.
+    /// Rejects an admitted request that could not be read.
+    ///
+    /// The credential takes precedence: it is first checked against the database, which may fail with another
+    /// error.
     pub(crate) fn refuse(
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
@@ -304,7 +318,7 @@ impl Dispatch {
         }
     }
 
-    /// What guards are shown of a call; nothing if there are none.
+    /// Returns the part of a call that guards receive, which is empty if there are no guards.
     fn guarded(&self, surface: Surface, input: &Input) -> hooks::Call {
         if self.table.guards().is_empty() {
             return hooks::Call::default();
@@ -312,7 +326,9 @@ impl Dispatch {
         hooks::Call { surface, ids: input.ids() }
     }
 
-    /// Hands a quick read on, or runs it here where that needs no network. Answers who runs what was gathered.
+    /// Submits a quick read, or runs it on this thread if that needs no network.
+    ///
+    /// Returns the dispatch if the caller must run the batched reads.
     fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<Arc<Self>> {
         match on {
             RunOn::Batched if self.executor.reads_locally() => {

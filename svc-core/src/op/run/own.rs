@@ -1,4 +1,4 @@
-//! What the service does by itself: reads and changes as the instance, through the same pipeline as a request.
+//! The service's own work: reads and changes as the instance, through the same pipeline as a request.
 
 use std::sync::{Arc, Mutex};
 
@@ -33,7 +33,7 @@ impl Dispatch {
         })
     }
 
-    /// Reads as the service itself and waits for the answer.
+    /// Reads as the service itself and waits for the result.
     pub(crate) fn read_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -48,7 +48,7 @@ impl Dispatch {
         })
     }
 
-    /// Reads as the service itself on a core thread; `done` is called with what was read.
+    /// Reads as the service itself on a core thread; `done` is called with the result.
     pub(crate) fn submit_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -62,14 +62,14 @@ impl Dispatch {
         });
         let done: Done = Box::new(move |outcome| {
             let made = lock(&made).take();
-            done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job made nothing"))));
+            done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job returned no result"))));
         });
         let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
         self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Pool);
     }
 }
 
-/// Waits for what a job, which `start` hands to the core, puts into the slot before it is done.
+/// Waits for a job that `start` submits to the core, and returns what it has put into the slot.
 fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, Done)) -> Result<T> {
     let made = Arc::new(Mutex::new(None));
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -79,5 +79,5 @@ fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, Done)) -> Result<T> {
     });
     start(Arc::clone(&made), done);
     receiver.recv().map_err(Error::internal)??;
-    lock(&made).take().ok_or_else(|| Error::internal("the job made nothing"))
+    lock(&made).take().ok_or_else(|| Error::internal("the job returned no result"))
 }

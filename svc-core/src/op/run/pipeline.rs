@@ -1,13 +1,17 @@
-//! The way of a request. [`admit`] lets it in from its head alone, before anything more of it is read; [`run`] runs it
-//! inside the transaction of its function. Reads, waits, changes and the service's own work all go this way, and
-//! whatever a request has to pass stands in one of these two functions.
+//! The pipeline that every request goes through.
+//!
+//! [`admit`] admits it by its head alone, before anything else of it is read; [`run`] runs it inside the
+//! transaction of its function. Reads, waits, changes and the service's own work all go through the pipeline,
+//! and every check that a request has to pass is in one of these two functions.
 
 use super::call::{Call, Entered};
 use super::credentials::{Found, Gate};
 use crate::error::{Error, Result};
 
-/// Lets a request in from its head, or refuses it. A cached credential may let it in, which decides nothing: [`run`]
-/// asks the same again of the database. What the cache refuses is asked of the database at once.
+/// Admits a request by its head, or rejects it.
+///
+/// A cached credential may admit it, which is not final: [`run`] checks the same again in the database. What
+/// the cache rejects is checked in the database at once.
 pub(super) fn admit(gate: &mut Gate<'_>, found: &Found) -> Result<()> {
     gate.charge(found)?;
     let caller = found.caller(gate.needs)?;
@@ -33,31 +37,31 @@ pub(in crate::op) fn run<S: Stage>(
     Ok(answer)
 }
 
-/// A transaction in which requests run. One that only reads stops nobody who is frozen, and leaves nothing to project
-/// or audit.
+/// A transaction in which requests run.
+///
+/// One that only reads runs for frozen members too, passes no guard, and has nothing to project or audit.
 pub(in crate::op) trait Stage {
     /// The function, bound to its input.
     type Job;
     /// What the function returns.
     type Answer;
 
-    /// Finds the caller by its credential, whatever it may do.
+    /// Finds the caller by its credential, whatever that allows.
     fn find(&self, call: &Call) -> Result<Entered>;
 
-    /// Refuses a change by a frozen member.
+    /// Rejects a change by a frozen member.
     fn check_not_frozen(&self, _call: &Call) -> Result<()> {
         Ok(())
     }
 
-    /// Asks the guards of all features.
+    /// Calls the guards of all features.
     fn guard(&self, _call: &Call) -> Result<()> {
         Ok(())
     }
 
-    /// Runs the function.
     fn perform(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Answer>;
 
-    /// Lets projectors follow the events of the function.
+    /// Calls the projectors with the events that the function has emitted.
     fn project(&self, _call: &Call) -> Result<()> {
         Ok(())
     }
@@ -68,8 +72,9 @@ pub(in crate::op) trait Stage {
     }
 }
 
-/// A function bound to its input, or why the input could not be decoded: which is told only to a caller who may call
-/// the operation.
+/// A function bound to its input, or the reason why the input could not be decoded.
+///
+/// That reason is returned only to a caller that may call the operation.
 pub(in crate::op) enum Prepared<J> {
     Ready(J),
     Rejected(Error),

@@ -1,5 +1,6 @@
-//! Reads and changes as the executor runs them: each goes through the pipeline inside its transaction and is answered
-//! after it.
+//! Reads and changes as tasks of the executor.
+//!
+//! Each goes through the pipeline inside its transaction, and its reply is sent after that.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -43,7 +44,7 @@ impl<T> Stage for Reading<'_, T> {
     }
 }
 
-/// A writer's transaction, and what its batch has gathered.
+/// A writer's transaction, and the state of its batch.
 struct Changing<'c> {
     conn: &'c Conn,
     batch: &'c RefCell<Batch>,
@@ -87,7 +88,7 @@ impl Stage for Changing<'_> {
     }
 }
 
-/// A read on its way through a reader.
+/// A read, as a task of a reader.
 pub(super) struct ReadCall {
     call: Call,
     job: Prepared<ReadJob>,
@@ -121,13 +122,13 @@ impl Task for ReadCall {
     fn finish(self: Box<Self>, outcome: Result<()>) {
         let Self { call, done, answer, .. } = *self;
         let answer =
-            outcome.and_then(|()| answer.ok_or_else(|| Error::internal("a read ended without an answer")));
+            outcome.and_then(|()| answer.ok_or_else(|| Error::internal("a read ended without an output")));
         let reply = answer.map(|answer| Reply::of(200, call.lsn(), answer));
         call.answer(reply, done);
     }
 }
 
-/// A change on its way through a writer.
+/// A change, as a task of a writer.
 pub(super) struct WriteCall {
     pub call: Call,
     pub status: u16,
@@ -170,7 +171,7 @@ impl Task for WriteCall {
         let Self { call, status, answer, done, .. } = *self;
         match (outcome, answer) {
             (Ok(()), Some(answer)) => done(Ok(Reply::of(status, call.lsn(), answer))),
-            (Ok(()), None) => done(Err(Error::internal("a change was committed without an answer"))),
+            (Ok(()), None) => done(Err(Error::internal("a change was committed without an output"))),
             (Err(error), _) => call.answer(Err(error), done),
         }
     }

@@ -1,12 +1,13 @@
-//! Machine-readable contracts: the table as JSON arrays, for tools and tests outside.
+//! Machine-readable contracts: the table as JSON arrays, for external tools and tests.
 
 use serde_json::{Value, json};
 
 use crate::capability::{Capability, CapabilitySet};
+use crate::log::event::EventKind;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 
-/// Every operation, by name.
+/// Returns every operation, sorted by name.
 pub fn operations(table: &Table) -> Value {
     table.operations().map(described).collect()
 }
@@ -25,13 +26,14 @@ fn described(operation: &Operation) -> Value {
     })
 }
 
-/// Every kind of event, by name, with the schema of its payload's own fields.
+/// Returns every kind of event, sorted by name, with the schema of its payload's own fields.
 pub fn events(table: &Table) -> Value {
-    let event = |kind: &crate::log::event::EventKind| json!({"kind": kind.kind, "type": kind.type_name(), "payload": kind.schema()});
+    let event =
+        |kind: &EventKind| json!({"kind": kind.kind, "type": kind.type_name(), "payload": kind.schema()});
     table.events().map(event).collect()
 }
 
-/// Every capability, with the named sets it is in.
+/// Returns every capability, with the named sets that it is in.
 pub fn capabilities() -> Value {
     let capability = |capability: &Capability| {
         let sets = CapabilitySet::ALL.iter().filter(|set| set.capabilities().has(*capability));

@@ -1,6 +1,8 @@
-//! The pages of the manual that follow from code: svc-operations(7) from the table, svc-errors(7) from the codes.
-//! Committed under `man`, and compared with what is written here by a test. The page of the variables is
-//! [`crate::config`]'s.
+//! The manual pages that are generated from code.
+//!
+//! These are svc-operations(7), from the table, and svc-errors(7), from the codes. They are committed under
+//! `man`, and a test compares them with what is generated here. The page of the variables is in
+//! [`crate::config`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +16,7 @@ use crate::op::declare::table::Table;
 use crate::op::show::mcp::{self, ErrorForm};
 use crate::text::roff;
 
-/// The manual page svc-operations(7), in roff.
+/// Returns the manual page svc-operations(7), in roff.
 pub fn operations_page(table: &Table) -> String {
     let mut page = OPERATIONS_HEAD.to_owned();
     for (area, operations) in by_area(table) {
@@ -34,7 +36,7 @@ pub fn operations_page(table: &Table) -> String {
     page
 }
 
-/// The manual page svc-errors(7), in roff.
+/// Returns the manual page svc-errors(7), in roff.
 pub fn errors_page() -> String {
     let mut page = ERRORS_HEAD.replace("PROBLEM_BASE", PROBLEM_BASE);
     for code in Code::ALL {
@@ -49,7 +51,7 @@ pub fn errors_page() -> String {
     page
 }
 
-/// The rows of each part of the service, by name.
+/// Returns the operations of each part of the service, sorted by name.
 fn by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
     let mut areas: BTreeMap<&'static str, Vec<&Operation>> = BTreeMap::new();
     table.operations().for_each(|operation| areas.entry(operation.area()).or_default().push(operation));
@@ -78,7 +80,9 @@ fn write_operation(page: &mut String, operation: &Operation) {
     );
 }
 
-/// Whether an operation of the table opens to a capability. One that opens nothing yet is not worth reading about.
+/// Returns a filter for the capabilities that some operation of the table needs.
+///
+/// Those that no operation needs yet are left out of the page.
 fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
     let asked: BTreeSet<String> =
         table.operations().map(|operation| operation.needed().expression()).collect();
@@ -100,12 +104,12 @@ fn write_capability(page: &mut String, capability: Capability) {
     );
 }
 
-/// What a schema says about itself.
+/// Returns the description of a schema.
 fn described(schema: &Value) -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Text on one line of roff, with what stands between backticks in bold.
+/// Returns text as one line of roff, with what is between backticks in bold.
 fn paragraph(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts = words.split('`').enumerate().map(|(place, part)| match place % 2 {
@@ -115,19 +119,21 @@ fn paragraph(text: &str) -> String {
     parts.collect()
 }
 
-const OPERATIONS_HEAD: &str = r#".TH SVC-OPERATIONS 7 "" svc "Agent Collaboration Service"
+const OPERATIONS_HEAD: &str = ".TH SVC-OPERATIONS 7 \"\" svc \"Agent Collaboration Service\"
 .SH NAME
-svc-operations \- what the Agent Collaboration Service can be asked
+svc-operations \\- what the Agent Collaboration Service can be asked
 .SH DESCRIPTION
-Each operation is a REST route and, under the same name, an MCP tool with the same input and output. Input is one
-flat object: over REST its fields come from the path, the query and the JSON body together, and no field may be given
+Each operation is a REST route and, under the same name, an MCP tool with the same input and output. \
+Input is one
+flat object: over REST its fields come from the path, the query and the JSON body together, \
+and no field may be given
 twice. An unknown field is refused. A path variable stands in braces.
 .PP
 .I needs
 names the capability that the token must carry;
 .I any
 stands for any valid token, and of several joined by | one is enough.
-.IR read " and " wait
+.IR read \" and \" wait
 change nothing.
 .IR idempotent :
 a second identical call changes nothing more.
@@ -139,10 +145,11 @@ means that the operation is offered over REST alone. A success answers 200 unles
 .I GET /openapi.json
 describes every field.
 .SH OPERATIONS
-"#;
+";
 
-const CAPABILITIES_HEAD: &str = r".SH CAPABILITIES
-A token carries some of these. A named set is a recipe for minting: the token keeps what the set held on that day.
+const CAPABILITIES_HEAD: &str = ".SH CAPABILITIES
+A token carries some of these. A named set is a recipe for minting: \
+the token keeps what the set held on that day.
 ";
 
 const EVENTS_HEAD: &str = r".SH EVENTS
@@ -159,9 +166,9 @@ const OPERATIONS_TAIL: &str = r".SH SEE ALSO
 .BR svc\-errors (7)
 ";
 
-const ERRORS_HEAD: &str = r#".TH SVC-ERRORS 7 "" svc "Agent Collaboration Service"
+const ERRORS_HEAD: &str = ".TH SVC-ERRORS 7 \"\" svc \"Agent Collaboration Service\"
 .SH NAME
-svc-errors \- refusals and failures of the Agent Collaboration Service
+svc-errors \\- refusals and failures of the Agent Collaboration Service
 .SH DESCRIPTION
 Every failure is a problem of RFC 9457: an object with
 .IR type ,
@@ -171,10 +178,12 @@ and
 .IR detail ,
 and for some types more members. The type is the path
 .I PROBLEM_BASE
-followed by a code of the list below. Codes are stable; programs should go by them. The detail is for people, says what
+followed by a code of the list below. Codes are stable; programs should go by them. \
+The detail is for people, says what
 to do, and may change.
 .PP
-Over HTTP the problem is the body, of media type application/problem+json. Over MCP it is the data of a JSON\-RPC error
+Over HTTP the problem is the body, of media type application/problem+json. \
+Over MCP it is the data of a JSON\\-RPC error
 where the list names one. Otherwise the refusal is a tool result with
 .IR isError ,
 whose text says what was refused, why and what to do; the problem is
@@ -185,7 +194,7 @@ and there is no structured content.
 .PP
 Each entry has the code, the HTTP status and the title.
 .SH CODES
-"#;
+";
 
 const ERRORS_TAIL: &str = r".SH SEE ALSO
 .BR svc (1),
@@ -201,14 +210,16 @@ mod tests {
 
     use super::*;
 
-    /// `UPDATE_GOLDEN=1 cargo test -p svc-core manual` writes the pages anew.
+    /// Compares a page with the committed one.
+    ///
+    /// `UPDATE_GOLDEN=1 cargo test -p svc-core manual` regenerates the committed pages.
     fn check(name: &str, wanted: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../man").join(name);
         if std::env::var("UPDATE_GOLDEN").is_ok_and(|update| update == "1") {
             std::fs::write(&path, wanted).unwrap();
         }
         let found = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(found == wanted, "man/{name} is not what the code says; UPDATE_GOLDEN=1 writes it anew");
+        assert!(found == wanted, "man/{name} is out of date; UPDATE_GOLDEN=1 regenerates it");
     }
 
     #[test]
@@ -225,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_bold_and_nothing_is_taken_for_a_request() {
+    fn code_is_bold_and_no_text_becomes_a_roff_request() {
         assert_eq!(paragraph("Answers\n `{}`, as\nsaid."), "Answers \\fB{}\\fP, as said.");
         assert_eq!(paragraph(".TH it's a-b"), "\\&.TH it\\(aqs a\\-b");
     }

@@ -1,5 +1,6 @@
-//! The table as MCP tools, and how an outcome is told over JSON-RPC. Framing, sessions and revisions are the
-//! shells' business.
+//! The table as MCP tools, and the form of a failure over JSON-RPC.
+//!
+//! Framing, sessions and revisions are left to the shells.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use crate::op::declare::operation::{Effect, Operation};
 use crate::op::declare::table::Table;
 use crate::page::CURSOR_PATTERN;
 
-/// The tools that a token with `held` can call, by name.
+/// Returns the tools that a token with `held` can call, sorted by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
     table
         .shared_operations()
         .filter(move |operation| !operation.is_rest_only() && operation.needed().satisfied_by(held))
 }
 
-/// A tool as `tools/list` shows it.
+/// Returns a tool as `tools/list` shows it.
 pub fn tool(operation: &Operation) -> Value {
     let mut input = operation.input_schema();
     without_rules(&mut input);
@@ -47,9 +48,10 @@ pub fn tool(operation: &Operation) -> Value {
     })
 }
 
-/// Takes out what costs a model more than it tells, and what not every client's dialect of schemas has: which fields
-/// exclude each other, which characters a text has not, and how a cursor looks. Descriptions and refusals say what of
-/// that is to be known.
+/// Removes rules that cost a model more than they help it, or that not every client's schema dialect has.
+///
+/// These are which fields exclude each other, which characters a text must not contain, and the pattern of a
+/// cursor. Descriptions and errors state what a caller needs to know of them.
 fn without_rules(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -67,21 +69,25 @@ fn without_rules(schema: &mut Value) {
     }
 }
 
-/// How a failure is told.
+/// How a failure is reported.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ErrorForm {
-    /// As a JSON-RPC error with this code, because no operation answered; its data is the problem.
+    /// As a JSON-RPC error with this code, because no operation has returned; its data is the problem.
     Error(i32),
-    /// As a tool result with `isError`, whose text a model reads, so that it can do better. The problem stands in its
-    /// metadata and not in its structured content, which is of the tool's output schema or not there.
+    /// As a tool result with `isError`, whose text a model reads, so that it can correct its call.
+    ///
+    /// The problem is in its metadata and not in its structured content, which matches the tool's output
+    /// schema or is absent.
     Result,
 }
 
-/// The member of a refusal's metadata that is the problem.
+/// The member of an error result's metadata that holds the problem.
 pub const PROBLEM: &str = "svc/problem";
 
-/// Decides how a failure is told. Codes of our own are those of HTTP: they lie outside of what JSON-RPC and MCP keep
-/// for themselves, and clients take some numbers in there for their own timeouts.
+/// Returns how a failure is reported.
+///
+/// Our own codes are HTTP statuses: these are outside of the range that JSON-RPC and MCP reserve, some
+/// numbers of which clients use for their own timeouts.
 pub fn error_form(code: Code) -> ErrorForm {
     match code {
         Code::Unauthenticated | Code::RateLimited => ErrorForm::Error(code.status().into()),
@@ -89,7 +95,7 @@ pub fn error_form(code: Code) -> ErrorForm {
     }
 }
 
-/// What a model reads of a refusal: what was refused, why, and what to do.
+/// Returns the text of an error for a model: what was rejected, why, and what to do.
 pub fn refusal_text(tool: &str, error: &Error) -> String {
     let (code, problem) = (error.code(), error.problem());
     let mut text = format!("{tool} was refused: {} ({}). {}", code.title(), code.name(), error.detail());
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_codes_are_in_nobodys_range() {
+    fn our_own_codes_are_outside_of_the_reserved_range() {
         for code in Code::ALL {
             if let ErrorForm::Error(number) = error_form(*code) {
                 assert!(!(-32_768..=-32_000).contains(&number), "{code:?}");

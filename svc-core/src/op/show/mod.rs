@@ -1,4 +1,4 @@
-//! The table shown to others: OpenAPI, MCP tools, contracts, manual pages. Projections that decide nothing.
+//! Projections of the table: OpenAPI, MCP tools, contracts and manual pages. They decide nothing.
 
 pub mod contract;
 pub mod manual;

@@ -1,6 +1,8 @@
-//! The table as an OpenAPI 3.1 document. What its schemas allow is not refused as unreadable, but for what no schema can
-//! say: that a time is to come, how large a value is in all and how deep it nests. Routes that are no operations are
-//! added by the shell that serves them.
+//! The table as an OpenAPI 3.1 document.
+//!
+//! An input that its schema allows is not rejected as malformed, except for what no schema can express: that
+//! a time is in the future, how large a value is in total and how deep it is nested. Routes that are not
+//! operations are added by the shell that serves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use crate::op::declare::operation::{Effect, Method, Operation, TimedOut};
 use crate::op::declare::table::{Table, path_variables};
 use crate::schema::{self, Components};
 
-/// The document of the operations.
+/// Returns the document of the operations.
 pub fn document(table: &Table) -> Value {
     let mut paths = Map::new();
     let mut components = Components::new();
@@ -37,7 +39,8 @@ pub fn document(table: &Table) -> Value {
         "info": {
             "title": "Agent Collaboration Service",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "A shared place where agents and people coordinate work. Every failure is an RFC 9457 problem.",
+            "description": "A shared place where agents and people coordinate work. \
+                Every failure is an RFC 9457 problem.",
         },
         "paths": paths,
         "components": {
@@ -48,7 +51,7 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-/// The schema of an operation's output, by name.
+/// Returns a reference to the schema of an operation's output.
 fn output(operation: &Operation, components: &mut Components) -> Value {
     let output = components.add(operation.docs.output);
     if operation.effect() != Effect::Wait {
@@ -74,8 +77,10 @@ fn describe(operation: &Operation, path: &str, output: &Value) -> Value {
     if let Some(responses) = responses.as_object_mut() {
         responses.extend(failures(operation));
     }
+    let is_alias = path != operation.path();
+    let id = format!("{}{}", operation.name(), if is_alias { "_alias" } else { "" });
     let mut described = json!({
-        "operationId": if path == operation.path() { operation.name().to_owned() } else { format!("{}_alias", operation.name()) },
+        "operationId": id,
         "summary": operation.title_text(),
         "description": description,
         "tags": [operation.area()],
@@ -115,11 +120,14 @@ fn of_every_operation(status: u16) -> BTreeSet<Code> {
     Code::OF_EVERY_OPERATION.iter().copied().filter(|code| code.status() == status).collect()
 }
 
-/// What the names of shared responses begin with: those of operations, and those of other routes.
+/// The prefix of the names of the responses that operations share.
 const OPERATION: &str = "operation";
+/// The prefix of the names of the responses of other routes.
 const ROUTE: &str = "problem";
 
-/// The responses that others refer to: for each status the codes of every operation, and all codes.
+/// Returns the responses that others refer to.
+///
+/// For each status there is one with the codes that every operation can fail with, and one with all codes.
 fn shared_responses() -> Map<String, Value> {
     let statuses: BTreeSet<u16> = Code::ALL.iter().map(|code| code.status()).collect();
     let all = |status| Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
@@ -168,7 +176,7 @@ fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
     response
 }
 
-/// The headers that tell how to go on.
+/// Returns the headers that say how to proceed, if the status has any.
 fn headers(status: u16) -> Option<Value> {
     match status {
         401 => Some(json!({"WWW-Authenticate": {
@@ -182,10 +190,10 @@ fn headers(status: u16) -> Option<Value> {
     }
 }
 
-/// The name of the schema of a value that is the caller's own affair.
+/// The name of the schema of a value whose content is up to the caller.
 const FREE: &str = "AnyJson";
 
-/// Any JSON whose numbers every reader keeps exactly.
+/// Returns the schema of any JSON whose numbers every reader preserves exactly.
 fn free_schema() -> Value {
     let own = json!({"$ref": Components::address(FREE)});
     json!({
@@ -198,7 +206,7 @@ fn free_schema() -> Value {
     })
 }
 
-/// An input's schema in which what is free has the limits of what is stored.
+/// Returns an input's schema in which free values have the limits of what is stored.
 fn limited(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
@@ -217,7 +225,7 @@ fn limited(mut schema: Value) -> Value {
     schema
 }
 
-/// The schema of what stands in an address, where there is no null.
+/// Returns the schema of a parameter, which cannot be null.
 fn never_null(mut schema: Value) -> Value {
     let Some(members) = schema.as_object_mut() else { return schema };
     members.retain(|name, value| name != "default" || !value.is_null());
@@ -232,7 +240,9 @@ fn never_null(mut schema: Value) -> Value {
     schema
 }
 
-/// Path variables are parameters; so is everything else where no body is sent.
+/// Splits an input into parameters and a request body.
+///
+/// Path variables are parameters; without a body, so is every other field.
 fn split_input(operation: &Operation, path: &str, schema: &Value) -> (Vec<Value>, Option<Value>) {
     let no_fields = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_fields);
@@ -277,7 +287,7 @@ fn split_input(operation: &Operation, path: &str, schema: &Value) -> (Vec<Value>
     let mut body = json!({
         "type": "object", "properties": members, "required": needed, "additionalProperties": false,
     });
-    // Which fields exclude each other.
+    // These rules state which fields exclude each other.
     for rule in ["not", "allOf"] {
         if let (Some(stated), Some(body)) = (schema.get(rule), body.as_object_mut()) {
             body.insert(rule.to_owned(), stated.clone());
@@ -292,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_an_address_is_never_null() {
+    fn a_parameter_is_never_null() {
         let schema =
             json!({"type": ["string", "null"], "enum": ["a", null], "default": null, "maxLength": 3});
         assert_eq!(never_null(schema), json!({"type": "string", "enum": ["a"], "maxLength": 3}));
@@ -302,10 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn free_values_are_limited_wherever_they_stand() {
+    fn free_values_are_limited_at_any_depth() {
         let free = json!({"$ref": "#/components/schemas/AnyJson"});
-        let schema = json!({"items": [{"type": "object", "additionalProperties": true}], "additionalProperties": false});
-        let limits = json!({"items": [{"type": "object", "additionalProperties": free}], "additionalProperties": false});
+        let schema = json!({
+            "items": [{"type": "object", "additionalProperties": true}], "additionalProperties": false,
+        });
+        let limits = json!({
+            "items": [{"type": "object", "additionalProperties": free}], "additionalProperties": false,
+        });
         assert_eq!(limited(schema), limits);
     }
 
