@@ -11,6 +11,7 @@ mod original;
 mod pool;
 mod prepare;
 pub mod process;
+pub mod refusals;
 pub mod search;
 mod server;
 pub mod site;

@@ -19,6 +19,7 @@ use crate::client::stdio::Stdio;
 use crate::database::{TestDatabase, engines};
 use crate::pool::PooledDatabase;
 use crate::prepare::{Fixtures, People};
+use crate::refusals;
 use crate::server::Server;
 
 /// When every world begins.
@@ -124,7 +125,11 @@ impl World {
 
     /// Calls an operation in process.
     pub fn call(&self, token: &str, operation: &str, input: Value) -> Answer {
-        answer_of(call(&self.service, Some(token), operation, &input))
+        let answer = answer_of(call(&self.service, Some(token), operation, &input));
+        match self.service.table().operation(operation) {
+            Some(operation) => refusals::check(operation, answer),
+            None => answer,
+        }
     }
 
     /// Calls an operation as the admin and wants it to succeed.

@@ -1,7 +1,6 @@
 //! The operation table, and the pipeline that every request goes through.
 //!
-//! - `declare`: operations, guards, projectors, conditions and chores of features, and the table of all of
-//! them
+//! - `declare`: operations, guards, projectors, conditions and chores of features, and their table
 //! - `call`: from the bytes of a request to a typed call, and its caller
 //! - `run`: admission, the pipeline, what a function may do while it runs, long polls
 //! - `show`: OpenAPI, MCP, contracts and manual pages, which are projections of the table and decide nothing

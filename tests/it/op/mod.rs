@@ -9,4 +9,5 @@ mod hooks;
 mod input;
 mod long_reads;
 mod pages;
+mod refusals;
 mod waits;

@@ -6,6 +6,7 @@ use svc_core::op::Operation;
 
 use super::Answer;
 use super::rest::Rest;
+use crate::refusals;
 
 /// The revision that this client speaks.
 pub const REVISION: &str = "2026-07-28";
@@ -37,7 +38,7 @@ impl Mcp {
         let params = json!({"name": operation.name(), "arguments": arguments});
         let Answer { status, headers, body } = self.request(token, "tools/call", params);
         let (told, body) = outcome(&body, status, operation);
-        Answer { status: told, headers, body }
+        refusals::check(operation, Answer { status: told, headers, body })
     }
 }
 

@@ -14,7 +14,7 @@ use svc_core::op::Operation;
 use tokio::net::TcpStream;
 
 use super::Answer;
-use crate::runtime;
+use crate::{refusals, runtime};
 
 /// A client of one server.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,8 @@ impl Rest {
     /// Calls an operation under one of its paths.
     pub fn call_at(&self, token: Option<&str>, operation: &Operation, path: &str, input: &Value) -> Answer {
         let (target, body) = address(operation, path, input);
-        self.send(token, operation.method().name(), &target, &[], body.as_ref())
+        let answer = self.send(token, operation.method().name(), &target, &[], body.as_ref());
+        refusals::check(operation, answer)
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::Answer;
 use super::mcp::{message, outcome};
-use crate::runtime;
+use crate::{refusals, runtime};
 
 /// A client at the other end of a server's input and output.
 pub struct Stdio {
@@ -51,7 +51,7 @@ impl Stdio {
     pub fn call(&self, operation: &Operation, arguments: &Value) -> Answer {
         let response = self.request("tools/call", json!({"name": operation.name(), "arguments": arguments}));
         let (status, body) = outcome(&response, 500, operation);
-        Answer { status, headers: http::HeaderMap::new(), body }
+        refusals::check(operation, Answer { status, headers: http::HeaderMap::new(), body })
     }
 }
 

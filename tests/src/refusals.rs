@@ -1,0 +1,55 @@
+//! Refusals as clients see them: each must be one that its operation declares. With `SVC_TEST_REFUSALS` naming a file,
+//! those that are seen are appended to it, for all processes of a run, and `refusals` (the program) says which are
+//! declared and never seen.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+use svc_core::Code;
+use svc_core::op::{Operation, Table};
+
+use crate::client::Answer;
+
+/// The file of the run.
+pub const FILE: &str = "SVC_TEST_REFUSALS";
+
+/// Checks that an operation declares the refusal that it ended in, and appends that to the file of the run.
+#[track_caller]
+pub fn check(operation: &Operation, answer: Answer) -> Answer {
+    if answer.is_success() {
+        return answer;
+    }
+    let code = Code::ALL.iter().copied().find(|code| code.name() == answer.code());
+    let is_declared = code.is_some_and(|code| operation.refusals().any(|declared| declared == code));
+    assert!(is_declared, "{operation:?} does not declare {}: {:#}", answer.code(), answer.body);
+    if let Some(path) = std::env::var_os(FILE) {
+        // One write of a short line is whole, whoever else appends.
+        let line = format!("{} {}\n", operation.name(), answer.code());
+        let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    }
+    answer
+}
+
+/// The refusals that operations declare as their own and that a run, whose file is `seen`, has not shown.
+pub fn never_seen(table: &Table, seen: &str) -> Vec<String> {
+    let seen: BTreeSet<&str> = seen.lines().collect();
+    let declared = table.operations().flat_map(|operation| {
+        operation.own_refusals().iter().map(move |code| format!("{} {}", operation.name(), code.name()))
+    });
+    declared.filter(|refusal| !seen.contains(refusal.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_seen_is_named() {
+        let table = svc_core::operation_table().unwrap();
+        let all = never_seen(&table, "");
+        assert!(all.contains(&"claim_thread not-claimable".to_owned()), "{all:?}");
+        assert_eq!(never_seen(&table, &all.join("\n")), Vec::<String>::new());
+    }
+}
