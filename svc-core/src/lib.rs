@@ -144,7 +144,7 @@ mod timers;
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::operation_table;
 pub use host::service::{Options, PartHealth, Service};
-pub use host::{service, setup};
+pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;
 pub use log::cache::Cached;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};

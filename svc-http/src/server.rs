@@ -68,7 +68,6 @@ pub(crate) struct Server {
     pub hosts: Hosts,
     routes: Routes,
     /// What feeds subscriptions.
-    pub(crate) wait_for_event: Arc<Operation>,
     document: Document,
     connections: Shares<Client>,
     pub in_flight: RequestSlots,
@@ -249,7 +248,6 @@ impl Server {
             unread: UnreadAnswers::new(),
             hosts: Hosts::new(own, settings.allowed_hosts.clone()),
             routes: Routes::build(service.table())?,
-            wait_for_event: Arc::clone(service.operation("wait_for_event")?),
             document: Document::default(),
             connections: {
                 let (all, each) = settings.connections();

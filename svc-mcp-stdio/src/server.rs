@@ -24,6 +24,7 @@ use svc_core::capability::Capabilities;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::op::mcp::{self, ErrorForm};
 use svc_core::op::{Admission, Head, Input, Operation, Reply, Surface};
+use svc_core::ops::{WHOAMI, Whoami};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::sync::watch;
@@ -36,8 +37,6 @@ use crate::permits::{self, RequestPermit};
 const PATH: &str = "/mcp";
 /// How long a client may cache results that hardly ever change, in milliseconds.
 const CACHE_TTL_MS: u64 = 3_600_000;
-/// The operation that returns the capabilities of a credential.
-const WHOAMI: &str = "whoami";
 /// The methods that exist, to distinguish invalid parameters from unknown methods.
 const METHODS: &[&str] = &["server/discover", "tools/list", "tools/call"];
 /// The methods that revision 2026-07-28 has removed.
@@ -235,11 +234,10 @@ impl Principal {
     }
 
     async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
-        let reply = self.request(service, service.operation(WHOAMI)?, &Input::json("{}")).await?;
-        let answer: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
+        let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
+        let reply = WHOAMI.ask(service, admission, Whoami {}).await?;
         self.record_lsn(reply.lsn);
-        serde_json::from_value(answer.get("capabilities").cloned().unwrap_or_default())
-            .map_err(Error::internal)
+        Ok(reply.output.capabilities)
     }
 }
 
@@ -335,23 +333,24 @@ impl Mcp {
         outcome
     }
 
-    /// Runs the tool's operation and takes the permit to parse its response.
+    /// Runs the tool's operation and takes the permit to build its response.
     ///
     /// The response of a read that cannot wait for a permit is dropped, and the operation is run again later.
-    async fn run_operation(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<Vec<u8>> {
+    async fn run_operation(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<Output> {
         loop {
             let outcome = principal.request(&self.service, &entry.operation, input).await;
             principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
-            let body = outcome?.body()?;
+            let reply = outcome?;
+            let text = reply.body()?;
             if entry.changes() {
-                principal.take_turn(body.len()).await;
-                return Ok(body);
+                principal.take_turn(text.len()).await;
+                return Output::of(text, &reply);
             }
-            if let Some(permit) = permits::take_ready(body.len()).await {
+            if let Some(permit) = permits::take_ready(text.len()).await {
                 principal.set_permit(permit);
-                return Ok(body);
+                return Output::of(text, &reply);
             }
-            drop(body);
+            drop((text, reply));
             permits::fewer_ready().await?;
         }
     }
@@ -378,8 +377,8 @@ impl Mcp {
         tokio::select! {
             outcome = self.run_operation(principal, entry, &input) => Ok(outcome?),
             () = cx.ct.cancelled() => Err(Failure::Cancelled),
-            () = self.ended(), if entry.waits() => Ok(TIMED_OUT.to_vec()),
-            () = principal.deadline_passed(), if entry.waits() => Ok(TIMED_OUT.to_vec()),
+            () = self.ended(), if entry.waits() => Ok(Output::timed_out()),
+            () = principal.deadline_passed(), if entry.waits() => Ok(Output::timed_out()),
         }
     }
 }
@@ -394,11 +393,26 @@ pub fn large_wait() -> Error {
     Error::new(Code::BodyTooLarge, detail)
 }
 
-/// The response of a wait that ends with the input or at the deadline of its batch.
-const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
+/// The output of an operation: as JSON text for clients that read only text, and as structured content.
+struct Output {
+    text: String,
+    structured: Value,
+}
 
-/// The encoded response of an operation.
-type Outcome = std::result::Result<Vec<u8>, Failure>;
+impl Output {
+    fn of(text: Vec<u8>, reply: &Reply) -> Result<Self> {
+        let text = String::from_utf8(text).map_err(Error::internal)?;
+        Ok(Self { text, structured: reply.to_value()? })
+    }
+
+    /// Returns the output of a wait that ends with the input or at the deadline of its batch.
+    fn timed_out() -> Self {
+        let structured = json!({"timed_out": true});
+        Self { text: structured.to_string(), structured }
+    }
+}
+
+type Outcome = std::result::Result<Output, Failure>;
 
 /// Why a tool call has no result.
 enum Failure {
@@ -415,7 +429,7 @@ impl From<Error> for Failure {
 
 fn tool_result(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
     match outcome {
-        Ok(body) => answered(&body),
+        Ok(output) => Ok(answered(output)),
         Err(Failure::Refused(error)) => match mcp::error_form(error.code()) {
             ErrorForm::Error(code) => Err(refused(ErrorCode(code), &error)),
             ErrorForm::Result => Ok(refusal(tool, &error)),
@@ -425,15 +439,12 @@ fn tool_result(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResu
     }
 }
 
-/// Returns a result: the JSON as structured content and, for clients that read only text, as text.
-fn answered(body: &[u8]) -> std::result::Result<CallToolResult, ErrorData> {
-    let garbled = |_| ErrorData::internal_error("the response could not be encoded", None);
-    let structured: Value = serde_json::from_slice(body).map_err(garbled)?;
+fn answered(output: Output) -> CallToolResult {
     let mut result = CallToolResult::default();
-    result.content = vec![ContentBlock::text(String::from_utf8_lossy(body))];
-    result.structured_content = Some(structured);
+    result.content = vec![ContentBlock::text(output.text)];
+    result.structured_content = Some(output.structured);
     result.is_error = Some(false);
-    Ok(result)
+    result
 }
 
 /// Returns an error result: text for the model, and for programs the problem in the metadata.

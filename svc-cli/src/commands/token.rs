@@ -1,11 +1,14 @@
 //! `svc token`.
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 use svc_core::capability::{Capability, CapabilitySet};
 use svc_core::id::WorkspaceId;
-use svc_core::op::{Request, Surface};
+use svc_core::op::{Head, Surface, TypedOperation};
+use svc_core::ops::{LIST_MEMBERS, ListMembers, MINT_TOKEN, MintToken, MintedToken, WHOAMI, Whoami};
 use svc_core::setup::{self, Variables, WantedToken};
+use svc_core::text::{Handle, Text};
 use svc_core::{Error, Result, Service};
 
 use super::{Folder, credential};
@@ -57,12 +60,13 @@ pub fn run(command: &Token, variables: &Variables, output: &Output) -> Result<()
     let config = mint.folder.config(variables)?;
     let minted = if mint.as_instance {
         let made = setup::open(&config)?.mint_as_instance(&wanted(mint))?;
-        serde_json::to_value(made).map_err(Error::internal)?
+        serde_json::to_value(made)
     } else {
         let credential = credential(&config)?;
         let member = Caller { service: setup::open(&config)?, credential };
-        member.mint(mint)?
+        serde_json::to_value(member.mint(mint)?)
     };
+    let minted = minted.map_err(Error::internal)?;
     let text = |field: &str| minted.get(field).and_then(Value::as_str).unwrap_or_default();
     let lost = || {
         format!(
@@ -93,39 +97,45 @@ struct Caller {
 }
 
 impl Caller {
-    fn mint(&self, mint: &Mint) -> Result<Value> {
+    fn mint(&self, mint: &Mint) -> Result<MintedToken> {
         let workspace_id = match mint.workspace {
-            Some(id) => json!(id),
-            None => field(&self.call("whoami", &json!({}))?, "/workspace_id")?,
+            Some(id) => id,
+            None => self.call(WHOAMI, Whoami {})?.workspace_id,
         };
-        let members =
-            self.call("list_members", &json!({"workspace_id": workspace_id, "handle": mint.member}))?;
-        let member_id = field(&members, "/items/0/id").map_err(|_| Error::not_found("member"))?;
-        let mut input = Map::new();
-        input.insert("workspace_id".to_owned(), workspace_id);
-        input.insert("member_id".to_owned(), member_id);
-        let optional = [
-            ("label", mint.label.as_ref().map(|label| json!(label))),
-            ("capabilities", mint.capabilities.as_ref().map(|names| json!(names))),
-            ("capability_set", mint.set.map(|set| json!(set))),
-        ];
-        input.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        self.call("mint_token", &Value::Object(input))
+        let wanted = ListMembers {
+            workspace_id,
+            handle: Some(Handle::new(&mint.member).map_err(invalid("member's handle"))?),
+            kind: None,
+            cursor: None,
+            limit: None,
+        };
+        let found = self.call(LIST_MEMBERS, wanted)?;
+        let member = found.items().first().ok_or_else(|| Error::not_found("member"))?;
+        let wanted = MintToken {
+            workspace_id,
+            member_id: member.id,
+            label: mint.label.clone().map(Text::new).transpose().map_err(invalid("label"))?,
+            capabilities: mint.capabilities.as_ref().map(|names| names.iter().copied().collect()),
+            capability_set: mint.set,
+            expires_at: None,
+            expires_in_secs: None,
+        };
+        self.call(MINT_TOKEN, wanted)
     }
 
-    fn call(&self, operation: &str, input: &Value) -> Result<Value> {
-        let body = serde_json::to_vec(input).map_err(Error::internal)?;
-        let reply = self.service.call(
-            self.service.operation(operation)?,
-            Request::json(Surface::Cli, Some(self.credential.clone()), body),
-        )?;
-        serde_json::from_slice(&reply.body()?).map_err(Error::internal)
+    fn call<I, O>(&self, operation: TypedOperation<I, O>, input: I) -> Result<O>
+    where
+        I: Serialize + 'static,
+        O: 'static,
+    {
+        let head =
+            Head { credential: Some(self.credential.clone()), surface: Surface::Cli, ..Head::default() };
+        Ok(operation.call(&self.service, head, input)?.output)
     }
 }
 
-fn field(reply: &Value, pointer: &str) -> Result<Value> {
-    let found = reply.pointer(pointer).cloned();
-    found.ok_or_else(|| Error::internal(format!("the reply has no {pointer}")))
+fn invalid(what: &str) -> impl Fn(String) -> Error {
+    move |error| Error::malformed(format!("the {what}: {error}"))
 }
 
 fn named_set(name: &str) -> Result<CapabilitySet, String> {

@@ -254,7 +254,7 @@ impl Service {
         }
     }
 
-    fn admit_here(&self, operation: &Operation, head: Head) -> Result<Admission> {
+    pub(super) fn admit_here(&self, operation: &Operation, head: Head) -> Result<Admission> {
         waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
     }
 
@@ -347,7 +347,7 @@ impl Service {
 }
 
 /// Awaits the outcome of a request that `start` hands to the core.
-async fn answered<T: Send + 'static>(
+pub(super) async fn answered<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -364,7 +364,9 @@ async fn answered<T: Send + 'static>(
 }
 
 /// Blocks until a request that `start` hands to the core is done, and returns its outcome.
-fn waited<T: Send + 'static>(start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket) -> Result<T> {
+pub(super) fn waited<T: Send + 'static>(
+    start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
+) -> Result<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let ticket = start(Box::new(move |outcome| {
         // The caller waits below; it cannot have gone away.

@@ -17,7 +17,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::limits::{HANDLE_MAX, NAME_MAX, SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Surface, Write, idempotent, read, write};
+use crate::op::{Feature, Read, Surface, TypedOperation, Write, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::{Handle, Items, Text};
@@ -34,7 +34,7 @@ const SKILLS_LISTED: i64 = 1000;
 /// Whether a member is a person or an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum MemberKind {
+pub enum MemberKind {
     Human,
     Agent,
 }
@@ -74,7 +74,7 @@ impl FromValue for MemberKind {
 
 /// A member of a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Member {
+pub struct Member {
     /// The member's id.
     pub id: MemberId,
     /// The workspace it belongs to.
@@ -179,7 +179,7 @@ pub(crate) fn feature() -> Feature {
                             "workspace_id": w.workspace_id, "handle": "builder", "display_name": "Builder",
                         })
                     }),
-                read("list_members", list_members)
+                read(LIST_MEMBERS, list_members)
                     .title("List members")
                     .get("/workspaces/{workspace_id}/members")
                     .needs(&[WorkspaceRead])
@@ -329,18 +329,21 @@ pub(crate) fn enrol_with_token(
 }
 
 /// Returns the members of a workspace, in the order in which they joined.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ListMembers {
+pub struct ListMembers {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Only the member with this handle.
-    handle: Option<Handle<HANDLE_MAX>>,
+    pub handle: Option<Handle<HANDLE_MAX>>,
     /// Only people, or only agents.
-    kind: Option<MemberKind>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+    pub kind: Option<MemberKind>,
+    pub cursor: Option<Cursor>,
+    pub limit: Option<Limit>,
 }
+
+/// Lists the members of a workspace.
+pub const LIST_MEMBERS: TypedOperation<ListMembers, Page<Member>> = TypedOperation::new("list_members");
 
 const OF_WORKSPACE: &str = member_select!(
     "where m.workspace_id = $1 and m.lsn > $2

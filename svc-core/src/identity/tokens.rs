@@ -22,7 +22,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Surface, Write, destructive, read, secret_hash, write};
+use crate::op::{Feature, Read, Surface, TypedOperation, Write, destructive, read, secret_hash, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::text::{Count, Text};
@@ -76,7 +76,7 @@ columns! {
 
 /// A new token, with its secret.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct MintedToken {
+pub struct MintedToken {
     /// The token's id.
     pub id: TokenId,
     /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
@@ -147,7 +147,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "identity",
             vec![
-                write("mint_token", mint_token)
+                write(MINT_TOKEN, mint_token)
                     .title("Mint a token")
                     .post("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
@@ -204,29 +204,32 @@ pub(crate) fn feature() -> Feature {
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant; 409 `wrong-state` if the
 /// member is deactivated.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
     {"not": {"required": ["capabilities", "capability_set"]}},
     {"not": {"required": ["expires_at", "expires_in_secs"]}},
 ]))]
-struct MintToken {
+pub struct MintToken {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The member that the token acts as.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// What it is for, to tell it from other tokens.
-    label: Option<Text<1, NAME_MAX>>,
+    pub label: Option<Text<1, NAME_MAX>>,
     /// Exactly what it can do. Cannot be combined with `capability_set`.
     #[schemars(length(min = 1))]
-    capabilities: Option<Capabilities>,
+    pub capabilities: Option<Capabilities>,
     /// The named set that it is minted from. Cannot be combined with `capabilities`.
-    capability_set: Option<CapabilitySet>,
+    pub capability_set: Option<CapabilitySet>,
     /// When it expires. Cannot be combined with `expires_in_secs`.
-    expires_at: Option<Time>,
+    pub expires_at: Option<Time>,
     /// In how many seconds it expires. Cannot be combined with `expires_at`.
-    expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+    pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
 }
+
+/// Mints a token.
+pub const MINT_TOKEN: TypedOperation<MintToken, MintedToken> = TypedOperation::new("mint_token");
 
 fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
     own_workspace(cx, input.workspace_id)?;

@@ -10,7 +10,7 @@ use super::members::{MemberKind, load_member};
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
-use crate::op::{Feature, Read, read};
+use crate::op::{Feature, Read, TypedOperation, read};
 use crate::page::Page;
 use crate::time::Time;
 
@@ -18,7 +18,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "identity",
         vec![
-            read("whoami", whoami).quick().title("Who am I").get("/me").example(|_| json!({})),
+            read(WHOAMI, whoami).quick().title("Who am I").get("/me").example(|_| json!({})),
             read("list_capability_sets", list_capability_sets)
                 .title("List the named sets of capabilities")
                 .get("/capability-sets")
@@ -28,35 +28,38 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// Returns who you are: the member that your token acts as, its workspace, and what the token can do.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Whoami {}
+pub struct Whoami {}
+
+/// Returns who the caller is.
+pub const WHOAMI: TypedOperation<Whoami, Me> = TypedOperation::new("whoami");
 
 /// The caller.
-#[derive(Serialize, JsonSchema)]
-struct Me {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Me {
     /// The member whose credential this is; differs from `member_id` only under delegation.
-    actor_id: MemberId,
+    pub actor_id: MemberId,
     /// The member that you act as.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// That member's handle.
-    handle: String,
+    pub handle: String,
     /// Whether that member is a person or an agent.
-    kind: MemberKind,
+    pub kind: MemberKind,
     /// The workspace that you belong to.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The delegation grant that you act under; null when you act for yourself.
-    delegation_grant_id: Option<GrantId>,
+    pub delegation_grant_id: Option<GrantId>,
     /// The token that came with the request.
-    token_id: Option<TokenId>,
+    pub token_id: Option<TokenId>,
     /// What the token can do.
-    capabilities: Capabilities,
+    pub capabilities: Capabilities,
     /// The named sets that the token covers completely.
-    capability_sets: Vec<CapabilitySet>,
+    pub capability_sets: Vec<CapabilitySet>,
     /// When the token expires; null if it does not expire.
-    expires_at: Option<Time>,
+    pub expires_at: Option<Time>,
     /// Whether you are frozen and may only read.
-    frozen: bool,
+    pub frozen: bool,
 }
 
 fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {

@@ -21,13 +21,16 @@ use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
-use crate::op::{Feature, LongPoll, Poll, Read, WaitSecs, long_read, read, wait};
+use crate::op::{Feature, LongPoll, Poll, Read, TypedOperation, WaitOutput, WaitSecs, long_read, read, wait};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
 
 /// Maximum number of characters of a kind's name.
 const KIND_MAX: usize = 100;
+
+/// The name of a kind of event, as a caller gives it.
+pub type KindName = Text<1, KIND_MAX>;
 
 /// Maximum number of characters of an expected head: a position, a colon, and a hash with its algorithm.
 const HEAD_MAX: usize = 100;
@@ -51,7 +54,7 @@ pub(crate) fn feature() -> Feature {
                 .needs(&[WorkspaceRead])
                 .refuses(&[Code::EventLogBroken])
                 .example(|w| json!({"workspace_id": w.workspace_id})),
-            wait("wait_for_event", wait_for_event)
+            wait(WAIT_FOR_EVENT, wait_for_event)
                 .title("Wait for an event")
                 .get("/workspaces/{workspace_id}/wait/event")
                 .needs(&[EventSubscribe])
@@ -85,21 +88,21 @@ struct ListEvents {
     /// Only events about this member.
     member_id: Option<MemberId>,
     /// Only events of this kind, such as `ThreadCreated`.
-    kind: Option<Text<1, KIND_MAX>>,
+    kind: Option<KindName>,
     limit: Option<Limit>,
 }
 
 /// A part of the log, oldest first.
 #[derive(Serialize, JsonSchema)]
-struct EventPage {
+pub struct EventPage {
     #[serde(flatten)]
-    events: Page<OpenedEvent>,
+    pub events: Page<OpenedEvent>,
     /// How far the log was read, including events that were left out.
     ///
     /// Pass it as `after_id` to continue, now or later.
-    after_id: i64,
+    pub after_id: i64,
     /// The id of the last event in the log; 0 if there is none.
-    room_lsn: i64,
+    pub room_lsn: i64,
 }
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
@@ -214,24 +217,28 @@ fn page(
 /// Returns `{"timed_out": true}` when the time is over; then wait again with the same `after_id`. If a part
 /// of a long log is still to be read at that time, the page is empty, and its `after_id` is where to
 /// continue. Every result of `list_events` has the id of the last event as `room_lsn`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct WaitForEvent {
+pub struct WaitForEvent {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Only events after this one; 0 is the beginning of the log.
-    after_id: Count<0, { i64::MAX }>,
+    pub after_id: Count<0, { i64::MAX }>,
     /// Only events in this channel.
-    channel_id: Option<ChannelId>,
+    pub channel_id: Option<ChannelId>,
     /// Only events in this thread.
-    thread_id: Option<ThreadId>,
+    pub thread_id: Option<ThreadId>,
     /// Only events about this member.
-    member_id: Option<MemberId>,
+    pub member_id: Option<MemberId>,
     /// Only events of this kind, such as `ThreadCreated`.
-    kind: Option<Text<1, KIND_MAX>>,
-    limit: Option<Limit>,
-    timeout_secs: Option<WaitSecs<0>>,
+    pub kind: Option<KindName>,
+    pub limit: Option<Limit>,
+    pub timeout_secs: Option<WaitSecs<0>>,
 }
+
+/// Waits for events. Within the process, subscriptions repeat it.
+pub const WAIT_FOR_EVENT: TypedOperation<WaitForEvent, WaitOutput<EventPage>> =
+    TypedOperation::new("wait_for_event");
 
 impl LongPoll for WaitForEvent {
     fn filter(&self) -> EventFilter {

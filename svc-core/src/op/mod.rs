@@ -12,16 +12,18 @@ mod show;
 
 pub(crate) use call::caller::secret_hash;
 pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
+pub use call::input::{decode, decode_object};
 pub use call::request::{Head, Input, Request};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::example::Fixture;
 pub use declare::hooks::{Call, Condition, Guard, Project, Unmet};
 pub use declare::operation::{
-    Effect, LongPoll, Method, Operation, Poll, Success, Supply, Wants, destructive, idempotent, long_read,
-    prepared, read, wait, wanting, write,
+    Effect, LongPoll, Method, Operation, Poll, Success, Supply, TimedOut, WaitOutput, Wants, destructive,
+    idempotent, long_read, prepared, read, wait, wanting, write,
 };
 pub use declare::table::{Feature, Table};
+pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
 pub use run::context::{Read, Settings, Shared, Write};
 pub(crate) use run::wait::Rounds;

@@ -2,13 +2,18 @@
 //!
 //! A resume token is the cursor as one opaque string.
 
+use std::fmt::Display;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use svc_core::id::WorkspaceId;
-use svc_core::json;
+use svc_core::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use svc_core::op::{self, Input, WaitSecs};
+use svc_core::ops::{KindName, WaitForEvent};
+use svc_core::text::Count;
+use svc_core::{Error, Result};
 
 use super::socket::End;
 
@@ -17,8 +22,36 @@ use super::socket::End;
 struct Hello {
     token: Option<String>,
     filter: Map<String, Value>,
-    after_id: Option<i64>,
+    after_id: Option<Count<0, { i64::MAX }>>,
     resume_token: Option<String>,
+}
+
+/// The events to be sent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filter {
+    workspace_id: WorkspaceId,
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    member_id: Option<MemberId>,
+    kind: Option<KindName>,
+}
+
+impl Filter {
+    /// Returns the input that waits for the next of these events after `after_id`.
+    pub fn from(&self, after_id: i64, timeout_secs: i64) -> Result<WaitForEvent> {
+        let Self { workspace_id, channel_id, thread_id, member_id, kind } = self.clone();
+        Ok(WaitForEvent {
+            workspace_id,
+            after_id: Count::new(after_id).map_err(Error::internal)?,
+            channel_id,
+            thread_id,
+            member_id,
+            kind,
+            limit: None,
+            timeout_secs: Some(WaitSecs::new(timeout_secs).map_err(Error::internal)?),
+        })
+    }
 }
 
 /// A parsed subscription.
@@ -26,60 +59,52 @@ struct Hello {
 pub(super) struct Subscription {
     /// None means the credential of the handshake.
     pub credential: Option<SecretString>,
-    pub workspace_id: String,
-    pub filter: Map<String, Value>,
+    pub filter: Filter,
     pub after_id: Option<i64>,
 }
 
-const FILTERS: [&str; 5] = ["workspace_id", "channel_id", "thread_id", "member_id", "kind"];
-
 impl Subscription {
     /// Parses the frame.
-    ///
-    /// The operation checks the values of the filter, except for the workspace.
     pub fn read(text: &str) -> Result<Self, End> {
-        let hello: Hello = json::read(text.as_bytes())
-            .and_then(Hello::deserialize)
-            .map_err(|error| malformed(&format!("the first frame: {error}")))?;
+        let input = Input::json(text.to_owned());
+        let hello: Hello = op::decode(&input).map_err(|error| malformed("the first frame", &error))?;
+        let filter: Filter =
+            op::decode_object(hello.filter).map_err(|error| malformed("`filter`", &error))?;
         let credential = hello.token.map(SecretString::from);
-        let Some(Value::String(workspace_id)) = hello.filter.get("workspace_id").cloned() else {
-            return Err(malformed("`filter` needs a `workspace_id`"));
-        };
-        if let Some(name) = hello.filter.keys().find(|name| !FILTERS.contains(&name.as_str())) {
-            return Err(malformed(&format!(
-                "unknown field `{name}` in `filter`, expected {}",
-                FILTERS.join(", ")
-            )));
-        }
         let after_id = match (hello.after_id, &hello.resume_token) {
             (Some(_), Some(_)) => {
-                return Err(malformed("give either `after_id` or `resume_token`, not both"));
+                return Err(malformed(
+                    "the first frame",
+                    "give either `after_id` or `resume_token`, not both",
+                ));
             }
             (None, Some(token)) => {
-                let position = resumed(token, &workspace_id);
-                Some(position.ok_or_else(|| malformed("`resume_token` does not belong to this workspace"))?)
+                let position = resumed(token, filter.workspace_id);
+                Some(
+                    position
+                        .ok_or_else(|| malformed("`resume_token`", "it does not belong to this workspace"))?,
+                )
             }
-            (after_id, None) => after_id,
+            (after_id, None) => after_id.map(Count::get),
         };
-        Ok(Self { credential, workspace_id, filter: hello.filter, after_id })
+        Ok(Self { credential, filter, after_id })
     }
 
     /// Returns the cursor at `after_id` as one opaque string.
     pub fn resume_token(&self, after_id: i64) -> String {
-        URL_SAFE_NO_PAD.encode(format!("v1:{}:{after_id}", self.workspace_id.to_ascii_lowercase()))
+        URL_SAFE_NO_PAD.encode(format!("v1:{}:{after_id}", self.filter.workspace_id))
     }
 }
 
-fn malformed(what: &str) -> End {
-    End::policy(format!("malformed-request: {what}"))
+fn malformed(what: &str, why: impl Display) -> End {
+    End::policy(format!("malformed-request: {what}: {why}"))
 }
 
-/// Returns the position in a resume token, if it belongs to `workspace_id`.
-fn resumed(token: &str, workspace_id: &str) -> Option<i64> {
+/// Returns the position in a resume token, if it belongs to `wanted`.
+fn resumed(token: &str, wanted: WorkspaceId) -> Option<i64> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
     let (workspace, position) = text.strip_prefix("v1:")?.split_once(':')?;
-    let (issued, wanted) =
-        (workspace.parse::<WorkspaceId>().ok()?, workspace_id.parse::<WorkspaceId>().ok()?);
+    let issued: WorkspaceId = workspace.parse().ok()?;
     position.parse().ok().filter(|position| issued == wanted && *position >= 0)
 }
 
@@ -115,11 +140,16 @@ mod tests {
             (&format!(r#"{{"token":"svc_1",{filter},"token":"svc_2"}}"#), "`token` appears twice"),
             (
                 &format!(
-                    r#"{{"token":"svc_1","filter":{{"workspace_id":"w","workspace_id":"{WORKSPACE}"}}}}"#
+                    r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","workspace_id":"w"}}}}"#
                 ),
                 "`workspace_id` appears twice",
             ),
-            (r#"{"token":"svc_1","filter":{"workspace_id":"w","thread":"t"}}"#, "`thread`"),
+            (
+                &format!(r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","thread":"t"}}}}"#),
+                "`thread`",
+            ),
+            (r#"{"token":"svc_1","filter":{"workspace_id":"w"}}"#, "`workspace_id`: "),
+            (&format!(r#"{{"token":"svc_1",{filter},"after_id":-1}}"#), "-1"),
             (&format!(r#"{{"token":"svc_1",{filter},"after_id":1,"resume_token":"x"}}"#), "not both"),
             (&format!(r#"{{"token":"svc_1",{filter},"resume_token":"x"}}"#), "resume_token"),
         ] {
@@ -133,10 +163,11 @@ mod tests {
     fn a_resume_token_is_valid_only_in_its_workspace() {
         let text = format!(r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}"}}}}"#);
         let token = read(&text).unwrap().resume_token(41);
-        assert_eq!(resumed(&token, WORKSPACE), Some(41));
-        assert_eq!(resumed(&token, "01990000-0000-7000-8000-000000000002"), None);
+        assert_eq!(resumed(&token, WORKSPACE.parse().unwrap()), Some(41));
+        let another = "01990000-0000-7000-8000-000000000002";
+        assert_eq!(resumed(&token, another.parse().unwrap()), None);
         let forged = URL_SAFE_NO_PAD.encode(format!("v1:{WORKSPACE}:-1"));
-        assert_eq!(resumed(&forged, WORKSPACE), None);
+        assert_eq!(resumed(&forged, WORKSPACE.parse().unwrap()), None);
     }
 
     proptest! {

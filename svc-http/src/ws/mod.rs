@@ -1,8 +1,8 @@
 //! `GET /ws/subscribe`: a workspace's events as they happen.
 //!
 //! The client's first frame has its credential, a filter and a position to start from; then each event is
-//! sent as one frame. This module has no access of its own to the events: a subscription repeats the
-//! operation `wait_for_event`, which authenticates and filters each time, and continues from the position
+//! sent as one frame. This module has no access of its own to the events: a subscription repeats
+//! [`WAIT_FOR_EVENT`], which authenticates and filters each time, and continues from the position
 //! that it returned. So events come in the order of the log, without gaps or repetitions, and a client that
 //! does not read delays only itself.
 
@@ -18,10 +18,11 @@ use hyper::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET
 use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, StatusCode, Version};
+use serde::Serialize;
 use serde_json::{Value, json};
-use svc_core::op::{self, Admission, Operation};
+use svc_core::op::{self, Admission, WaitOutput};
+use svc_core::ops::{EventPage, OpenedEvent, TypedReply, WAIT_FOR_EVENT};
 use svc_core::{Code, Error, Result, Service};
-use svc_mcp_stdio::permits;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -30,7 +31,7 @@ use crate::encode::{self, Response};
 use crate::server::{Link, Phase, Server};
 use crate::shares::Share;
 use crate::unread::UnreadAnswers;
-use first_frame::Subscription;
+use first_frame::{Filter, Subscription};
 use socket::{End, Socket};
 
 const SCHEMA_VERSION: u32 = 1;
@@ -54,7 +55,7 @@ pub(crate) async fn upgrade(
     let head = server.head(link, &request).await?;
     server.check_host(&head, &request)?;
     let admission = match head.credential {
-        Some(_) => Some(server.service.admit(Some(&server.wait_for_event), head.clone()).await?),
+        Some(_) => Some(WAIT_FOR_EVENT.admit(&server.service, head.clone()).await?),
         None => {
             server.service.count(head.clone()).await?;
             None
@@ -65,7 +66,6 @@ pub(crate) async fn upgrade(
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
         service: server.service.clone(),
-        wait_for_event: Arc::clone(&server.wait_for_event),
         unread: server.unread.clone(),
         head,
         admission,
@@ -109,7 +109,6 @@ fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
 /// A connected client.
 struct Client {
     service: Service,
-    wait_for_event: Arc<Operation>,
     unread: UnreadAnswers,
     /// The head of the handshake.
     head: op::Head,
@@ -118,40 +117,48 @@ struct Client {
     phase: watch::Receiver<Phase>,
 }
 
+/// The share of a page in the unread bytes, held until it is sent.
+type Unread = Share<svc_core::Client>;
+
 /// The result of one poll.
 struct Page {
-    /// The events as encoded frames: parsed they would be many times as large.
+    /// The events as encoded frames, which are smaller than the events.
     frames: Vec<String>,
-    /// The position up to which the log was read; none if the reply does not have one.
-    after_id: Option<i64>,
+    /// The position up to which the log was read.
+    after_id: i64,
     /// The last position in the log.
     room_lsn: i64,
-    /// Its share of the unread bytes, held until it is sent.
-    share: Share<svc_core::Client>,
 }
 
 impl Page {
-    fn of(body: &[u8], room_lsn: i64, share: Share<svc_core::Client>) -> Result<Self> {
-        let body: Value = serde_json::from_slice(body).map_err(Error::internal)?;
-        let Value::Object(mut body) = body else { return Err(Error::internal("a page is not an object")) };
-        let frames = match body.remove("items") {
-            Some(Value::Array(items)) => items.into_iter().map(frame).collect(),
-            _ => Vec::new(),
-        };
-        // On a timeout nothing matched up to the end of the log, so the next poll can start there.
-        let timed_out = body.contains_key("timed_out").then_some(room_lsn);
-        let after_id = body.get("after_id").and_then(Value::as_i64).or(timed_out);
-        Ok(Self { frames, after_id, room_lsn, share })
+    fn of(reply: TypedReply<WaitOutput<EventPage>>) -> Result<Self> {
+        let room_lsn = reply.lsn.unwrap_or(0);
+        match reply.output {
+            WaitOutput::Ready(page) => {
+                let frames = page.events.items().iter().map(frame).collect::<Result<_>>()?;
+                Ok(Self { frames, after_id: page.after_id, room_lsn })
+            }
+            // Nothing matched up to the end of the log, so the next poll can start there.
+            WaitOutput::TimedOut(_) => Ok(Self { frames: Vec::new(), after_id: room_lsn, room_lsn }),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.frames.iter().map(String::len).sum()
     }
 }
 
-/// Encodes an event as a live frame, with the attribution at the top level as well.
-fn frame(mut event: Value) -> String {
-    let attribution = event.pointer("/payload/attribution").cloned();
-    if let (Some(members), Some(attribution)) = (event.as_object_mut(), attribution) {
-        members.insert("attribution".to_owned(), attribution);
-    }
-    event.to_string()
+/// An event as it is sent: with the attribution at the top level as well.
+#[derive(Serialize)]
+struct Frame<'a> {
+    #[serde(flatten)]
+    event: &'a OpenedEvent,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribution: Option<&'a Value>,
+}
+
+fn frame(event: &OpenedEvent) -> Result<String> {
+    serde_json::to_string(&Frame { event, attribution: event.attribution() }).map_err(Error::internal)
 }
 
 impl Client {
@@ -180,8 +187,9 @@ impl Client {
         let admission = self.admit(socket, &subscription).await?;
         // This first read authorizes the caller and finds the end of the log.
         let position = subscription.after_id.unwrap_or(i64::MAX);
-        let first = self.read(&admission, input(&subscription, position, 0));
-        let mut page = socket.keep_alive_during(first).await?.map_err(|error| End::refused(&error))?;
+        let first = self.read(&admission, &subscription.filter, position, 0);
+        let (mut page, mut share) =
+            socket.keep_alive_during(first).await?.map_err(|error| End::refused(&error))?;
         let mut after_id = subscription.after_id.unwrap_or(page.room_lsn);
         let ack = json!({
             "type": "subscribe_ack",
@@ -196,9 +204,9 @@ impl Client {
             for frame in page.frames {
                 socket.send(frame).await?;
             }
-            drop(page.share);
-            after_id = after_id.max(page.after_id.unwrap_or(after_id));
-            page = self.poll(socket, &subscription, &follow_up, after_id).await?;
+            drop(share);
+            after_id = after_id.max(page.after_id);
+            (page, share) = self.poll(socket, &subscription.filter, &follow_up, after_id).await?;
         }
     }
 
@@ -207,7 +215,7 @@ impl Client {
         let admitted = match (&subscription.credential, &self.admission) {
             (Some(token), _) => {
                 let head = op::Head { credential: Some(token.clone()), ..self.head.clone() };
-                socket.keep_alive_during(self.service.admit(Some(&self.wait_for_event), head)).await?
+                socket.keep_alive_during(WAIT_FOR_EVENT.admit(&self.service, head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),
             (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),
@@ -219,12 +227,12 @@ impl Client {
     async fn poll(
         &self,
         socket: &mut Socket,
-        subscription: &Subscription,
+        filter: &Filter,
         admission: &Admission,
         after_id: i64,
-    ) -> Result<Page, End> {
+    ) -> Result<(Page, Unread), End> {
         loop {
-            let read = self.read(admission, input(subscription, after_id, POLL_SECS));
+            let read = self.read(admission, filter, after_id, POLL_SECS);
             match socket.keep_alive_during(read).await? {
                 Ok(page) => return Ok(page),
                 Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
@@ -236,42 +244,29 @@ impl Client {
     }
 
     /// Reads a page once there is room for it among the unread bytes.
-    async fn read(&self, admission: &Admission, input: op::Input) -> Result<Page> {
+    async fn read(
+        &self,
+        admission: &Admission,
+        filter: &Filter,
+        after_id: i64,
+        timeout_secs: i64,
+    ) -> Result<(Page, Unread)> {
         let client = admission.client().ok_or_else(|| Error::internal("a socket has no peer"))?;
         let again = AtomicBool::new(false);
-        let read = || {
+        let read = || async {
             // The first attempt was counted and audited, so a retry is not.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            let reading = self.service.run(&self.wait_for_event, admission, &input);
-            async {
-                let reply = reading.await?;
-                Ok((reply.body()?, reply.lsn))
-            }
+            let input = filter.from(after_id, timeout_secs)?;
+            Page::of(WAIT_FOR_EVENT.ask(&self.service, admission, input).await?)
         };
-        let ((body, room_lsn), share) = self.unread.hold(client, false, |(body, _)| body.len(), read).await?;
-        let _permit = permits::take(body.len()).await;
-        Page::of(&body, room_lsn.unwrap_or(0), share)
+        self.unread.hold(client, false, Page::bytes, read).await
     }
-}
-
-fn input(wanted: &Subscription, after_id: i64, timeout_secs: i64) -> op::Input {
-    let mut input = wanted.filter.clone();
-    input.insert("after_id".to_owned(), after_id.into());
-    input.insert("timeout_secs".to_owned(), timeout_secs.into());
-    op::Input::json(Value::from(input).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn frames_have_the_attribution_at_the_top() {
-        let event = json!({"id": 1, "payload": {"attribution": {"actor_id": "a"}}});
-        let sent: Value = serde_json::from_str(&frame(event)).unwrap();
-        assert_eq!(sent.pointer("/attribution/actor_id").unwrap(), "a");
-    }
 
     #[test]
     fn only_a_complete_handshake_is_accepted() {

@@ -31,8 +31,8 @@ use crate::page::Page;
 use crate::store::{Engine, columns};
 
 /// One event of a workspace's log, as members read it.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct OpenedEvent {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OpenedEvent {
     #[serde(flatten)]
     stored: StoredEvent,
     /// What the message said from this event on, whatever it says today.
@@ -42,8 +42,15 @@ pub(crate) struct OpenedEvent {
     message: Option<EventMessage>,
 }
 
+impl OpenedEvent {
+    /// Returns who did it, as the payload says.
+    pub fn attribution(&self) -> Option<&Value> {
+        self.stored.payload.get("attribution")
+    }
+}
+
 /// The content of a message from one of its events on.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct EventMessage {
     /// Whether the message has been withdrawn since.
     withdrawn: bool,

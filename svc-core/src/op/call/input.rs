@@ -11,7 +11,7 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::json::{self, Strict};
@@ -20,8 +20,13 @@ use crate::op::call::request::Input;
 use crate::text::{echo, nearest};
 
 /// Decodes a request into an operation's input.
-pub(crate) fn decode<T: DeserializeOwned>(input: &Input) -> Result<T> {
-    T::deserialize(Source(input)).map_err(|Refusal(detail)| Error::malformed(detail))
+pub fn decode<T: DeserializeOwned>(input: &Input) -> Result<T> {
+    T::deserialize(Source::Request(input)).map_err(|Refusal(detail)| Error::malformed(detail))
+}
+
+/// Decodes an object that has been parsed already, as [`decode`] does.
+pub fn decode_object<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T> {
+    T::deserialize(Source::Object(members)).map_err(|Refusal(detail)| Error::malformed(detail))
 }
 
 /// Why an input was rejected, in words for the caller.
@@ -55,13 +60,30 @@ type Texts<'r> = Vec<&'r str>;
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
 /// An input whose fields have not been read yet: the target type determines which are allowed.
-struct Source<'r>(&'r Input);
+enum Source<'r> {
+    Request(&'r Input),
+    Object(Map<String, Value>),
+}
+
+impl Source<'_> {
+    /// Visits the fields, up to the first that is not `known`.
+    fn visit<'de, V: Visitor<'de>>(
+        self,
+        known: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refusal> {
+        visitor.visit_map(match self {
+            Self::Request(input) => Fields::of(input, known)?,
+            Self::Object(members) => Fields::of_object(members, known)?,
+        })
+    }
+}
 
 impl<'de> Deserializer<'de> for Source<'_> {
     type Error = Refusal;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        visitor.visit_map(Fields::of(self.0, &[])?)
+        self.visit(&[], visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -70,7 +92,7 @@ impl<'de> Deserializer<'de> for Source<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Refusal> {
-        visitor.visit_map(Fields::of(self.0, fields)?)
+        self.visit(fields, visitor)
     }
 
     forward_to_deserialize_any! {
@@ -97,6 +119,13 @@ impl<'r> Fields<'r> {
             }
         }
         read_body(&input.body, known, &mut entries)?;
+        Ok(Self { entries: entries.into_iter(), value: None })
+    }
+
+    fn of_object(members: Map<String, Value>, known: &'static [&'static str]) -> Result<Self, Refusal> {
+        members.keys().try_for_each(|name| check_known(name, known))?;
+        let entries: Vec<Entry<'r>> =
+            members.into_iter().map(|(name, value)| (Cow::Owned(name), Node::Json(value))).collect();
         Ok(Self { entries: entries.into_iter(), value: None })
     }
 }
@@ -305,6 +334,7 @@ impl<'de> SeqAccess<'de> for TextItems<'_> {
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
+    use serde_json::json;
 
     use super::*;
     use crate::id::ThreadId;
@@ -337,6 +367,19 @@ mod tests {
         assert_eq!(read.tag, ["a", "b"]);
         assert_eq!(read.note, Patch::Keep);
         assert_eq!(probe(&[], r#"{"note":null}"#).unwrap().note, Patch::Clear);
+    }
+
+    #[test]
+    fn an_object_is_decoded_like_a_body() {
+        let object = |json: Value| decode_object::<Probe>(json.as_object().cloned().unwrap());
+        assert_eq!(object(json!({"limit": 5})).unwrap().limit.unwrap().get(), 5);
+        for (json, wanted) in [
+            (json!({"limit": 11}), "`limit`: expected 1 to 10"),
+            (json!({"limitt": 1}), "did you mean `limit`"),
+        ] {
+            let error = object(json).unwrap_err();
+            assert!(error.detail().contains(wanted), "{}: wanted {wanted}", error.detail());
+        }
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! It is admitted by its head; the input is read after that. Shells frame bytes; everything else is decided
 //! here.
 
+use std::io;
 use std::net::IpAddr;
 
 use bytes::Bytes;
 use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::op::call::caller::{Surface, secret_hash};
@@ -47,15 +49,63 @@ impl Input {
     pub fn json(body: impl Into<Bytes>) -> Self {
         Self { text: Vec::new(), body: body.into() }
     }
+}
 
-    /// Returns the string fields of text and body whose names end in `_id`, and nothing else.
-    pub(in crate::op) fn ids(&self) -> Map<String, Value> {
+/// What guards, the audit trail and the queues see of an input.
+pub(in crate::op) trait Shown {
+    /// Returns its string fields whose names end in `_id`, and nothing else.
+    fn ids(&self) -> Map<String, Value>;
+
+    /// Returns about how many bytes it has.
+    fn bytes(&self) -> usize;
+}
+
+impl Shown for Input {
+    fn ids(&self) -> Map<String, Value> {
         let body: Map<String, Value> = serde_json::from_slice(&self.body).unwrap_or_default();
         let text = self.text.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
-        body.into_iter()
-            .chain(text)
-            .filter(|(name, value)| name.ends_with("_id") && value.is_string())
-            .collect()
+        ids_among(body.into_iter().chain(text))
+    }
+
+    fn bytes(&self) -> usize {
+        self.body.len()
+    }
+}
+
+/// An input of the type that the operation takes.
+pub(in crate::op) struct Typed<'a, I>(pub &'a I);
+
+impl<I: Serialize> Shown for Typed<'_, I> {
+    fn ids(&self) -> Map<String, Value> {
+        match serde_json::to_value(self.0) {
+            Ok(Value::Object(members)) => ids_among(members.into_iter()),
+            _ => Map::new(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let mut counted = Counted(0);
+        // What cannot be encoded is counted up to there; whatever encodes it next reports the error.
+        let _ = serde_json::to_writer(&mut counted, self.0);
+        counted.0
+    }
+}
+
+fn ids_among(fields: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
+    fields.filter(|(name, value)| name.ends_with("_id") && value.is_string()).collect()
+}
+
+/// Counts the bytes that are written to it.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -72,5 +122,21 @@ impl Request {
     /// Creates a request over `surface` with `credential` and a JSON body.
     pub fn json(surface: Surface, credential: Option<SecretString>, body: impl Into<Bytes>) -> Self {
         Self { head: Head { credential, surface, ..Head::default() }, input: Input::json(body) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_typed_input_shows_what_its_json_does() {
+        let fields = json!({"thread_id": "t", "parent_id": null, "lease_id": 7, "title": "x"});
+        let encoded = Input::json(fields.to_string());
+        assert_eq!(Typed(&fields).ids(), encoded.ids());
+        assert_eq!(Value::Object(encoded.ids()), json!({"thread_id": "t"}));
+        assert_eq!(Typed(&fields).bytes(), encoded.bytes());
     }
 }

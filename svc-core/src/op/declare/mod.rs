@@ -8,4 +8,5 @@ pub(super) mod example;
 pub(super) mod hooks;
 pub(super) mod operation;
 pub(super) mod table;
+pub(super) mod typed;
 pub(super) mod wait_secs;

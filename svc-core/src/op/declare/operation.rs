@@ -1,8 +1,11 @@
 //! An operation of the table: everything that is declared about it.
 //!
-//! The generics end here: from a typed function an operation keeps a *bind* step, which decodes and prepares
-//! on the caller's side, and which yields a *job* that a core thread runs, and may run again.
+//! The generics end here: from a typed function an operation keeps a step that prepares a call on the caller's
+//! side, and which yields a *job* that a core thread runs, and may run again. There are two ways into that
+//! step: with the input of a request, which is decoded, and with a typed input by a [`TypedOperation`].
 
+use std::any::{Any, TypeId};
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -19,6 +22,7 @@ use crate::op::call::caller::Sight;
 use crate::op::call::input;
 use crate::op::call::request::Input;
 use crate::op::declare::example::Fixture;
+use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Shared, Write};
 use crate::schema::{self, SchemaOf};
 use crate::time::Time;
@@ -99,20 +103,31 @@ impl Success {
 }
 
 /// An operation's output, which is encoded on the caller's side, after the commit.
-pub(crate) type Answer = Box<dyn Encode + Send>;
+pub(crate) type Answer = Box<dyn Output>;
 
-pub(crate) trait Encode {
+/// Any type that an operation returns.
+pub(crate) trait Output: Send {
     fn encode(&self) -> Result<Vec<u8>>;
+    fn to_value(&self) -> Result<Value>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 /// Capacity for an output of the usual size.
 const ANSWER_BYTES: usize = 1024;
 
-impl<T: Serialize> Encode for T {
+impl<T: Serialize + Send + 'static> Output for T {
     fn encode(&self) -> Result<Vec<u8>> {
         let mut body = Vec::with_capacity(ANSWER_BYTES);
         serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
         Ok(body)
+    }
+
+    fn to_value(&self) -> Result<Value> {
+        serde_json::to_value(self).map_err(Error::internal)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 
@@ -137,6 +152,7 @@ pub(crate) enum Job {
         filter: EventFilter,
         timeout: Duration,
         supply: Option<Supply>,
+        timed_out: fn() -> Answer,
     },
 }
 
@@ -158,7 +174,11 @@ impl Wants {
     }
 }
 
+/// Decodes the input of a request and prepares its job.
 type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync>;
+
+/// Prepares the job of a call with a decoded input.
+type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
 
 /// What a wait's function returns.
 #[derive(Debug)]
@@ -222,6 +242,10 @@ pub(crate) struct Run {
     pub effect: Effect,
     pub quick: bool,
     pub prepare_call: PrepareCall,
+    /// The [`PrepareTyped`] of its input type.
+    prepare_typed: Arc<dyn Any + Send + Sync>,
+    /// The type of its input, if it is called by type.
+    pub called_by: Option<TypeId>,
 }
 
 /// What the documentation shows of it.
@@ -234,14 +258,24 @@ pub(crate) struct Docs {
     pub output: SchemaOf,
 }
 
+/// The name of an operation, and the type of its input if it is called by type.
+type Key = (&'static str, Option<TypeId>);
+
+fn key_of<I: 'static, O>(operation: impl Into<TypedOperation<I, O>>) -> Key {
+    let operation = operation.into();
+    (operation.name(), operation.key())
+}
+
 /// Declares an operation that reads.
-pub fn read<I, O>(name: &'static str, run: fn(&Read<'_>, &I) -> Result<O>) -> Operation
+pub fn read<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&Read<'_>, &I) -> Result<O>,
+) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, Effect::Read, move |raw, _, _| {
-        let input: I = input::decode(raw)?;
+    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
         Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
     })
 }
@@ -253,7 +287,7 @@ where
 /// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for a
 /// limited time.
 pub fn long_read<I, S, O>(
-    name: &'static str,
+    operation: impl Into<TypedOperation<I, O>>,
     begin: fn(&I) -> Result<S>,
     page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
 ) -> Operation
@@ -262,8 +296,7 @@ where
     S: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, Effect::Read, move |raw, _, _| {
-        let input: I = input::decode(raw)?;
+    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
         let mut state = begin(&input)?;
         Ok(Job::Long(Box::new(move |cx| {
             let read = page(cx, &input, &mut state)?;
@@ -273,43 +306,56 @@ where
 }
 
 /// Declares an operation that adds something with each call.
-pub fn write<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+pub fn write<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    changing(name, Effect::Write, run)
+    changing(operation, Effect::Write, run)
 }
 
 /// Declares an operation whose second identical call changes nothing more.
-pub fn idempotent<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+pub fn idempotent<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    changing(name, Effect::Idempotent, run)
+    changing(operation, Effect::Idempotent, run)
 }
 
 /// Declares an operation that ends or removes something.
-pub fn destructive<I, O>(name: &'static str, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+pub fn destructive<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    changing(name, Effect::Destructive, run)
+    changing(operation, Effect::Destructive, run)
 }
 
-fn changing<I, O>(name: &'static str, effect: Effect, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation
+fn changing<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    wanting(name, effect, |_| Wants::default(), run)
+    wanting(operation, effect, |_| Wants::default(), run)
 }
 
 /// Declares an operation that changes something and whose input determines what it needs before it is queued.
 pub fn wanting<I, O>(
-    name: &'static str,
+    operation: impl Into<TypedOperation<I, O>>,
     effect: Effect,
     wants: fn(&I) -> Wants,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
@@ -318,8 +364,7 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, effect, move |raw, _, _| {
-        let input: I = input::decode(raw)?;
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let wants = wants(&input);
         Ok(Job::Write { job: Box::new(move |cx| Ok(Box::new(run(cx, &input)?))), wants })
     })
@@ -330,7 +375,7 @@ where
 /// `prepare` does that part once, before the change is queued, with the time of the request. Its result is
 /// kept for every run of the job.
 pub fn prepared<I, P, O>(
-    name: &'static str,
+    operation: impl Into<TypedOperation<I, O>>,
     effect: Effect,
     prepare: fn(&I, &Shared, Time) -> Result<P>,
     run: fn(&mut Write<'_>, &I, &P) -> Result<O>,
@@ -340,8 +385,7 @@ where
     P: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, effect, move |raw, shared, now| {
-        let input: I = input::decode(raw)?;
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
         let made = prepare(&input, shared, now)?;
         let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
         Ok(Job::Write { job, wants: Wants::default() })
@@ -351,43 +395,63 @@ where
 /// Declares an operation that waits until something has happened, or returns `{"timed_out": true}`.
 ///
 /// The function may record in its input how far it has read.
-pub fn wait<I, O>(name: &'static str, run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>) -> Operation
+pub fn wait<I, O>(
+    operation: impl Into<TypedOperation<I, WaitOutput<O>>>,
+    run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
+) -> Operation
 where
     I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(name, Effect::Wait, move |raw, _, _| {
-        let mut input: I = input::decode(raw)?;
+    Operation::new::<I, O>(key_of(operation), Effect::Wait, move |mut input: I, _, _| {
         let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
         let job: WaitJob = Box::new(move |cx| {
             Ok(match run(cx, &mut input)? {
-                Poll::Ready(output) => Poll::Ready(Box::new(output)),
+                Poll::Ready(output) => Poll::Ready(Box::new(WaitOutput::Ready(output))),
                 Poll::Pending => Poll::Pending,
-                Poll::More(output) => Poll::More(Box::new(output)),
+                Poll::More(output) => Poll::More(Box::new(WaitOutput::Ready(output))),
             })
         });
-        Ok(Job::Wait { job, filter, timeout, supply })
+        let timed_out = || -> Answer { Box::new(WaitOutput::<O>::timed_out()) };
+        Ok(Job::Wait { job, filter, timeout, supply, timed_out })
     })
 }
 
+/// The output of a wait.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum WaitOutput<O> {
+    /// It has happened.
+    Ready(O),
+    /// The timeout expired first.
+    TimedOut(TimedOut),
+}
+
 /// What a wait returns when its time is over.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct TimedOut {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimedOut {
     /// True, and alone, when the time was over.
     timed_out: bool,
 }
 
-/// Returns the output of a wait whose timeout has expired.
-pub(crate) fn timed_out() -> Answer {
-    Box::new(TimedOut { timed_out: true })
+impl<O> WaitOutput<O> {
+    fn timed_out() -> Self {
+        Self::TimedOut(TimedOut { timed_out: true })
+    }
 }
 
 impl Operation {
-    fn new<I: JsonSchema, O: JsonSchema>(
-        name: &'static str,
+    fn new<I, O>(
+        (name, called_by): Key,
         effect: Effect,
-        prepare_call: impl Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
-    ) -> Self {
+        prepare: impl Fn(I, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+        O: JsonSchema,
+    {
+        let prepare_typed: Arc<PrepareTyped<I>> = Arc::new(Box::new(prepare));
+        let prepare = Arc::clone(&prepare_typed);
         Self {
             name,
             http: Http {
@@ -398,7 +462,13 @@ impl Operation {
                 rest_only: false,
             },
             access: Access { needs: Needs::AnyCredential, sight_of_instance: Sight::Nothing },
-            run: Run { effect, quick: false, prepare_call: Box::new(prepare_call) },
+            run: Run {
+                effect,
+                quick: false,
+                prepare_call: Box::new(move |raw, shared, now| prepare(input::decode(raw)?, shared, now)),
+                prepare_typed,
+                called_by,
+            },
             docs: Docs {
                 title: "",
                 area: "",
@@ -518,6 +588,13 @@ impl Operation {
     pub fn example(mut self, example: fn(&Fixture) -> Value) -> Self {
         self.docs.example = Some(example);
         self
+    }
+
+    /// Prepares the job of a call whose input is an `I`, the type that it takes.
+    pub(in crate::op) fn prepare<I: 'static>(&self, input: I, shared: &Shared, now: Time) -> Result<Job> {
+        let prepare = self.run.prepare_typed.downcast_ref::<PrepareTyped<I>>();
+        let prepare = prepare.ok_or_else(|| Error::internal(format!("{self:?} takes another input")))?;
+        prepare(input, shared, now)
     }
 
     pub(crate) fn in_area(mut self, area: &'static str) -> Self {

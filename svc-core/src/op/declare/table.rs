@@ -2,7 +2,8 @@
 //!
 //! Building it checks what a compiler cannot; a table that builds is one that the shells can serve.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::any::TypeId;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::Result;
@@ -77,6 +78,8 @@ impl Feature {
 /// All operations and kinds of events, sorted by name, and the hooks in the order of their features.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
+    /// The operations that are called by type, by the type of their input.
+    by_input: HashMap<TypeId, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
@@ -89,6 +92,7 @@ impl Table {
     pub fn build(features: Vec<Feature>) -> Result<Self> {
         let mut table = Self {
             operations: BTreeMap::new(),
+            by_input: HashMap::new(),
             events: BTreeMap::new(),
             guards: Vec::new(),
             projectors: Vec::new(),
@@ -102,8 +106,13 @@ impl Table {
             table.chores.extend(feature.chores);
             for operation in feature.operations {
                 check(&operation)?;
-                let name = operation.name;
-                if table.operations.insert(name, Arc::new(operation)).is_some() {
+                let (name, operation) = (operation.name, Arc::new(operation));
+                let called_by = operation.run.called_by;
+                let twin = called_by.and_then(|key| table.by_input.insert(key, Arc::clone(&operation)));
+                if let Some(twin) = twin {
+                    return Err(Error::internal(format!("{} and {name} take the same input", twin.name)));
+                }
+                if table.operations.insert(name, operation).is_some() {
                     return Err(Error::internal(format!("two operations are named {name}")));
                 }
             }
@@ -156,6 +165,11 @@ impl Table {
     /// Returns the operation named `name`.
     pub fn operation(&self, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name)
+    }
+
+    /// Returns the operation whose input is of this type.
+    pub(in crate::op) fn operation_taking(&self, input: TypeId) -> Option<&Arc<Operation>> {
+        self.by_input.get(&input)
     }
 
     /// Returns every kind of event, sorted by name.

@@ -15,6 +15,11 @@ use crate::text::{Count, described};
 pub struct WaitSecs<const MIN: i64 = 1>(Count<MIN, WAIT_MAX_SECS>);
 
 impl<const MIN: i64> WaitSecs<MIN> {
+    /// Checks the bounds.
+    pub fn new(secs: i64) -> Result<Self, String> {
+        Count::new(secs).map(Self)
+    }
+
     /// Returns the requested timeout, or the default.
     pub fn timeout(asked: Option<Self>) -> Duration {
         Duration::from_secs(asked.map_or(WAIT_DEFAULT_SECS, |secs| secs.0.get()).unsigned_abs())

@@ -18,6 +18,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -25,7 +28,7 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
-use crate::op::call::request::{Head, Input};
+use crate::op::call::request::{Head, Input, Shown, Typed};
 use crate::op::declare::hooks;
 use crate::op::declare::operation::{Answer, Job, Operation};
 use crate::op::declare::table::Table;
@@ -63,6 +66,17 @@ impl Reply {
     /// Encodes the body: now, on the caller's side, not on the core thread.
     pub fn body(&self) -> Result<Vec<u8>> {
         self.answer.encode()
+    }
+
+    /// Returns the body as a JSON value.
+    pub fn to_value(&self) -> Result<Value> {
+        self.answer.to_value()
+    }
+
+    /// Returns the output, for a caller that knows its type.
+    pub(crate) fn output<O: 'static>(self) -> Result<O> {
+        let output = self.answer.into_any().downcast();
+        output.map(|output| *output).map_err(|_| Error::internal("the operation returned another type"))
     }
 }
 
@@ -250,9 +264,36 @@ impl Dispatch {
         done: Done,
     ) -> Ticket {
         let call = self.call(Some(operation), admission, input);
+        let job = (operation.run.prepare_call)(input, &self.shared, self.clock.now());
+        self.start_job(operation, call, job, on, done)
+    }
+
+    /// Runs an operation for an admitted caller that has its input as the type that it takes.
+    pub(crate) fn start_typed<I: Serialize + 'static>(
+        self: &Arc<Self>,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        input: I,
+        on: RunOn,
+        done: Done,
+    ) -> Ticket {
+        let call = self.call(Some(operation), admission, &Typed(&input));
+        let job = operation.prepare(input, &self.shared, self.clock.now());
+        self.start_job(operation, call, job, on, done)
+    }
+
+    /// Runs a job, or rejects the call that could not be prepared.
+    fn start_job(
+        self: &Arc<Self>,
+        operation: &Operation,
+        call: Call,
+        job: Result<Job>,
+        on: RunOn,
+        done: Done,
+    ) -> Ticket {
         let abandoned = Arc::clone(&call.abandoned);
         let mut ticket = Ticket { parked: None, flushes: None, abandoned };
-        match (operation.run.prepare_call)(input, &self.shared, self.clock.now()) {
+        match job {
             Ok(Job::Read(job)) => {
                 let task = ReadCall::new(call, Prepared::Ready(job), done);
                 if operation.run.quick {
@@ -264,8 +305,8 @@ impl Dispatch {
             Ok(Job::Long(job)) => {
                 self.executor.read(Box::new(LongCall::new(call, Prepared::Ready(job), done)), true);
             }
-            Ok(Job::Wait { job, filter, timeout, supply }) => {
-                let poll = PendingPoll { name: operation.name, job, filter, timeout, supply };
+            Ok(Job::Wait { job, filter, timeout, supply, timed_out }) => {
+                let poll = PendingPoll { name: operation.name, job, filter, timeout, supply, timed_out };
                 ticket.parked = Parked::start(call, poll, done);
             }
             Ok(Job::Write { job, wants }) => {
@@ -299,7 +340,7 @@ impl Dispatch {
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
         admission: Admission,
-        input: &Input,
+        input: &dyn Shown,
     ) -> Call {
         let Admission { access, surface, path, is_follow_up, .. } = admission;
         let ids = (surface == Surface::Mcp).then(|| input.ids());
@@ -311,7 +352,7 @@ impl Dispatch {
                 Work::Operation(Arc::clone(operation), self.guarded(surface, input))
             }),
             origin: Origin::of(operation.map(Arc::as_ref), surface, &path, ids),
-            bytes: input.body.len().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
+            bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
             entered: None,
@@ -319,7 +360,7 @@ impl Dispatch {
     }
 
     /// Returns the part of a call that guards receive, which is empty if there are no guards.
-    fn guarded(&self, surface: Surface, input: &Input) -> hooks::Call {
+    fn guarded(&self, surface: Surface, input: &dyn Shown) -> hooks::Call {
         if self.table.guards().is_empty() {
             return hooks::Call::default();
         }

@@ -21,7 +21,7 @@ use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::bus::{EventFilter, NewEvent, Wake};
 use crate::log::cache::ReaderCache;
-use crate::op::declare::operation::{Answer, Poll, Supply, WaitJob, timed_out};
+use crate::op::declare::operation::{Answer, Poll, Supply, WaitJob};
 use crate::op::run::{self, Call, Done, Prepared, Reading, Reply};
 use crate::store::executor::Reader;
 use crate::sync::lock;
@@ -39,6 +39,8 @@ pub(in crate::op) struct PendingPoll {
     pub timeout: Duration,
     /// For operations whose waits compete for things: how many of them an event brought.
     pub supply: Option<Supply>,
+    /// Returns the output in case the timeout expires.
+    pub timed_out: fn() -> Answer,
 }
 
 pub(in crate::op) struct Parked {
@@ -50,6 +52,7 @@ pub(in crate::op) struct Parked {
     filter: EventFilter,
     deadline: Monotonic,
     supply: Option<Supply>,
+    timed_out: fn() -> Answer,
 }
 
 /// What is polled: the call and its job.
@@ -114,7 +117,7 @@ impl Parked {
                 return None;
             }
         };
-        let PendingPoll { name, job, filter, timeout, supply } = poll;
+        let PendingPoll { name, job, filter, timeout, supply, timed_out } = poll;
         let state = State {
             done: Some(done),
             poll_job: Some((call, Prepared::Ready(job))),
@@ -125,7 +128,7 @@ impl Parked {
         };
         let deadline = dispatch.clock.deadline(timeout);
         let state = Mutex::new(state);
-        let parked = Arc::new(Self { state, dispatch, number, name, filter, deadline, supply });
+        let parked = Arc::new(Self { state, dispatch, number, name, filter, deadline, supply, timed_out });
         let waiting = Arc::downgrade(&parked);
         let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::deadline_passed));
         let mut state = lock(&parked.state);
@@ -311,7 +314,7 @@ impl Attempt {
         match outcome {
             Outcome::Ready(answer) => reply(&parked, poll_job, answer),
             Outcome::Pending if last && !lock(&parked.state).has_newer_than(&poll_job.0) => {
-                reply(&parked, poll_job, timed_out());
+                reply(&parked, poll_job, (parked.timed_out)());
                 false
             }
             Outcome::More(answer) if last => {
@@ -439,8 +442,8 @@ mod tests {
             self.call("whoami", serde_json::json!({}));
             call.access = run::Credential::cached(self.dispatch(), &secret_hash(&self.secret()));
             let timeout = Duration::from_secs(30);
-            let poll =
-                PendingPoll { name: "probe", job, filter: EventFilter::on([KIND]), timeout, supply: None };
+            let (filter, timed_out) = (EventFilter::on([KIND]), || -> Answer { Box::new(()) });
+            let poll = PendingPoll { name: "probe", job, filter, timeout, supply: None, timed_out };
             (Parked::start(call, poll, done), receiver)
         }
 

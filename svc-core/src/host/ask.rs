@@ -1,0 +1,48 @@
+//! Calling a typed operation.
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::host::service::{Service, answered, waited};
+use crate::op::{Admission, Head, Reply, RunOn, TypedOperation};
+
+/// The reply to a call of a typed operation.
+#[derive(Debug)]
+pub struct TypedReply<O> {
+    /// The output of the operation.
+    pub output: O,
+    /// The position that the log of the caller's workspace had reached, for callers that have one.
+    pub lsn: Option<i64>,
+}
+
+impl<O: 'static> TypedReply<O> {
+    fn of(reply: Reply) -> Result<Self> {
+        let lsn = reply.lsn;
+        Ok(Self { output: reply.output()?, lsn })
+    }
+}
+
+impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
+    /// Admits a request for the operation by its head alone, as [`Service::admit`] does.
+    pub async fn admit(self, service: &Service, head: Head) -> Result<Admission> {
+        service.admit(Some(self.operation(service.table())?), head).await
+    }
+
+    /// Calls the operation for an admitted caller. Dropping the future abandons a wait.
+    pub async fn ask(self, service: &Service, admission: Admission, input: I) -> Result<TypedReply<O>> {
+        let operation = self.operation(service.table())?;
+        let dispatch = service.dispatch();
+        let reply =
+            answered(|done| dispatch.start_typed(operation, admission, input, RunOn::Batched, done)).await?;
+        TypedReply::of(reply)
+    }
+
+    /// Calls the operation and blocks until it is done, on this thread if the core is idle.
+    pub fn call(self, service: &Service, head: Head, input: I) -> Result<TypedReply<O>> {
+        let operation = self.operation(service.table())?;
+        let admission = service.admit_here(operation, head)?;
+        let dispatch = service.dispatch();
+        let reply = waited(|done| dispatch.start_typed(operation, admission, input, RunOn::Caller, done))?;
+        TypedReply::of(reply)
+    }
+}

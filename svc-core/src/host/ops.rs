@@ -1,0 +1,30 @@
+//! The operations that callers within the process call by type, with their inputs and outputs.
+//!
+//! Shells pass on all others by their names, as they come from the network.
+
+pub use crate::conversation::messages::OpenedEvent;
+pub use crate::host::ask::TypedReply;
+pub use crate::identity::members::{LIST_MEMBERS, ListMembers, Member, MemberKind};
+pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken};
+pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
+pub use crate::integrity::events::{EventPage, KindName, WAIT_FOR_EVENT, WaitForEvent};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::features::operation_table;
+
+    #[test]
+    fn every_typed_operation_is_in_the_table() {
+        let table = operation_table().unwrap();
+        let found = [
+            (LIST_MEMBERS.name(), LIST_MEMBERS.operation(&table)),
+            (MINT_TOKEN.name(), MINT_TOKEN.operation(&table)),
+            (WHOAMI.name(), WHOAMI.operation(&table)),
+            (WAIT_FOR_EVENT.name(), WAIT_FOR_EVENT.operation(&table)),
+        ];
+        for (name, operation) in found {
+            assert_eq!(operation.unwrap().name(), name);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Operations by type, for callers within the process.
+//!
+//! A typed operation is a constant beside its function and is declared with it: so what a caller passes and
+//! gets back are the types of that function, and no JSON is made or parsed between the two.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::Result;
+use crate::error::Error;
+use crate::op::declare::operation::Operation;
+use crate::op::declare::table::Table;
+
+/// The operation that takes an `I` and returns an `O`.
+pub struct TypedOperation<I, O> {
+    name: &'static str,
+    is_constant: bool,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I, O> Clone for TypedOperation<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for TypedOperation<I, O> {}
+
+impl<I, O> TypedOperation<I, O> {
+    /// Refers to the operation named `name`.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, is_constant: true, types: PhantomData }
+    }
+
+    /// Returns the name of the operation.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+impl<I: 'static, O> TypedOperation<I, O> {
+    /// Returns the type of the input, by which the table finds the operation, if it is called by type.
+    pub(in crate::op) fn key(self) -> Option<TypeId> {
+        self.is_constant.then(TypeId::of::<I>)
+    }
+
+    /// Returns the operation in `table`, which is found by the type of its input.
+    pub fn operation(self, table: &Table) -> Result<&Arc<Operation>> {
+        let found = table.operation_taking(TypeId::of::<I>());
+        found.ok_or_else(|| Error::internal(format!("the table has no operation {}", self.name)))
+    }
+}
+
+/// Most operations are called over the network only, and are declared by their name alone.
+impl<I, O> From<&'static str> for TypedOperation<I, O> {
+    fn from(name: &'static str) -> Self {
+        Self { name, is_constant: false, types: PhantomData }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::op::{Feature, Read, read};
+
+    /// Takes nothing.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+
+    const FIRST: TypedOperation<Nothing, Value> = TypedOperation::new("first");
+    const SECOND: TypedOperation<Nothing, Value> = TypedOperation::new("second");
+
+    fn nothing(_: &Read<'_>, _: &Nothing) -> Result<Value> {
+        Ok(json!({}))
+    }
+
+    fn table(operations: Vec<Operation>) -> Result<Table> {
+        let titled = operations.into_iter().map(|operation| operation.title("Probe").get("/x")).collect();
+        Table::build(vec![Feature::new().operations("probe", titled)])
+    }
+
+    fn cause(error: &Error) -> String {
+        error.cause().map_or_else(String::new, ToString::to_string)
+    }
+
+    #[test]
+    fn only_what_is_declared_by_type_is_found_by_type() {
+        let both = table(vec![read(FIRST, nothing), read("second", nothing)]).unwrap();
+        assert_eq!(FIRST.operation(&both).unwrap().name(), "first");
+        let named = table(vec![read("first", nothing)]).unwrap();
+        assert!(cause(&FIRST.operation(&named).unwrap_err()).contains("no operation first"));
+    }
+
+    #[test]
+    fn two_typed_operations_have_two_inputs() {
+        let defect = table(vec![read(FIRST, nothing), read(SECOND, nothing)]).map(drop).unwrap_err();
+        assert!(cause(&defect).contains("first and second take the same input"));
+    }
+}
