@@ -17,11 +17,10 @@ pub use call::request::{Head, Input, Request};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::example::Fixture;
+pub use declare::functions::{destructive, idempotent, long_read, prepared, read, wait, wanting, write};
 pub use declare::hooks::{Call, Condition, Guard, Project, Unmet};
-pub use declare::operation::{
-    Effect, LongPoll, Method, Operation, Poll, Success, Supply, TimedOut, WaitOutput, Wants, destructive,
-    idempotent, long_read, prepared, read, wait, wanting, write,
-};
+pub use declare::job::{LongPoll, Poll, Supply, TimedOut, WaitOutput, Wants};
+pub use declare::operation::{Effect, Method, Operation, Success};
 pub use declare::table::{Feature, Table};
 pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;

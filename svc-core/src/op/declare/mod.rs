@@ -5,7 +5,9 @@
 
 pub(super) mod chore;
 pub(super) mod example;
+pub(super) mod functions;
 pub(super) mod hooks;
+pub(super) mod job;
 pub(super) mod operation;
 pub(super) mod table;
 pub(super) mod typed;

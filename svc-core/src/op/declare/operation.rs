@@ -2,28 +2,24 @@
 //!
 //! The generics end here: from a typed function an operation keeps a step that prepares a call on the caller's
 //! side, and which yields a *job* that a core thread runs, and may run again. There are two ways into that
-//! step: with the input of a request, which is decoded, and with a typed input by a [`TypedOperation`].
+//! step: with the input of a request, which is decoded, and with an input of its type, by a
+//! [`TypedOperation`](crate::op::TypedOperation).
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
-use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::capability::{Capability, Needs};
 use crate::error::{Code, Error, Result};
-use crate::id::WorkspaceId;
-use crate::log::bus::EventFilter;
-use crate::log::event::Subject;
 use crate::op::call::caller::Sight;
 use crate::op::call::input;
 use crate::op::call::request::Input;
 use crate::op::declare::example::Fixture;
-use crate::op::declare::typed::TypedOperation;
-use crate::op::run::context::{Read, Shared, Write};
+use crate::op::declare::job::{Job, TimedOut};
+use crate::op::run::context::Shared;
 use crate::schema::{self, SchemaOf};
 use crate::time::Time;
 
@@ -102,116 +98,11 @@ impl Success {
     }
 }
 
-/// An operation's output, which is encoded on the caller's side, after the commit.
-pub(crate) type Answer = Box<dyn Output>;
-
-/// Any type that an operation returns.
-pub(crate) trait Output: Send {
-    fn encode(&self) -> Result<Vec<u8>>;
-    fn to_value(&self) -> Result<Value>;
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
-}
-
-/// Capacity for an output of the usual size.
-const ANSWER_BYTES: usize = 1024;
-
-impl<T: Serialize + Send + 'static> Output for T {
-    fn encode(&self) -> Result<Vec<u8>> {
-        let mut body = Vec::with_capacity(ANSWER_BYTES);
-        serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
-        Ok(body)
-    }
-
-    fn to_value(&self) -> Result<Value> {
-        serde_json::to_value(self).map_err(Error::internal)
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
-}
-
-/// A bound function that reads and returns a `T`.
-pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
-pub(crate) type ReadJob = ReadingJob<Answer>;
-pub(crate) type WaitJob = ReadingJob<Poll<Answer>>;
-pub(crate) type LongJob = ReadingJob<Option<Answer>>;
-pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
-
-/// A bound request, ready for a core thread.
-pub(crate) enum Job {
-    Read(ReadJob),
-    /// Returns none while there are more pages to read.
-    Long(LongJob),
-    Write {
-        job: WriteJob,
-        wants: Wants,
-    },
-    Wait {
-        job: WaitJob,
-        filter: EventFilter,
-        timeout: Duration,
-        supply: Option<Supply>,
-        timed_out: fn() -> Answer,
-    },
-}
-
-/// What a change needs before it is queued.
-///
-/// It is derived from the input alone, before the caller is authenticated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// The workspaces in whose logs it writes, besides the caller's own.
-    ///
-    /// Their heads are locked together with that one's, in the order of ids.
-    pub workspaces: Vec<WorkspaceId>,
-}
-
-impl Wants {
-    /// Returns the need for the log of one more workspace.
-    pub fn workspace(id: WorkspaceId) -> Self {
-        Self { workspaces: vec![id] }
-    }
-}
-
 /// Decodes the input of a request and prepares its job.
 type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync>;
 
 /// Prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
-
-/// What a wait's function returns.
-#[derive(Debug)]
-pub enum Poll<T> {
-    /// It has happened.
-    Ready(T),
-    /// Not yet: poll again when a matching event arrives.
-    Pending,
-    /// Not in the part that was read, and there is more: poll again soon.
-    ///
-    /// Returned as it is if the timeout expires.
-    More(T),
-}
-
-/// Counts the things that an event at this subject brought and that are still available.
-///
-/// For operations whose waits compete for them.
-pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
-
-/// The input of a wait: which events may change its output, and how long it may take.
-pub trait LongPoll {
-    /// Returns the events that cause another poll.
-    fn filter(&self) -> EventFilter;
-    /// Returns how long to wait at most.
-    fn timeout(&self) -> Duration;
-    /// Returns what counts the things that an event brought, for operations whose waits compete for them.
-    ///
-    /// That many of the waits are woken, in the order of their arrival; a second later others are, as long as
-    /// there are things still available.
-    fn supply(&self) -> Option<Supply> {
-        None
-    }
-}
 
 /// One operation: everything that is declared about it, each thing once.
 pub struct Operation {
@@ -259,189 +150,10 @@ pub(crate) struct Docs {
 }
 
 /// The name of an operation, and the type of its input if it is called by type.
-type Key = (&'static str, Option<TypeId>);
-
-fn key_of<I: 'static, O>(operation: impl Into<TypedOperation<I, O>>) -> Key {
-    let operation = operation.into();
-    (operation.name(), operation.key())
-}
-
-/// Declares an operation that reads.
-pub fn read<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&Read<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
-        Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
-    })
-}
-
-/// Declares an operation that reads a lot, one page at a time.
-///
-/// `begin` creates the state that the pages share; `page` reads one page and returns the output once all are
-/// read. Each page has its own transaction, in which the caller is authenticated again, so that nothing else
-/// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for a
-/// limited time.
-pub fn long_read<I, S, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    begin: fn(&I) -> Result<S>,
-    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    S: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
-        let mut state = begin(&input)?;
-        Ok(Job::Long(Box::new(move |cx| {
-            let read = page(cx, &input, &mut state)?;
-            Ok(read.map(|output| -> Answer { Box::new(output) }))
-        })))
-    })
-}
-
-/// Declares an operation that adds something with each call.
-pub fn write<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    changing(operation, Effect::Write, run)
-}
-
-/// Declares an operation whose second identical call changes nothing more.
-pub fn idempotent<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    changing(operation, Effect::Idempotent, run)
-}
-
-/// Declares an operation that ends or removes something.
-pub fn destructive<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    changing(operation, Effect::Destructive, run)
-}
-
-fn changing<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    wanting(operation, effect, |_| Wants::default(), run)
-}
-
-/// Declares an operation that changes something and whose input determines what it needs before it is queued.
-pub fn wanting<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    wants: fn(&I) -> Wants,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
-        let wants = wants(&input);
-        Ok(Job::Write { job: Box::new(move |cx| Ok(Box::new(run(cx, &input)?))), wants })
-    })
-}
-
-/// Declares an operation that changes something, and part of whose work needs no database.
-///
-/// `prepare` does that part once, before the change is queued, with the time of the request. Its result is
-/// kept for every run of the job.
-pub fn prepared<I, P, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    prepare: fn(&I, &Shared, Time) -> Result<P>,
-    run: fn(&mut Write<'_>, &I, &P) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    P: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
-        let made = prepare(&input, shared, now)?;
-        let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
-        Ok(Job::Write { job, wants: Wants::default() })
-    })
-}
-
-/// Declares an operation that waits until something has happened, or returns `{"timed_out": true}`.
-///
-/// The function may record in its input how far it has read.
-pub fn wait<I, O>(
-    operation: impl Into<TypedOperation<I, WaitOutput<O>>>,
-    run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
-) -> Operation
-where
-    I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), Effect::Wait, move |mut input: I, _, _| {
-        let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
-        let job: WaitJob = Box::new(move |cx| {
-            Ok(match run(cx, &mut input)? {
-                Poll::Ready(output) => Poll::Ready(Box::new(WaitOutput::Ready(output))),
-                Poll::Pending => Poll::Pending,
-                Poll::More(output) => Poll::More(Box::new(WaitOutput::Ready(output))),
-            })
-        });
-        let timed_out = || -> Answer { Box::new(WaitOutput::<O>::timed_out()) };
-        Ok(Job::Wait { job, filter, timeout, supply, timed_out })
-    })
-}
-
-/// The output of a wait.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub enum WaitOutput<O> {
-    /// It has happened.
-    Ready(O),
-    /// The timeout expired first.
-    TimedOut(TimedOut),
-}
-
-/// What a wait returns when its time is over.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TimedOut {
-    /// True, and alone, when the time was over.
-    timed_out: bool,
-}
-
-impl<O> WaitOutput<O> {
-    fn timed_out() -> Self {
-        Self::TimedOut(TimedOut { timed_out: true })
-    }
-}
+pub(super) type Key = (&'static str, Option<TypeId>);
 
 impl Operation {
-    fn new<I, O>(
+    pub(super) fn new<I, O>(
         (name, called_by): Key,
         effect: Effect,
         prepare: impl Fn(I, &Shared, Time) -> Result<Job> + Send + Sync + 'static,

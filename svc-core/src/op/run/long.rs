@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::LONG_READ_MAX;
 use crate::log::cache::ReaderCache;
-use crate::op::declare::operation::{Answer, LongJob};
+use crate::op::declare::job::{Answer, LongJob};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;
 use crate::time::Monotonic;

@@ -9,7 +9,7 @@ use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::call::caller::Surface;
-use crate::op::declare::operation::{ReadJob, Wants, WriteJob};
+use crate::op::declare::job::{ReadJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
 use crate::sync::lock;
 

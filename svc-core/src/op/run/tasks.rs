@@ -13,7 +13,7 @@ use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::cache::ReaderCache;
 use crate::op::declare::hooks;
-use crate::op::declare::operation::{Answer, ReadJob, ReadingJob, Wants, WriteJob};
+use crate::op::declare::job::{Answer, ReadJob, ReadingJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
 use crate::store::Conn;
 use crate::store::executor::{ReadTask, Reader, Task, WriteTask};

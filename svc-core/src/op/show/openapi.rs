@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Problem, ProblemType};
 use crate::op::declare::example::Fixture;
-use crate::op::declare::operation::{Effect, Method, Operation, TimedOut};
+use crate::op::declare::job::TimedOut;
+use crate::op::declare::operation::{Effect, Method, Operation};
 use crate::op::declare::table::{Table, path_variables};
 use crate::schema::{self, Components};
 

@@ -21,7 +21,7 @@ use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::bus::{EventFilter, NewEvent, Wake};
 use crate::log::cache::ReaderCache;
-use crate::op::declare::operation::{Answer, Poll, Supply, WaitJob};
+use crate::op::declare::job::{Answer, Poll, Supply, WaitJob};
 use crate::op::run::{self, Call, Done, Prepared, Reading, Reply};
 use crate::store::executor::Reader;
 use crate::sync::lock;

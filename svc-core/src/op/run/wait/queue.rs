@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::log::bus::NewEvent;
 use crate::log::event::Subject;
-use crate::op::declare::operation::Supply;
+use crate::op::declare::job::Supply;
 use crate::op::run::wait::{Attempt, Parked};
 
 /// Most events whose things may still be available.

@@ -13,7 +13,7 @@ use crate::id::WorkspaceId;
 use crate::log::bus::NewEvent;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
-use crate::op::declare::operation::{ReadingJob, Supply};
+use crate::op::declare::job::{ReadingJob, Supply};
 use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
 use crate::op::run::wait::quota::{Holder, WaitPermit, WaitQuota};
 use crate::op::run::wait::{Outcome, Parked};

@@ -1,0 +1,168 @@
+//! Operations out of functions: one way for each thing that a function can do.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Result;
+use crate::op::declare::job::{Answer, Job, LongPoll, Poll, WaitJob, WaitOutput, Wants, WriteJob};
+use crate::op::declare::operation::{Effect, Key, Operation};
+use crate::op::declare::typed::TypedOperation;
+use crate::op::run::context::{Read, Shared, Write};
+use crate::time::Time;
+
+/// Declares an operation that reads.
+pub fn read<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&Read<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
+        Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
+    })
+}
+
+/// Declares an operation that reads a lot, one page at a time.
+///
+/// `begin` creates the state that the pages share; `page` reads one page and returns the output once all are
+/// read. Each page has its own transaction, in which the caller is authenticated again, so that nothing else
+/// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for a
+/// limited time.
+pub fn long_read<I, S, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    begin: fn(&I) -> Result<S>,
+    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
+        let mut state = begin(&input)?;
+        Ok(Job::Long(Box::new(move |cx| {
+            let read = page(cx, &input, &mut state)?;
+            Ok(read.map(|output| -> Answer { Box::new(output) }))
+        })))
+    })
+}
+
+/// Declares an operation that adds something with each call.
+pub fn write<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    changing(operation, Effect::Write, run)
+}
+
+/// Declares an operation whose second identical call changes nothing more.
+pub fn idempotent<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    changing(operation, Effect::Idempotent, run)
+}
+
+/// Declares an operation that ends or removes something.
+pub fn destructive<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    changing(operation, Effect::Destructive, run)
+}
+
+fn changing<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    wanting(operation, effect, |_| Wants::default(), run)
+}
+
+/// Declares an operation that changes something and whose input determines what it needs before it is queued.
+pub fn wanting<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    wants: fn(&I) -> Wants,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+        let wants = wants(&input);
+        Ok(Job::Write { job: Box::new(move |cx| Ok(Box::new(run(cx, &input)?))), wants })
+    })
+}
+
+/// Declares an operation that changes something, and part of whose work needs no database.
+///
+/// `prepare` does that part once, before the change is queued, with the time of the request. Its result is
+/// kept for every run of the job.
+pub fn prepared<I, P, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    prepare: fn(&I, &Shared, Time) -> Result<P>,
+    run: fn(&mut Write<'_>, &I, &P) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    P: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
+        let made = prepare(&input, shared, now)?;
+        let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
+        Ok(Job::Write { job, wants: Wants::default() })
+    })
+}
+
+/// Declares an operation that waits until something has happened, or returns `{"timed_out": true}`.
+///
+/// The function may record in its input how far it has read.
+pub fn wait<I, O>(
+    operation: impl Into<TypedOperation<I, WaitOutput<O>>>,
+    run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
+) -> Operation
+where
+    I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Wait, move |mut input: I, _, _| {
+        let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
+        let job: WaitJob = Box::new(move |cx| {
+            Ok(match run(cx, &mut input)? {
+                Poll::Ready(output) => Poll::Ready(Box::new(WaitOutput::Ready(output))),
+                Poll::Pending => Poll::Pending,
+                Poll::More(output) => Poll::More(Box::new(WaitOutput::Ready(output))),
+            })
+        });
+        let timed_out = || -> Answer { Box::new(WaitOutput::<O>::timed_out()) };
+        Ok(Job::Wait { job, filter, timeout, supply, timed_out })
+    })
+}
+
+fn key_of<I: 'static, O>(operation: impl Into<TypedOperation<I, O>>) -> Key {
+    let operation = operation.into();
+    (operation.name(), operation.key())
+}

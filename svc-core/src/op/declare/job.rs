@@ -1,0 +1,142 @@
+//! What a prepared call runs: a function bound to its input, and what it returns.
+
+use std::any::Any;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::bus::EventFilter;
+use crate::log::event::Subject;
+use crate::op::run::context::{Read, Write};
+
+/// An operation's output, which is encoded on the caller's side, after the commit.
+pub(crate) type Answer = Box<dyn Output>;
+
+/// Any type that an operation returns.
+pub(crate) trait Output: Send {
+    fn encode(&self) -> Result<Vec<u8>>;
+    fn to_value(&self) -> Result<Value>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// Capacity for an output of the usual size.
+const ANSWER_BYTES: usize = 1024;
+
+impl<T: Serialize + Send + 'static> Output for T {
+    fn encode(&self) -> Result<Vec<u8>> {
+        let mut body = Vec::with_capacity(ANSWER_BYTES);
+        serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
+        Ok(body)
+    }
+
+    fn to_value(&self) -> Result<Value> {
+        serde_json::to_value(self).map_err(Error::internal)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// A bound function that reads and returns a `T`.
+pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
+pub(crate) type ReadJob = ReadingJob<Answer>;
+pub(crate) type WaitJob = ReadingJob<Poll<Answer>>;
+pub(crate) type LongJob = ReadingJob<Option<Answer>>;
+pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
+
+/// A bound request, ready for a core thread.
+pub(crate) enum Job {
+    Read(ReadJob),
+    /// Returns none while there are more pages to read.
+    Long(LongJob),
+    Write {
+        job: WriteJob,
+        wants: Wants,
+    },
+    Wait {
+        job: WaitJob,
+        filter: EventFilter,
+        timeout: Duration,
+        supply: Option<Supply>,
+        timed_out: fn() -> Answer,
+    },
+}
+
+/// What a change needs before it is queued.
+///
+/// It is derived from the input alone, before the caller is authenticated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// The workspaces in whose logs it writes, besides the caller's own.
+    ///
+    /// Their heads are locked together with that one's, in the order of ids.
+    pub workspaces: Vec<WorkspaceId>,
+}
+
+impl Wants {
+    /// Returns the need for the log of one more workspace.
+    pub fn workspace(id: WorkspaceId) -> Self {
+        Self { workspaces: vec![id] }
+    }
+}
+
+/// What a wait's function returns.
+#[derive(Debug)]
+pub enum Poll<T> {
+    /// It has happened.
+    Ready(T),
+    /// Not yet: poll again when a matching event arrives.
+    Pending,
+    /// Not in the part that was read, and there is more: poll again soon.
+    ///
+    /// Returned as it is if the timeout expires.
+    More(T),
+}
+
+/// Counts the things that an event at this subject brought and that are still available.
+///
+/// For operations whose waits compete for them.
+pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
+
+/// The input of a wait: which events may change its output, and how long it may take.
+pub trait LongPoll {
+    /// Returns the events that cause another poll.
+    fn filter(&self) -> EventFilter;
+    /// Returns how long to wait at most.
+    fn timeout(&self) -> Duration;
+    /// Returns what counts the things that an event brought, for operations whose waits compete for them.
+    ///
+    /// That many of the waits are woken, in the order of their arrival; a second later others are, as long as
+    /// there are things still available.
+    fn supply(&self) -> Option<Supply> {
+        None
+    }
+}
+
+/// The output of a wait.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum WaitOutput<O> {
+    /// It has happened.
+    Ready(O),
+    /// The timeout expired first.
+    TimedOut(TimedOut),
+}
+
+/// What a wait returns when its time is over.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimedOut {
+    /// True, and alone, when the time was over.
+    timed_out: bool,
+}
+
+impl<O> WaitOutput<O> {
+    pub(super) fn timed_out() -> Self {
+        Self::TimedOut(TimedOut { timed_out: true })
+    }
+}
