@@ -73,6 +73,7 @@
 //! | projector | a function that a change's events are shown to, in the transaction of the change |
 //! | guard | a function that is asked before a change |
 //! | condition | what must hold before a thread may make a move |
+//! | sample | a thing that the world of the tests holds, under a name that examples use |
 //! | chore | periodic work, in each process or under a lease |
 //! | lane | a writer: one thread, one connection, one queue |
 //! | refusal | an error with a code that an operation declares, as against a failure of the service |
@@ -105,7 +106,9 @@
 //! 3. Add the operation to the feature's list: name, title, path, capability, an example that succeeds, and
 //!    the codes that it can fail with beside those of every operation ([`Code::OF_EVERY_OPERATION`]). "Fails
 //!    with" in the doc comment names the same codes.
-//! 4. `UPDATE_GOLDEN=1 tests/run agreed manual` writes the golden files and manual pages; read their
+//! 4. If the example names a thing that no world has yet, add a sample to the feature: a name, and the calls
+//!    that make it ([`op::Sample`]).
+//! 5. `UPDATE_GOLDEN=1 tests/run agreed manual` writes the golden files and manual pages; read their
 //!    difference.
 //!
 //! REST, OpenAPI, MCP, the contracts, the authorisation matrix and the test that REST and MCP agree follow

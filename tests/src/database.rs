@@ -349,7 +349,8 @@ const UNUSED: &str = r"
 /// What the names of all prepared databases begin with.
 pub(crate) const NAMES_BEGIN: &str = "svc_test_";
 
-/// What the names of this program's databases begin with. Another program may prepare them otherwise.
+/// What the names of this program's databases begin with. Another program may prepare them otherwise: the
+/// samples and the people are compiled in, so a change of theirs is another program.
 pub(crate) fn names_begin() -> String {
     let program = std::env::current_exe().unwrap();
     let changed = program.metadata().unwrap().modified().unwrap();

@@ -1,15 +1,12 @@
 //! What every world begins with, made through the service's own operations: the people by role, and the
-//! things that examples speak of, in the states that they need.
-
-use std::str::FromStr;
+//! samples that the features declare.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::Service;
 use svc_core::capability::{Capabilities, Capability};
-use svc_core::id::{ChannelId, LeaseId, MemberId, MessageId, ThreadId, TokenId, WorkspaceId};
-use svc_core::op::Fixture;
-use svc_core::setup::WantedToken;
+use svc_core::op::{Fixture, Maker};
+use svc_core::setup::{Established, WantedToken};
 
 use crate::database::TestDatabase;
 use crate::world::{Setup, answer_of, call, open_service, text};
@@ -42,29 +39,8 @@ pub struct People {
 /// What there is in a prepared database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Fixtures {
-    #[serde(with = "Ids")]
     pub fixture: Fixture,
     pub people: People,
-}
-
-/// The fields of [`Fixture`], to write and read it.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Fixture")]
-struct Ids {
-    workspace_id: WorkspaceId,
-    admin_id: MemberId,
-    agent_id: MemberId,
-    agent_token_id: TokenId,
-    channel_id: ChannelId,
-    private_channel_id: ChannelId,
-    archived_channel_id: ChannelId,
-    thread_id: ThreadId,
-    blocked_thread_id: ThreadId,
-    claimed_thread_id: ThreadId,
-    lease_id: LeaseId,
-    done_thread_id: ThreadId,
-    message_id: MessageId,
-    withdrawn_message_id: MessageId,
 }
 
 /// Prepares an empty database. It comes out the same each time.
@@ -77,23 +53,46 @@ pub(crate) fn seed(database: &TestDatabase) -> Fixtures {
 /// Someone who calls operations that succeed.
 struct Operator<'a> {
     service: &'a Service,
-    token: String,
+    token: &'a str,
 }
 
 impl Operator<'_> {
     fn call(&self, operation: &str, input: Value) -> Value {
-        let answer = answer_of(call(self.service, Some(&self.token), operation, &input));
+        let answer = answer_of(call(self.service, Some(self.token), operation, &input));
         assert!(answer.is_success(), "preparing the world, {operation} with {input}: {:#}", answer.body);
         answer.body
     }
+}
 
-    fn new_id<T: FromStr>(&self, operation: &str, input: Value) -> T {
-        id(&self.call(operation, input)["id"])
+/// Makes the samples of the service's table that are not in `fixture`, by the tokens of admin and agent.
+pub(crate) fn make_samples(service: &Service, admin: &str, agent: &str, fixture: &mut Fixture) {
+    for sample in service.table().samples() {
+        if fixture.get(sample.name()).is_some() {
+            continue;
+        }
+        for (number, call) in sample.calls().iter().enumerate() {
+            let token = match call.by {
+                Maker::Admin => admin,
+                Maker::Agent => agent,
+            };
+            let output = Operator { service, token }.call(call.operation, (call.input)(fixture));
+            if number == 0 {
+                let id = sample.id_in(&output);
+                let id = id.unwrap_or_else(|| panic!("{}: no id in {output:#}", sample.name()));
+                fixture.insert(sample.name(), id);
+            }
+        }
     }
 }
 
-fn id<T: FromStr>(value: &Value) -> T {
-    text(value).parse().unwrap_or_else(|_| panic!("expected an id, found {value}"))
+/// What set-up founds.
+fn founded_samples(founded: &Established) -> Fixture {
+    let mut fixture = Fixture::default();
+    fixture.insert("workspace", founded.workspace.id.uuid());
+    fixture.insert("admin", founded.admin.id.uuid());
+    fixture.insert("agent", founded.agent.id.uuid());
+    fixture.insert("agent_token", founded.agent_token.id.uuid());
+    fixture
 }
 
 fn every_capability() -> Vec<&'static str> {
@@ -102,44 +101,39 @@ fn every_capability() -> Vec<&'static str> {
 
 fn arrange(service: &Service, database: &TestDatabase) -> (Fixture, People) {
     let founded = service.establish("Night shift", "ada").unwrap();
-    let admin = Operator { service, token: founded.token.secret.clone() };
-    let mut w = Fixture {
-        workspace_id: founded.workspace.id,
-        admin_id: founded.admin.id,
-        agent_id: founded.agent.id,
-        agent_token_id: founded.agent_token.id,
-        ..Fixture::sample()
-    };
+    let mut fixture = founded_samples(&founded);
+    let admin = Operator { service, token: &founded.token.secret };
 
-    let members = Members { admin: &admin, workspace: json!(w.workspace_id) };
+    let members = Members { admin: &admin, workspace: fixture.id("workspace") };
     let reader_id = members.agent("reader");
     let reader = members.token(&reader_id, vec![Capability::WorkspaceRead.name()]);
     let bystander_id = members.agent("bystander");
     let bystander = members.token(&bystander_id, every_capability());
     let frozen_id = members.agent("frozen");
     let frozen = members.token(&frozen_id, every_capability());
-    let revoked = admin.call("mint_token", members.mint(&w.admin_id.to_string(), every_capability()));
+    let revoked = admin.call("mint_token", members.mint(&text(&fixture.id("admin")), every_capability()));
     admin.call("revoke_token", json!({"token_id": revoked["id"]}));
     let other = admin.call("create_workspace", json!({"name": "Day shift", "admin_handle": "eve"}));
     let wanted = WantedToken {
-        workspace_id: Some(id(&other["workspace"]["id"])),
+        workspace_id: Some(text(&other["workspace"]["id"]).parse().unwrap()),
         member: "eve".to_owned(),
         capabilities: Some(Capabilities::all()),
         ..WantedToken::default()
     };
     let outsider = service.mint_as_instance(&wanted).unwrap().secret;
 
-    let agent_id = w.agent_id.to_string();
-    fill_channels(&admin, &mut w, &[&agent_id, &frozen_id]);
-    let private_thread_id: String = admin
-        .new_id("create_thread", json!({"channel_id": w.private_channel_id, "title": "Behind closed doors"}));
-    let private_message_id: String =
-        admin.new_id("post_message", json!({"thread_id": private_thread_id, "body": "between us"}));
+    make_samples(service, admin.token, &founded.agent_token.secret, &mut fixture);
+    let private = fixture.id("private_channel");
+    admin.call("add_channel_member", json!({"channel_id": private, "member_id": frozen_id}));
+    let thread = json!({"channel_id": private, "title": "Behind closed doors"});
+    let private_thread_id = text(&admin.call("create_thread", thread)["id"]);
+    let message = json!({"thread_id": private_thread_id, "body": "between us"});
+    let private_message_id = text(&admin.call("post_message", message)["id"]);
 
-    freeze(database, &frozen_id, &w);
+    freeze(database, &frozen_id, &fixture);
     let people = People {
-        admin: admin.token.clone(),
-        agent: founded.agent_token.secret,
+        admin: founded.token.secret.clone(),
+        agent: founded.agent_token.secret.clone(),
         reader,
         bystander,
         bystander_id,
@@ -149,7 +143,7 @@ fn arrange(service: &Service, database: &TestDatabase) -> (Fixture, People) {
         private_thread_id,
         private_message_id,
     };
-    (w, people)
+    (fixture, people)
 }
 
 /// Makes members and tokens.
@@ -179,47 +173,10 @@ impl Members<'_> {
     }
 }
 
-/// Makes the channels, threads and messages of the fixture.
-fn fill_channels(admin: &Operator<'_>, w: &mut Fixture, insiders: &[&str]) {
-    let channel = |name: &str, private: bool| {
-        let input = json!({"workspace_id": w.workspace_id, "name": name, "private": private});
-        admin.new_id("create_channel", input)
-    };
-    w.channel_id = channel("general", false);
-    w.private_channel_id = channel("closed", true);
-    w.archived_channel_id = channel("attic", false);
-    for member in insiders {
-        let input = json!({"channel_id": w.private_channel_id, "member_id": member});
-        admin.call("add_channel_member", input);
-    }
-    admin.call("archive_channel", json!({"channel_id": w.archived_channel_id}));
-
-    let channel_id = w.channel_id;
-    let thread = |title: &str, more: Value| {
-        let mut input = json!({"channel_id": channel_id, "title": title});
-        input.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-        admin.new_id("create_thread", input)
-    };
-    w.thread_id = thread("Port the lexer", json!({}));
-    w.blocked_thread_id = thread("Port the parser", json!({"depends_on": [w.thread_id]}));
-    w.claimed_thread_id = thread("Write the manual", json!({}));
-    let claimed = admin.call("claim_thread", json!({"thread_id": w.claimed_thread_id, "lease_secs": 3600}));
-    w.lease_id = id(&claimed["claim_lease_id"]);
-    w.done_thread_id = thread("Choose a name", json!({}));
-    admin.call("claim_thread", json!({"thread_id": w.done_thread_id}));
-    admin.call("set_thread_result", json!({"thread_id": w.done_thread_id, "result": {"name": "svc"}}));
-
-    let message = |body: &str| admin.new_id("post_message", json!({"thread_id": w.thread_id, "body": body}));
-    w.message_id = message("the lexer has three states");
-    w.withdrawn_message_id = message("said too soon");
-    admin.call("edit_message", json!({"message_id": w.message_id, "body": "the lexer has four states"}));
-    admin.call("delete_message", json!({"message_id": w.withdrawn_message_id}));
-}
-
 /// Freezes a member.
-fn freeze(database: &TestDatabase, member: &str, w: &Fixture) {
+fn freeze(database: &TestDatabase, member: &str, fixture: &Fixture) {
     let member = database.id(member.parse::<uuid::Uuid>().unwrap());
-    let workspace = database.id(w.workspace_id);
+    let workspace = database.id(fixture.get("workspace").unwrap());
     database.execute(&format!(
         "update members set frozen_at = created_at where id = {member};
          update heads set epoch = epoch + 1 where workspace_id = {workspace}"

@@ -11,6 +11,7 @@ use svc_core::entropy::Entropy;
 use svc_core::op::{Feature, Fixture, Operation, Reply, Request, Surface};
 use svc_core::time::{Clock, Time};
 use svc_core::{Engine, Error, OpenMode, Options, RateSettings, Result, Service};
+use uuid::Uuid;
 
 use crate::client::Answer;
 use crate::client::mcp::Mcp;
@@ -18,7 +19,7 @@ use crate::client::rest::Rest;
 use crate::client::stdio::Stdio;
 use crate::database::{TestDatabase, engines};
 use crate::pool::PooledDatabase;
-use crate::prepare::{Fixtures, People};
+use crate::prepare::{Fixtures, People, make_samples};
 use crate::refusals;
 use crate::server::Server;
 
@@ -55,7 +56,7 @@ pub struct World {
     pub service: Service,
     /// Moves only when told to, unless the setup has another.
     pub clock: Clock,
-    /// The ids of what is there.
+    /// The ids of the samples.
     pub fixture: Fixture,
     /// Who is there, and what is there beside the fixture.
     pub people: People,
@@ -99,7 +100,9 @@ impl World {
         let database = PooledDatabase::on(engine);
         let clock = setup.clock.clone();
         let service = open_service(&database, setup);
-        let Fixtures { fixture, people } = database.fixtures().clone();
+        let Fixtures { mut fixture, people } = database.fixtures().clone();
+        // Those of the setup's own features.
+        make_samples(&service, &people.admin, &people.agent, &mut fixture);
         Self { service, clock, fixture, people, server: OnceLock::new(), database }
     }
 
@@ -111,6 +114,12 @@ impl World {
     /// The engine beneath.
     pub fn engine(&self) -> Engine {
         self.database.engine()
+    }
+
+    /// The id of a sample.
+    #[track_caller]
+    pub fn id(&self, sample: &str) -> Uuid {
+        self.fixture.get(sample).unwrap_or_else(|| panic!("there is no sample {sample}"))
     }
 
     /// The operation called `name`.
@@ -182,13 +191,13 @@ impl World {
 
     /// A new public channel.
     pub fn new_channel(&self, name: &str) -> String {
-        let channel = json!({"workspace_id": self.fixture.workspace_id, "name": name});
+        let channel = json!({"workspace_id": self.id("workspace"), "name": name});
         text(&self.admin("create_channel", channel)["id"])
     }
 
     /// A new channel that only its members see.
     pub fn new_private_channel(&self, name: &str) -> String {
-        let channel = json!({"workspace_id": self.fixture.workspace_id, "name": name, "private": true});
+        let channel = json!({"workspace_id": self.id("workspace"), "name": name, "private": true});
         text(&self.admin("create_channel", channel)["id"])
     }
 
@@ -206,7 +215,7 @@ impl World {
     pub fn new_agent(&self, handle: &str) -> (String, String) {
         let made = self.admin(
             "create_agent",
-            json!({"workspace_id": self.fixture.workspace_id, "handle": handle, "display_name": handle}),
+            json!({"workspace_id": self.id("workspace"), "handle": handle, "display_name": handle}),
         );
         (text(&made["member"]["id"]), text(&made["token"]["secret"]))
     }
@@ -215,7 +224,7 @@ impl World {
     pub fn new_token(&self, capabilities: Vec<&str>) -> String {
         let token = self.admin(
             "mint_token",
-            json!({"workspace_id": self.fixture.workspace_id, "member_id": self.fixture.admin_id,
+            json!({"workspace_id": self.id("workspace"), "member_id": self.id("admin"),
                    "label": "for a test", "capabilities": capabilities}),
         );
         text(&token["secret"])
@@ -223,7 +232,7 @@ impl World {
 
     /// The kinds of the events of the workspace's log after `lsn`.
     pub fn kinds_after(&self, lsn: i64) -> Vec<String> {
-        let workspace = self.database.id(self.fixture.workspace_id);
+        let workspace = self.database.id(self.id("workspace"));
         let sql =
             format!("select kind from events where workspace_id = {workspace} and lsn > {lsn} order by lsn");
         self.database.rows(&sql).iter().map(|row| text(&row[0])).collect()
@@ -231,7 +240,7 @@ impl World {
 
     /// Where the workspace's log ends.
     pub fn lsn(&self) -> i64 {
-        let workspace = self.database.id(self.fixture.workspace_id);
+        let workspace = self.database.id(self.id("workspace"));
         self.database.number(&format!("select lsn from heads where workspace_id = {workspace}"))
     }
 }

@@ -19,7 +19,7 @@ use crate::identity::members::load_member;
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Caller, Feature, Read, Write, destructive, idempotent, read, write};
+use crate::op::{Caller, Feature, Read, Sample, Write, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::text::{Change, Patch, Text};
@@ -195,65 +195,91 @@ pub(crate) fn feature() -> Feature {
             .needs(&[WorkspaceWrite])
             .created()
             .example(|w| {
-                json!({"workspace_id": w.workspace_id, "name": "build", "topic": "The build and its failures",
-                       "private": true})
+                json!({"workspace_id": w.id("workspace"), "name": "build",
+                       "topic": "The build and its failures", "private": true})
             }),
         read("list_channels", list_channels)
             .title("List channels")
             .get("/workspaces/{workspace_id}/channels")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"workspace_id": w.workspace_id, "archived": false, "limit": 10})),
+            .example(|w| json!({"workspace_id": w.id("workspace"), "archived": false, "limit": 10})),
         read("get_channel", get_channel)
             .quick()
             .title("Read a channel")
             .get("/channels/{channel_id}")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"channel_id": w.private_channel_id})),
+            .example(|w| json!({"channel_id": w.id("private_channel")})),
         idempotent("update_channel", update_channel)
             .title("Change a channel")
             .patch("/channels/{channel_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
             .example(|w| {
-                json!({"channel_id": w.channel_id, "name": "release", "topic": "What ships next",
+                json!({"channel_id": w.id("channel"), "name": "release", "topic": "What ships next",
                        "private": true})
             }),
         idempotent("archive_channel", archive_channel)
             .title("Archive a channel")
             .post("/channels/{channel_id}/archive")
             .needs(&[ChannelAdmin])
-            .example(|w| json!({"channel_id": w.channel_id})),
+            .example(|w| json!({"channel_id": w.id("channel")})),
         idempotent("unarchive_channel", unarchive_channel)
             .title("Unarchive a channel")
             .post("/channels/{channel_id}/unarchive")
             .needs(&[ChannelAdmin])
-            .example(|w| json!({"channel_id": w.archived_channel_id})),
+            .example(|w| json!({"channel_id": w.id("archived_channel")})),
         read("list_channel_members", list_channel_members)
             .title("List a channel's members")
             .get("/channels/{channel_id}/members")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"channel_id": w.private_channel_id, "limit": 10})),
+            .example(|w| json!({"channel_id": w.id("private_channel"), "limit": 10})),
         idempotent("add_channel_member", add_channel_member)
             .title("Add a member to a channel")
             .put("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
-            .example(|w| json!({"channel_id": w.channel_id, "member_id": w.agent_id})),
+            .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
         destructive("remove_channel_member", remove_channel_member)
             .title("Remove a member from a channel")
             .delete("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::NotFound])
-            .example(|w| json!({"channel_id": w.private_channel_id, "member_id": w.agent_id})),
+            .example(|w| json!({"channel_id": w.id("private_channel"), "member_id": w.id("agent")})),
     ];
-    Feature::new().operations("channels", rows).events(vec![
-        EventKind::of::<ChannelCreated>(),
-        EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
-        EventKind::of::<ChannelArchived>().invalidates(Invalidates::Access),
-        EventKind::of::<ChannelUnarchived>().invalidates(Invalidates::Access),
-        EventKind::of::<ChannelMemberAdded>(),
-        EventKind::of::<ChannelMemberRemoved>().invalidates(Invalidates::Access),
-    ])
+    Feature::new()
+        .operations("channels", rows)
+        .events(vec![
+            EventKind::of::<ChannelCreated>(),
+            EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelArchived>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelUnarchived>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelMemberAdded>(),
+            EventKind::of::<ChannelMemberRemoved>().invalidates(Invalidates::Access),
+        ])
+        .sample(Sample::new(
+            "channel",
+            "create_channel",
+            |w| json!({"workspace_id": w.id("workspace"), "name": "general"}),
+        ))
+        .sample(
+            Sample::new(
+                "private_channel",
+                "create_channel",
+                |w| json!({"workspace_id": w.id("workspace"), "name": "closed", "private": true}),
+            )
+            .then(
+                "add_channel_member",
+                |w| json!({"channel_id": w.id("private_channel"), "member_id": w.id("agent")}),
+            ),
+        )
+        .sample(
+            Sample::new(
+                "archived_channel",
+                "create_channel",
+                |w| json!({"workspace_id": w.id("workspace"), "name": "attic"}),
+            )
+            .then("archive_channel", |w| json!({"channel_id": w.id("archived_channel")})),
+        )
 }
 
 /// Creates a channel, the place for threads about one subject, and returns it.

@@ -19,7 +19,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Read, Write, destructive, idempotent, read};
+use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::{Engine, columns};
 use crate::text::Items;
@@ -37,18 +37,22 @@ pub(crate) fn feature() -> Feature {
                     .put("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState, Code::DependencyCycle, Code::NotVisibleToAll])
-                    .example(|w| json!({"thread_id": w.claimed_thread_id, "depends_on_id": w.thread_id})),
+                    .example(
+                        |w| json!({"thread_id": w.id("claimed_thread"), "depends_on_id": w.id("thread")}),
+                    ),
                 destructive("remove_thread_dependency", remove_thread_dependency)
                     .title("Make a thread no longer wait for another")
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::NotFound, Code::WrongState])
-                    .example(|w| json!({"thread_id": w.blocked_thread_id, "depends_on_id": w.thread_id})),
+                    .example(
+                        |w| json!({"thread_id": w.id("blocked_thread"), "depends_on_id": w.id("thread")}),
+                    ),
                 read("list_thread_dependencies", list_thread_dependencies)
                     .title("List what a thread waits for")
                     .get("/threads/{thread_id}/dependencies")
                     .needs(&[WorkspaceRead])
-                    .example(|w| json!({"thread_id": w.blocked_thread_id})),
+                    .example(|w| json!({"thread_id": w.id("blocked_thread")})),
             ],
         )
         .events(vec![
@@ -56,6 +60,11 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ThreadDependencyRemoved>(),
             EventKind::of::<ThreadReady>(),
         ])
+        .sample(Sample::new("blocked_thread", "create_thread", |w| {
+            json!({
+                "channel_id": w.id("channel"), "title": "Port the parser", "depends_on": [w.id("thread")],
+            })
+        }))
 }
 
 /// A thread waits for another one.

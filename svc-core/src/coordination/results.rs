@@ -26,7 +26,9 @@ use crate::limits::{JSON_MAX_BYTES, RESULT_KIND_MAX};
 use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Effect, Feature, LongPoll, Poll, Read, Shared, WaitSecs, Write, prepared, read, wait};
+use crate::op::{
+    Effect, Feature, LongPoll, Poll, Read, Sample, Shared, WaitSecs, Write, prepared, read, wait,
+};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Param, ToParam, columns, new_row};
 use crate::time::Time;
@@ -43,7 +45,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
                     .example(|w| {
                         json!({
-                            "thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id,
+                            "thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease"),
                             "result": {"summary": "The parser is ported.", "tests": 42},
                             "result_kind": "example.port/1",
                         })
@@ -53,22 +55,35 @@ pub(crate) fn feature() -> Feature {
                     .get("/threads/{thread_id}/result")
                     .needs(&[WorkspaceRead])
                     .refuses(&[Code::NotFound])
-                    .example(|w| json!({"thread_id": w.done_thread_id})),
+                    .example(|w| json!({"thread_id": w.id("done_thread")})),
                 read("list_thread_results", list_thread_results)
                     .title("List the results of a workspace")
                     .get("/workspaces/{workspace_id}/results")
                     .needs(&[WorkspaceRead])
                     .example(|w| {
-                        json!({"workspace_id": w.workspace_id, "result_kind": "example.port/1", "limit": 10})
+                        json!({"workspace_id": w.id("workspace"), "result_kind": "example.port/1",
+                               "limit": 10})
                     }),
                 wait("wait_for_result", wait_for_result)
                     .title("Wait for a thread's result")
                     .get("/threads/{thread_id}/wait/result")
                     .needs(&[WorkspaceRead])
-                    .example(|w| json!({"thread_id": w.done_thread_id, "timeout_secs": 1})),
+                    .example(|w| json!({"thread_id": w.id("done_thread"), "timeout_secs": 1})),
             ],
         )
         .events(vec![EventKind::of::<ThreadResultSet>()])
+        .sample(
+            Sample::new(
+                "done_thread",
+                "create_thread",
+                |w| json!({"channel_id": w.id("channel"), "title": "Choose a name"}),
+            )
+            .then("claim_thread", |w| json!({"thread_id": w.id("done_thread")}))
+            .then(
+                "set_thread_result",
+                |w| json!({"thread_id": w.id("done_thread"), "result": {"name": "svc"}}),
+            ),
+        )
 }
 
 /// The kind of a result: a name within a namespace and a version, as in `svc.waiter.result/1`.

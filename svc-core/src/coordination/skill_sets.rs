@@ -70,7 +70,7 @@ pub(crate) fn feature() -> Feature {
                     .put("/threads/{thread_id}/required-skills")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
-                    .example(|w| json!({"thread_id": w.thread_id, "required_skills": ["python"]})),
+                    .example(|w| json!({"thread_id": w.id("thread"), "required_skills": ["python"]})),
             ],
         )
         .events(vec![EventKind::of::<ThreadSkillsChanged>()])

@@ -176,20 +176,20 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::HandleTaken])
                     .example(|w| {
                         json!({
-                            "workspace_id": w.workspace_id, "handle": "builder", "display_name": "Builder",
+                            "workspace_id": w.id("workspace"), "handle": "builder", "display_name": "Builder",
                         })
                     }),
                 read(LIST_MEMBERS, list_members)
                     .title("List members")
                     .get("/workspaces/{workspace_id}/members")
                     .needs(&[WorkspaceRead])
-                    .example(|w| json!({"workspace_id": w.workspace_id, "kind": "agent", "limit": 10})),
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "kind": "agent", "limit": 10})),
                 read("get_member", get_member)
                     .quick()
                     .title("Read a member")
                     .get("/members/{member_id}")
                     .needs(&[WorkspaceRead])
-                    .example(|w| json!({"member_id": w.agent_id})),
+                    .example(|w| json!({"member_id": w.id("agent")})),
                 idempotent("set_skills", set_skills)
                     .title("Set your skills")
                     .put("/me/skills")
@@ -200,7 +200,7 @@ pub(crate) fn feature() -> Feature {
                     .title("List the skills of a workspace")
                     .get("/workspaces/{workspace_id}/skills")
                     .needs(&[WorkspaceRead])
-                    .example(|w| json!({"workspace_id": w.workspace_id})),
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
             ],
         )
         .events(vec![

@@ -155,28 +155,29 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::Forbidden, Code::WrongState])
                     .example(|w| {
                         json!({
-                            "workspace_id": w.workspace_id, "member_id": w.agent_id, "label": "night shift",
-                            "capability_set": "svc.agent.worker", "expires_in_secs": 86_400,
+                            "workspace_id": w.id("workspace"), "member_id": w.id("agent"),
+                            "label": "night shift", "capability_set": "svc.agent.worker",
+                            "expires_in_secs": 86_400,
                         })
                     }),
                 read("list_tokens", list_tokens)
                     .title("List a member's tokens")
                     .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
-                    .example(
-                        |w| json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "limit": 10}),
-                    ),
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "limit": 10})
+                    }),
                 destructive("revoke_token", revoke_token)
                     .title("Revoke a token")
                     .delete("/tokens/{token_id}")
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::Forbidden])
-                    .example(|w| json!({"token_id": w.agent_token_id})),
+                    .example(|w| json!({"token_id": w.id("agent_token")})),
                 destructive("rotate_token", rotate_token)
                     .title("Give a token a new secret")
                     .post("/tokens/{token_id}/rotate")
                     .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
-                    .example(|w| json!({"token_id": w.agent_token_id})),
+                    .example(|w| json!({"token_id": w.id("agent_token")})),
                 write("attenuate_token", attenuate_token)
                     .title("Derive a narrower token")
                     .post("/tokens/attenuate")

@@ -66,12 +66,12 @@ pub(crate) fn feature() -> Feature {
                     .title("Read a workspace")
                     .get("/workspaces/{workspace_id}")
                     .needs(&[WorkspaceRead])
-                    .example(|w| json!({"workspace_id": w.workspace_id})),
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
                 idempotent("update_workspace", update_workspace)
                     .title("Rename a workspace")
                     .patch("/workspaces/{workspace_id}")
                     .needs(&[TokenAdmin])
-                    .example(|w| json!({"workspace_id": w.workspace_id, "name": "Night shift"})),
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
             ],
         )
         .events(vec![EventKind::of::<WorkspaceCreated>(), EventKind::of::<WorkspaceUpdated>()])

@@ -26,7 +26,7 @@ pub(crate) fn feature() -> Feature {
                 .title("List audit rows")
                 .get("/workspaces/{workspace_id}/audit")
                 .needs(&[WorkspaceRead])
-                .example(|w| json!({"workspace_id": w.workspace_id, "action": "token.mint", "limit": 10})),
+                .example(|w| json!({"workspace_id": w.id("workspace"), "action": "token.mint", "limit": 10})),
         ],
     )
 }

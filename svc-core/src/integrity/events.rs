@@ -45,7 +45,8 @@ pub(crate) fn feature() -> Feature {
                 .needs(&[WorkspaceRead])
                 .example(|w| {
                     json!({
-                        "workspace_id": w.workspace_id, "after_id": 1, "thread_id": w.thread_id, "limit": 10,
+                        "workspace_id": w.id("workspace"), "after_id": 1, "thread_id": w.id("thread"),
+                        "limit": 10,
                     })
                 }),
             long_read("verify_event_chain", begin_verification, verify_next_page)
@@ -53,13 +54,13 @@ pub(crate) fn feature() -> Feature {
                 .get("/workspaces/{workspace_id}/events/verify")
                 .needs(&[WorkspaceRead])
                 .refuses(&[Code::EventLogBroken])
-                .example(|w| json!({"workspace_id": w.workspace_id})),
+                .example(|w| json!({"workspace_id": w.id("workspace")})),
             wait(WAIT_FOR_EVENT, wait_for_event)
                 .title("Wait for an event")
                 .get("/workspaces/{workspace_id}/wait/event")
                 .needs(&[EventSubscribe])
                 .example(|w| {
-                    json!({"workspace_id": w.workspace_id, "after_id": 0, "kind": MemberCreated::KIND,
+                    json!({"workspace_id": w.id("workspace"), "after_id": 0, "kind": MemberCreated::KIND,
                         "timeout_secs": 5})
                 }),
         ],

@@ -1,6 +1,6 @@
 //! The operation table, and the pipeline that every request goes through.
 //!
-//! - `declare`: operations, guards, projectors, conditions and chores of features, and their table
+//! - `declare`: operations, samples, guards, projectors, conditions and chores of features, and their table
 //! - `call`: from the bytes of a request to a typed call, and its caller
 //! - `run`: admission, the pipeline, what a function may do while it runs, long polls
 //! - `show`: OpenAPI, MCP, contracts and manual pages, which are projections of the table and decide nothing
@@ -16,11 +16,11 @@ pub use call::input::{decode, decode_object};
 pub use call::request::{Head, Input, Request};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
-pub use declare::example::Fixture;
 pub use declare::functions::{destructive, idempotent, long_read, prepared, read, wait, wanting, write};
 pub use declare::hooks::{Call, Condition, Guard, Project, Unmet};
 pub use declare::job::{LongPoll, Poll, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Effect, Method, Operation, Success};
+pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table};
 pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;

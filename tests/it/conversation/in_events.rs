@@ -16,7 +16,7 @@ struct Log<'w> {
 impl<'w> Log<'w> {
     fn of_a_new_thread(world: &'w World) -> Self {
         let from = world.lsn();
-        Self { world, thread: world.new_thread(&world.fixture.channel_id.to_string(), "spoken"), from }
+        Self { world, thread: world.new_thread(&world.id("channel").to_string(), "spoken"), from }
     }
 
     fn post(&self, body: &str, metadata: Value) -> String {
@@ -26,7 +26,7 @@ impl<'w> Log<'w> {
 
     fn read(&self) -> Vec<Value> {
         let world = self.world;
-        let (workspace, reader) = (world.fixture.workspace_id, world.people.bystander.as_str());
+        let (workspace, reader) = (world.id("workspace"), world.people.bystander.as_str());
         let log = json!({"workspace_id": workspace, "after_id": self.from, "thread_id": self.thread});
         let thread = json!({"thread_id": self.thread});
         let inputs = [("list_events", &log), ("wait_for_event", &log), ("list_thread_events", &thread)];
@@ -101,7 +101,7 @@ fn an_event_says_what_the_message_said_then_until_it_is_withdrawn() {
             events.iter().map(|event| keys.map(|key| event[key].clone()).into()).collect()
         };
         assert_eq!(hashed(&after)[..before.len()], hashed(&before), "what was hashed stays");
-        let workspace = json!({"workspace_id": world.fixture.workspace_id});
+        let workspace = json!({"workspace_id": world.id("workspace")});
         assert_eq!(world.agent("verify_event_chain", workspace)["valid"], true);
 
         world.agent("delete_message", json!({"message_id": second}));
@@ -112,11 +112,11 @@ fn an_event_says_what_the_message_said_then_until_it_is_withdrawn() {
 #[test]
 fn a_live_frame_has_the_words() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let mut socket =
             Ws::subscribe(world.address(), &first_frame(&world.people.bystander, workspace, None));
         socket.frame();
-        let input = json!({"thread_id": world.fixture.thread_id, "body": "live", "metadata": {"n": 1}});
+        let input = json!({"thread_id": world.id("thread"), "body": "live", "metadata": {"n": 1}});
         world.agent("post_message", input);
         assert_eq!(socket.frame()["message"], said("live", json!({"n": 1})));
     });

@@ -5,7 +5,7 @@ use svc_core::Engine;
 use svc_tests::{World, on_both_engines, text};
 
 fn post(world: &World, token: &str, body: &str) -> Value {
-    let input = json!({"thread_id": world.fixture.thread_id, "body": body, "metadata": {"mood": "calm"}});
+    let input = json!({"thread_id": world.id("thread"), "body": body, "metadata": {"mood": "calm"}});
     world.call(token, "post_message", input).output()
 }
 
@@ -14,7 +14,7 @@ fn only_the_author_edits_and_an_administrator_may_withdraw() {
     on_both_engines(|world| {
         let people = &world.people;
         let message = post(world, &people.agent, "the agent's words");
-        assert_eq!(message["author_id"], world.fixture.agent_id.to_string());
+        assert_eq!(message["author_id"], world.id("agent").to_string());
         let id = &message["id"];
         let edit = json!({"message_id": id, "body": "put into its mouth"});
         world.call(&people.admin, "edit_message", edit).refused(403, "forbidden");
@@ -45,8 +45,7 @@ fn an_edit_keeps_the_history_and_the_place() {
         for body in ["uno", "eins"] {
             world.agent("edit_message", json!({"message_id": first["id"], "body": body}));
         }
-        let listed =
-            world.agent("list_messages", json!({"thread_id": world.fixture.thread_id, "limit": 500}));
+        let listed = world.agent("list_messages", json!({"thread_id": world.id("thread"), "limit": 500}));
         let bodies: Vec<&str> = listed["items"]
             .as_array()
             .unwrap()
@@ -77,7 +76,7 @@ fn a_withdrawal_destroys_the_words_and_the_log_still_verifies() {
             world.database.rows(&format!("select {what} from messages where id = {id}")).remove(0)
         };
         let lsn = row("lsn")[0].as_i64().unwrap();
-        let workspace = world.database.id(world.fixture.workspace_id);
+        let workspace = world.database.id(world.id("workspace"));
         let nodes = || {
             let shelf = lsn / 4096;
             let sql =
@@ -108,14 +107,13 @@ fn a_withdrawal_destroys_the_words_and_the_log_still_verifies() {
         assert_eq!((&read["body"], &read["withdrawn"]), (&json!(""), &json!(true)));
         let edits = world.agent("list_message_edits", input());
         assert!(!edits.to_string().contains("password"), "{edits:#}");
-        let context = world.agent("get_thread_context", json!({"thread_id": world.fixture.thread_id}));
+        let context = world.agent("get_thread_context", json!({"thread_id": world.id("thread")}));
         assert!(!context.to_string().contains("password"));
 
-        let verified =
-            || world.agent("verify_event_chain", json!({"workspace_id": world.fixture.workspace_id}));
+        let verified = || world.agent("verify_event_chain", json!({"workspace_id": world.id("workspace")}));
         assert_eq!(verified()["valid"], true);
         world
-            .call(&world.people.admin, "purge_message", json!({"message_id": world.fixture.message_id}))
+            .call(&world.people.admin, "purge_message", json!({"message_id": world.id("message")}))
             .refused(409, "wrong-state");
         world.admin("purge_message", input());
         world.call(&world.people.agent, "get_message", input()).refused(404, "not-found");

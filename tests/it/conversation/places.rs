@@ -102,7 +102,7 @@ fn how_much_happens_in_a_hidden_thread_shows_nowhere() {
         }
         let page = |token: &str, operation: &str, thread: &str| {
             let mut input =
-                json!({"workspace_id": world.fixture.workspace_id, "after_id": 0, "thread_id": thread});
+                json!({"workspace_id": world.id("workspace"), "after_id": 0, "thread_id": thread});
             if operation == "list_events" {
                 return world.call(token, operation, input).output();
             }

@@ -218,7 +218,7 @@ fn of_a_withdrawn_message_nothing_is_left_in_files_and_trace() {
 }
 
 fn post(world: &World, body: &str) -> String {
-    let thread = world.fixture.thread_id;
+    let thread = world.id("thread");
     text(&world.admin("post_message", json!({"thread_id": thread, "body": body}))["id"])
 }
 
@@ -286,7 +286,7 @@ fn somebody_who_looks_on_delays_the_scrub_and_nothing_else() {
         world.service.housekeep().unwrap();
         assert!(!is_scrubbed(&world.database), "the key's bytes cannot be gone on {}", engine.name());
         assert_ne!(found(&world.database, &key), [], "nothing holds the key on {}", engine.name());
-        world.new_thread(&world.fixture.channel_id.to_string(), "work goes on");
+        world.new_thread(&world.id("channel").to_string(), "work goes on");
         onlooker.end();
         // Transactions of other databases delay it too.
         until("the scrub", || {
@@ -585,7 +585,7 @@ fn listed(world: &World, thread: &str) -> Vec<(String, bool)> {
 
 /// What stands beside the events of a message, and whether each is unreadable.
 fn beside_events(world: &World, message: &str) -> Vec<(String, bool)> {
-    let list = world.admin("list_events", json!({"workspace_id": world.fixture.workspace_id, "limit": 500}));
+    let list = world.admin("list_events", json!({"workspace_id": world.id("workspace"), "limit": 500}));
     let events = list["items"].as_array().unwrap();
     let spoken = events.iter().filter(|event| event["payload"]["message_id"] == message);
     spoken
@@ -597,7 +597,7 @@ fn beside_events(world: &World, message: &str) -> Vec<(String, bool)> {
 #[test]
 fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
     on_both_engines(|world| {
-        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "damaged");
+        let thread = world.new_thread(&world.id("channel").to_string(), "damaged");
         let post = |body: &str| {
             let input = json!({"thread_id": thread, "body": body, "metadata": {"n": 1}});
             text(&world.admin("post_message", input)["id"])
@@ -611,8 +611,8 @@ fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
         let set = |id: &str, change: &str| {
             world.database.execute(&format!("update messages set {change} where id = {}", row(id)));
         };
-        let member = world.database.id(world.fixture.agent_id);
-        let thread_id = world.database.id(world.fixture.thread_id);
+        let member = world.database.id(world.id("agent"));
+        let thread_id = world.database.id(world.id("thread"));
         let stored = message_row(&world.database, &ids[1], "thread_id, author_id, wrapped, sealed");
         let (home, author) = (
             world.database.id(text(&stored[0]).parse::<uuid::Uuid>().unwrap()),
@@ -667,7 +667,7 @@ fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
             assert_eq!(listed(world, &thread)[1], ("second again".to_owned(), false), "{name}");
         }
         set(&ids[1], &format!("thread_id = {thread_id}"));
-        let list = listed(world, &world.fixture.thread_id.to_string());
+        let list = listed(world, &world.id("thread").to_string());
         assert_eq!(list.last(), Some(&gone), "moved to another thread");
         set(&ids[1], &format!("thread_id = {home}"));
 
@@ -692,7 +692,7 @@ fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
 #[test]
 fn the_notice_of_a_cancel_goes_with_its_message() {
     on_both_engines(|world| {
-        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "a bad idea");
+        let thread = world.new_thread(&world.id("channel").to_string(), "a bad idea");
         // Not of WORDS: notices are not sealed, and other tests search all of the server's files for those.
         let reason = "superseded by a better one";
         world.admin("cancel_thread", json!({"thread_id": thread, "reason": reason}));

@@ -12,7 +12,7 @@ fn id(world: &World, text: &str) -> String {
 }
 
 fn new_thread(world: &World) -> String {
-    world.new_thread(&world.fixture.channel_id.to_string(), "one of many")
+    world.new_thread(&world.id("channel").to_string(), "one of many")
 }
 
 fn wait_for(world: &World, thread: &str, depends_on: &str) -> Answer {
@@ -31,7 +31,7 @@ fn a_close_frees_a_bounded_number_of_threads() {
         let late = new_thread(world);
         let refusal = wait_for(world, &late, &awaited).refused(409, "wrong-state");
         assert!(text(&refusal["detail"]).contains("1000 threads wait"), "{refusal}");
-        let input = json!({"channel_id": world.fixture.channel_id, "title": "late", "depends_on": [awaited]});
+        let input = json!({"channel_id": world.id("channel"), "title": "late", "depends_on": [awaited]});
         world.call(&world.people.admin, "create_thread", input).refused(409, "wrong-state");
         wait_for(world, &another, &awaited).output();
         let close = json!({"thread_id": awaited, "action": "close"});
@@ -71,7 +71,7 @@ fn a_circle_is_looked_for_among_a_bounded_number_of_threads() {
 fn dependencies_block_unblock_and_never_form_a_circle() {
     on_both_engines(|world| {
         let [a, b, c] =
-            ["a", "b", "c"].map(|title| world.new_thread(&world.fixture.channel_id.to_string(), title));
+            ["a", "b", "c"].map(|title| world.new_thread(&world.id("channel").to_string(), title));
         let add = |thread: &str, on: &str| {
             let input = json!({"thread_id": thread, "depends_on_id": on});
             world.call(&world.people.admin, "add_thread_dependency", input)

@@ -15,7 +15,7 @@ const MOVES: [(&str, [&str; 5]); 4] = [
 
 /// A new thread in `state`.
 fn thread_in(world: &World, state: &str) -> String {
-    let thread = world.new_thread(&world.fixture.channel_id.to_string(), state);
+    let thread = world.new_thread(&world.id("channel").to_string(), state);
     let way: &[&str] = match state {
         "open" => &[],
         "in_review" => &["start_review"],
@@ -112,17 +112,15 @@ fn the_creator_or_who_may_transition_cancels() {
         );
         let writer = text(&writer.output()["secret"]);
         let reason = |thread: &Value| json!({"thread_id": thread, "reason": "not needed"});
-        let channel = world.fixture.channel_id;
+        let channel = world.id("channel");
         let own =
             world.call(&writer, "create_thread", json!({"channel_id": channel, "title": "my own"})).output();
         assert_eq!(own["created_by"], world.people.bystander_id);
-        world
-            .call(&writer, "cancel_thread", reason(&json!(world.fixture.thread_id)))
-            .refused(403, "forbidden");
+        world.call(&writer, "cancel_thread", reason(&json!(world.id("thread")))).refused(403, "forbidden");
         world.call(&writer, "cancel_thread", reason(&own["id"])).output();
-        let long = json!({"thread_id": world.fixture.thread_id, "reason": "x".repeat(501)});
+        let long = json!({"thread_id": world.id("thread"), "reason": "x".repeat(501)});
         world.call(&world.people.agent, "cancel_thread", long).refused(400, "malformed-request");
-        world.agent("cancel_thread", reason(&json!(world.fixture.thread_id)));
+        world.agent("cancel_thread", reason(&json!(world.id("thread"))));
     });
 }
 
@@ -156,7 +154,7 @@ fn a_parent_does_not_close_over_an_open_child() {
 #[test]
 fn the_context_is_a_brief() {
     on_both_engines(|world| {
-        let context = world.agent("get_thread_context", json!({"thread_id": world.fixture.thread_id}));
+        let context = world.agent("get_thread_context", json!({"thread_id": world.id("thread")}));
         assert_eq!(context["fsm"], json!({"state": "open", "transitions": ["start_review", "close"]}));
         let bodies: Vec<&Value> =
             context["messages"].as_array().unwrap().iter().map(|m| &m["body"]).collect();

@@ -21,7 +21,7 @@ fn workers(world: &World, thread: &str) -> Vec<String> {
 #[test]
 fn claimers_receivers_and_authors_of_results_are_workers() {
     on_both_engines(|world| {
-        let (agent, admin) = (world.fixture.agent_id.to_string(), world.fixture.admin_id.to_string());
+        let (agent, admin) = (world.id("agent").to_string(), world.id("admin").to_string());
         let (third, token) = world.new_agent("third");
         let channel = world.new_channel("workshop");
         let thread = world.new_thread(&channel, "build");
@@ -58,17 +58,17 @@ fn a_delegate_works_beside_the_member_it_acts_for() {
         let (delegate, token) = world.new_agent("delegate");
         // There is no operation yet that lends a token; what it makes of one is this.
         let (of, lent_to) = (
-            world.database.id(world.fixture.agent_id),
+            world.database.id(world.id("agent")),
             world.database.id(delegate.parse::<uuid::Uuid>().unwrap()),
         );
-        let workspace = world.database.id(world.fixture.workspace_id);
+        let workspace = world.database.id(world.id("workspace"));
         world.database.execute(&format!(
             "update tokens set member_id = {of} where member_id = {lent_to};
              update heads set epoch = epoch + 1 where workspace_id = {workspace}"
         ));
-        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "errand");
+        let thread = world.new_thread(&world.id("channel").to_string(), "errand");
         world.call(&token, "claim_thread", json!({"thread_id": thread})).output();
-        let mut both = [world.fixture.agent_id.to_string(), delegate];
+        let mut both = [world.id("agent").to_string(), delegate];
         both.sort();
         assert_eq!(workers(world, &thread), both);
     });

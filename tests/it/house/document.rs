@@ -41,30 +41,27 @@ struct Ids {
 
 impl Ids {
     fn of(world: &World) -> Self {
-        let fixture = world.fixture;
-        let spare = json!({"workspace_id": fixture.workspace_id, "member_id": fixture.agent_id});
-        Self { fixture, spare_token: world.admin("mint_token", spare)["id"].clone() }
+        let spare = json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent")});
+        Self { fixture: world.fixture.clone(), spare_token: world.admin("mint_token", spare)["id"].clone() }
     }
 
-    /// Those that a field of this name can mean.
+    /// Those that a field of this name can mean: samples are named for what they are, such as `done_thread`.
     fn meant_by(&self, field: &str) -> Value {
-        let w = &self.fixture;
-        let is = |kind: &str| field.contains(kind);
-        if is("workspace") {
-            json!([w.workspace_id])
-        } else if is("channel") {
-            json!([w.channel_id, w.private_channel_id, w.archived_channel_id])
-        } else if is("token") {
-            json!([self.spare_token])
-        } else if is("lease") {
-            json!([w.lease_id])
-        } else if is("message") {
-            json!([w.message_id, w.withdrawn_message_id])
-        } else if is("thread") || is("depends") || is("parent") {
-            json!([w.thread_id, w.blocked_thread_id, w.claimed_thread_id, w.done_thread_id])
-        } else {
-            json!([w.admin_id, w.agent_id])
-        }
+        let kinds = ["workspace", "channel", "token", "lease", "message", "thread"];
+        let meant = match kinds.into_iter().find(|kind| field.contains(kind)) {
+            Some("token") => return json!([self.spare_token]),
+            Some(kind) => self.named(|name| name.ends_with(kind)),
+            None if field.contains("depends") || field.contains("parent") => {
+                self.named(|name| name.ends_with("thread"))
+            }
+            None => self.named(|name| ["admin", "agent"].contains(&name)),
+        };
+        assert!(!meant.is_empty(), "no sample can be meant by {field}");
+        json!(meant)
+    }
+
+    fn named(&self, wanted: impl Fn(&str) -> bool) -> Vec<Value> {
+        self.fixture.names().filter(|name| wanted(name)).map(|name| self.fixture.id(name)).collect()
     }
 }
 

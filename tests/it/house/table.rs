@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use svc_core::Engine;
-use svc_core::op::{Fixture, Operation, Table, mcp, openapi};
+use svc_core::op::{Operation, Table, mcp, openapi};
 use svc_tests::World;
 
 use crate::house::schema::violations;
@@ -174,8 +174,9 @@ fn a_list_is_read_in_pages() {
 /// schema refuses teaches callers wrongly and tests nothing.
 #[test]
 fn examples_name_only_fields_and_every_path_variable() {
-    for operation in table().operations() {
-        let Some(example) = operation.example_input(&Fixture::sample()) else { continue };
+    let table = table();
+    for operation in table.operations() {
+        let Some(example) = operation.example_input(table.documented()) else { continue };
         let given: BTreeSet<String> = example.as_object().unwrap().keys().cloned().collect();
         let schema = operation.input_schema();
         assert!(required(&schema).is_subset(&given), "{operation:?}: the example lacks a field");
@@ -187,6 +188,14 @@ fn examples_name_only_fields_and_every_path_variable() {
             "{operation:?}: the example is not what its schema says: {violations:#?}"
         );
     }
+}
+
+/// An example that names a sample which worlds lack would send words in place of an id.
+#[test]
+fn a_world_has_the_samples_that_the_documentation_shows() {
+    let world = World::open(Engine::Sqlite);
+    let documented = world.service.table().documented();
+    assert!(world.fixture.names().eq(documented.names()), "{:?} {documented:?}", world.fixture);
 }
 
 /// Clients are generated from the document: a route that is missing from it does not exist for them.

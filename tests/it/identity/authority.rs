@@ -21,7 +21,7 @@ fn membership(channel: &str, member: &str) -> Value {
 #[test]
 fn nobody_takes_a_channel_from_its_creator_and_its_administrators() {
     on_both_engines(|world| {
-        let (admin, admin_id) = (&world.people.admin, world.fixture.admin_id.to_string());
+        let (admin, admin_id) = (&world.people.admin, world.id("admin").to_string());
         let ((maker_id, maker), (taker_id, taker)) = (worker(world, "maker"), worker(world, "taker"));
         let call = |token: &str, operation: &str, input: Value| world.call(token, operation, input);
 
@@ -30,7 +30,7 @@ fn nobody_takes_a_channel_from_its_creator_and_its_administrators() {
         call(&taker, "update_channel", json!({"channel_id": general, "topic": "Everybody's"})).output();
         call(admin, "get_channel", json!({"channel_id": general})).output();
 
-        let own = json!({"workspace_id": world.fixture.workspace_id, "name": "own", "private": true});
+        let own = json!({"workspace_id": world.id("workspace"), "name": "own", "private": true});
         let own = text(&call(&maker, "create_channel", own).output()["id"]);
         for member in [&taker_id, &admin_id] {
             call(&maker, "add_channel_member", membership(&own, member)).output();
@@ -52,7 +52,7 @@ fn nobody_takes_a_channel_from_its_creator_and_its_administrators() {
 fn token(world: &World, capabilities: &[&str]) -> (String, String) {
     let made = world.admin(
         "mint_token",
-        json!({"workspace_id": world.fixture.workspace_id, "member_id": world.fixture.admin_id,
+        json!({"workspace_id": world.id("workspace"), "member_id": world.id("admin"),
                "label": "for the board", "capabilities": capabilities}),
     );
     (text(&made["secret"]), text(&made["id"]))
@@ -61,14 +61,14 @@ fn token(world: &World, capabilities: &[&str]) -> (String, String) {
 #[test]
 fn token_admin_gives_what_it_holds_and_a_workers_set_in_every_way() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let (limited, _) = token(world, &["token:admin", "secret:read"]);
         let mint = |capabilities: Value| -> Answer {
-            let input = json!({"workspace_id": workspace, "member_id": world.fixture.agent_id,
+            let input = json!({"workspace_id": workspace, "member_id": world.id("agent"),
                                "capabilities": capabilities});
             world.call(&limited, "mint_token", input)
         };
-        let worker = json!({"workspace_id": workspace, "member_id": world.fixture.agent_id});
+        let worker = json!({"workspace_id": workspace, "member_id": world.id("agent")});
         world.call(&limited, "mint_token", worker).output();
         let agent = json!({"workspace_id": workspace, "handle": "helper"});
         world.call(&limited, "create_agent", agent).output();
@@ -125,15 +125,15 @@ fn a_label_stands_in_the_list_of_tokens_alone() {
         let label = "nightly backup of the vault";
         let minted = world.admin(
             "mint_token",
-            json!({"workspace_id": world.fixture.workspace_id, "member_id": world.fixture.admin_id,
+            json!({"workspace_id": world.id("workspace"), "member_id": world.id("admin"),
                    "label": label, "capabilities": ["workspace:read"]}),
         );
         assert_eq!(minted["label"], label);
         world.admin("rotate_token", json!({"token_id": minted["id"]}));
         world.admin("revoke_token", json!({"token_id": minted["id"]}));
-        let workspace = json!({"workspace_id": world.fixture.workspace_id, "limit": 100});
+        let workspace = json!({"workspace_id": world.id("workspace"), "limit": 100});
         let mut page = workspace.clone();
-        page["member_id"] = json!(world.fixture.admin_id);
+        page["member_id"] = json!(world.id("admin"));
         assert!(world.admin("list_tokens", page).to_string().contains(label));
         let told = [world.admin("list_audit", workspace).to_string(), events(world)];
         for told in told {
@@ -144,14 +144,14 @@ fn a_label_stands_in_the_list_of_tokens_alone() {
 
 fn events(world: &World) -> String {
     let after = world.lsn() - 3;
-    let page = json!({"workspace_id": world.fixture.workspace_id, "after_id": after, "limit": 100});
+    let page = json!({"workspace_id": world.id("workspace"), "after_id": after, "limit": 100});
     world.admin("list_events", page).to_string()
 }
 
 #[test]
 fn a_notice_is_the_services_word_alone() {
     on_both_engines(|world| {
-        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "Paint the fence");
+        let thread = world.new_thread(&world.id("channel").to_string(), "Paint the fence");
         let claimed = json!({"notice": "cancelled"});
         let post = json!({"thread_id": thread, "body": "Stop.", "metadata": claimed});
         world.call(&world.people.agent, "post_message", post).refused(400, "malformed-request");

@@ -42,8 +42,8 @@ fn a_derived_token_can_only_be_less() {
         ];
         let parent = world.admin(
             "mint_token",
-            json!({"workspace_id": world.fixture.workspace_id,
-                               "member_id": world.fixture.agent_id,
+            json!({"workspace_id": world.id("workspace"),
+                               "member_id": world.id("agent"),
                    "capabilities": ["workspace:read", "message:post"], "expires_in_secs": 3600}),
         );
         let secret = text(&parent["secret"]);
@@ -57,7 +57,7 @@ fn a_derived_token_can_only_be_less() {
         assert_eq!((&child["parent_id"], &child["expires_at"]), (&parent["id"], &parent["expires_at"]));
         let me = world.call(&text(&child["secret"]), "whoami", json!({})).output();
         assert_eq!(me["capabilities"], json!(["workspace:read"]));
-        assert_eq!(me["member_id"], world.fixture.agent_id.to_string());
+        assert_eq!(me["member_id"], world.id("agent").to_string());
 
         world.clock.advance(Duration::from_secs(3600));
         assert!(!works(world, &secret) && !works(world, &text(&child["secret"])), "both end with the parent");
@@ -68,8 +68,8 @@ fn a_derived_token_can_only_be_less() {
 fn a_token_carries_capabilities_that_exist_and_at_least_one() {
     on_both_engines(|world| {
         let mint = |capabilities: Value| {
-            let input = json!({"workspace_id": world.fixture.workspace_id,
-                               "member_id": world.fixture.agent_id,
+            let input = json!({"workspace_id": world.id("workspace"),
+                               "member_id": world.id("agent"),
                                "capabilities": capabilities});
             world.call(&world.people.admin, "mint_token", input)
         };
@@ -102,10 +102,10 @@ fn a_revocation_takes_everything_derived_with_it() {
 fn a_rotation_ends_the_old_secret_at_once_and_nothing_else() {
     on_both_engines(|world| {
         let child = attenuate(world, &world.people.agent, json!({"capabilities": ["workspace:read"]}));
-        let other = json!({"token_id": world.fixture.agent_token_id});
+        let other = json!({"token_id": world.id("agent_token")});
         world.call(&world.people.reader, "rotate_token", other.clone()).refused(404, "not-found");
         let rotated = world.agent("rotate_token", other);
-        assert_eq!(rotated["id"], world.fixture.agent_token_id.to_string());
+        assert_eq!(rotated["id"], world.id("agent_token").to_string());
         assert!(!works(world, &world.people.agent));
         assert!(works(world, &text(&rotated["secret"])) && works(world, &text(&child["secret"])));
     });
@@ -115,12 +115,12 @@ fn a_rotation_ends_the_old_secret_at_once_and_nothing_else() {
 fn no_list_and_no_record_carries_a_secret() {
     on_both_engines(|world| {
         let (id, secret) = world.new_agent("careful");
-        let input = json!({"workspace_id": world.fixture.workspace_id, "member_id": id});
+        let input = json!({"workspace_id": world.id("workspace"), "member_id": id});
         let listed = world.admin("list_tokens", input);
         assert!(listed["items"][0].get("secret").is_none(), "{listed:#}");
         let everything = format!("{:?}", world.database.dump());
         assert!(!everything.contains(&secret) && !everything.contains(&hex::encode(&secret)));
-        let taken = json!({"workspace_id": world.fixture.workspace_id, "handle": "Careful"});
+        let taken = json!({"workspace_id": world.id("workspace"), "handle": "Careful"});
         world.call(&world.people.admin, "create_agent", taken).refused(409, "handle-taken");
         assert_eq!(format!("{:?}", world.database.dump()), everything, "nothing is left behind");
     });

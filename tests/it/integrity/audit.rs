@@ -5,7 +5,7 @@ use svc_tests::{World, on_both_engines, text};
 
 /// The metadata of a caller's audit rows, by their numbers.
 fn trail(world: &World, token: &str) -> Vec<Value> {
-    let mut input = json!({"workspace_id": world.fixture.workspace_id, "limit": 500});
+    let mut input = json!({"workspace_id": world.id("workspace"), "limit": 500});
     let mut rows = Vec::new();
     loop {
         let page = world.call(token, "list_audit", input.clone()).output();
@@ -21,22 +21,17 @@ fn trail(world: &World, token: &str) -> Vec<Value> {
 fn the_trail_tells_outsiders_when_and_who_and_no_more() {
     on_both_engines(|world| {
         let thread = &world.people.private_thread_id;
-        let channel = world.fixture.private_channel_id;
+        let channel = world.id("private_channel");
         let (admin, agent) = (Some(&*world.people.admin), Some(&*world.people.agent));
         let rest =
             |token, name, input: Value| world.rest().call(token, world.operation(name), &input).output();
-        rest(
-            admin,
-            "add_channel_member",
-            json!({"channel_id": channel, "member_id": world.fixture.agent_id}),
-        );
+        rest(admin, "add_channel_member", json!({"channel_id": channel, "member_id": world.id("agent")}));
         rest(admin, "create_thread", json!({"channel_id": channel, "title": "t"}));
         let claim = rest(agent, "claim_thread", json!({"thread_id": thread}));
         let renew = json!({"thread_id": thread, "claim_lease_id": claim["claim_lease_id"]});
         world.mcp().call(agent, world.operation("renew_claim"), &renew).output();
         let den = world.new_private_channel("den");
-        let public =
-            rest(admin, "create_thread", json!({"channel_id": world.fixture.channel_id, "title": "p"}));
+        let public = rest(admin, "create_thread", json!({"channel_id": world.id("channel"), "title": "p"}));
 
         let (inside, outside) = (trail(world, &world.people.admin), trail(world, &world.people.bystander));
         let told = |row: &Value| row["metadata"].clone();
@@ -77,12 +72,12 @@ fn rows_from_before_get_their_channel_from_their_path_or_ids() {
             rest.call(admin, world.operation("delete_message"), &message).output();
             mcp.call(admin, world.operation("purge_message"), &message).output();
         }
-        let channel = world.fixture.private_channel_id;
+        let channel = world.id("private_channel");
         for (name, input) in [
             ("update_channel", json!({"channel_id": channel, "topic": "t"})),
             ("create_thread", json!({"channel_id": channel, "title": "t"})),
-            ("create_thread", json!({"channel_id": world.fixture.channel_id, "title": "t"})),
-            ("create_channel", json!({"workspace_id": world.fixture.workspace_id, "name": "c"})),
+            ("create_thread", json!({"channel_id": world.id("channel"), "title": "t"})),
+            ("create_channel", json!({"workspace_id": world.id("workspace"), "name": "c"})),
         ] {
             rest.call(admin, world.operation(name), &input).output();
             mcp.call(admin, world.operation(name), &input).output();

@@ -6,7 +6,7 @@ use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
 
 fn verify(world: &World, more: Value) -> Answer {
-    let mut input = json!({"workspace_id": world.fixture.workspace_id});
+    let mut input = json!({"workspace_id": world.id("workspace")});
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     world.call(&world.people.admin, "verify_event_chain", input)
 }
@@ -14,7 +14,7 @@ fn verify(world: &World, more: Value) -> Answer {
 #[test]
 fn a_broken_log_is_answered_with_its_first_broken_event() {
     on_both_engines(|world| {
-        let workspace = world.database.id(world.fixture.workspace_id);
+        let workspace = world.database.id(world.id("workspace"));
         let report = verify(world, json!({})).output();
         assert_eq!((&report["valid"], &report["events"]), (&json!(true), &json!(world.lsn())));
         let of = |lsn: i64| format!("workspace_id = {workspace} and lsn = {lsn}");
@@ -41,7 +41,7 @@ fn a_broken_log_is_answered_with_its_first_broken_event() {
 fn a_remembered_head_pins_the_history() {
     on_both_engines(|world| {
         let head = verify(world, json!({})).output()["head"].clone();
-        world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": "more"}));
+        world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "more"}));
         let text = format!("{}:{}", head["lsn"], text(&head["hash"]));
         verify(world, json!({"expect_head": text})).output();
         let other = format!("{}:sha256:{}", world.lsn(), "0".repeat(64));

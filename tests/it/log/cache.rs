@@ -176,14 +176,14 @@ fn silent_feature() -> Vec<Feature> {
         .title("Rename a channel silently")
         .post("/channels/{channel_id}/hush")
         .needs(&[WorkspaceWrite])
-        .example(|w| json!({"channel_id": w.channel_id}));
+        .example(|w| json!({"channel_id": w.id("channel")}));
     vec![Feature::new().operations("hush", vec![operation])]
 }
 
 #[test]
 fn a_silent_change_would_be_found() {
     let world = World::with(Engine::Sqlite, Setup { features: silent_feature, ..Setup::default() });
-    let input = json!({"channel_id": world.fixture.channel_id});
+    let input = json!({"channel_id": world.id("channel")});
     assert_eq!(silent_changes(&world, world.operation("rename_silently"), &input), Some(vec!["channels"]));
 }
 
@@ -195,7 +195,7 @@ fn what_takes_nothing_away_ends_nothing() {
         world.new_agent("newcomer");
         world.agent("attenuate_token", json!({"capabilities": ["workspace:read"]}));
         let channel = world.new_channel("more");
-        let member = json!({"channel_id": channel, "member_id": world.fixture.agent_id});
+        let member = json!({"channel_id": channel, "member_id": world.id("agent")});
         world.admin("add_channel_member", member);
         for skills in [["new"], ["newer"]] {
             let thread = json!({"channel_id": channel, "title": "t", "required_skills": skills});
@@ -214,7 +214,7 @@ fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> Value 
 #[test]
 fn a_new_skill_set_is_noticed_where_others_are_cached() {
     on_both_engines(|world| {
-        let workspace = json!({"workspace_id": world.fixture.workspace_id});
+        let workspace = json!({"workspace_id": world.id("workspace")});
         let skills: Vec<String> = (0..5).map(|n| format!("skill-{n}")).collect();
         world.agent("set_skills", json!({"skills": skills}));
         let agent = &world.people.agent;
@@ -224,7 +224,7 @@ fn a_new_skill_set_is_noticed_where_others_are_cached() {
         for count in 1..=5 {
             let input = json!({"channel_id": channel, "title": "t", "required_skills": skills[..count]});
             let made = ask(&elsewhere, &world.people.admin, "create_thread", &input);
-            let ready = json!({"workspace_id": world.fixture.workspace_id, "timeout_secs": 1});
+            let ready = json!({"workspace_id": world.id("workspace"), "timeout_secs": 1});
             assert_eq!(world.agent("wait_for_ready", ready)["thread_id"], made["id"]);
             let claimed = world.agent("claim_next_workspace_thread", workspace.clone());
             assert_eq!(claimed["id"], made["id"], "the set of {count}");
@@ -255,7 +255,7 @@ fn the_largest_set_of_skills_is_a_set_like_any_other() {
 #[test]
 fn a_workspace_has_so_many_sets_of_skills_and_says_so() {
     on_both_engines(|world| {
-        let workspace = world.database.id(world.fixture.workspace_id);
+        let workspace = world.database.id(world.id("workspace"));
         let numbers = "with recursive n (n) as (select 1 union all select n + 1 from n where n < 10000)";
         let hash = match world.engine() {
             Engine::Sqlite => "cast('h' || n as blob)",
@@ -266,7 +266,7 @@ fn a_workspace_has_so_many_sets_of_skills_and_says_so() {
              select {workspace}, n + 100, 'made-' || n, {hash} from n limit
                  10000 - (select count(*) from skill_sets where workspace_id = {workspace})"
         ));
-        let channel = world.fixture.channel_id;
+        let channel = world.id("channel");
         let thread = |skills: Value| json!({"channel_id": channel, "title": "t", "required_skills": skills});
         let refused = world.call(&world.people.admin, "create_thread", thread(json!(["one-more"])));
         let refused = refused.refused(409, "wrong-state");

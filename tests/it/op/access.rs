@@ -128,9 +128,9 @@ impl Matrix {
     }
 
     fn check_bystander(&self, operation: &Operation, way: Way, input: &Value) {
-        let (fixture, people) = (&self.world.fixture, &self.world.people);
+        let people = &self.world.people;
         let private = [
-            ("channel_id", fixture.private_channel_id.to_string()),
+            ("channel_id", self.world.id("private_channel").to_string()),
             ("thread_id", people.private_thread_id.clone()),
             ("message_id", people.private_message_id.clone()),
         ];

@@ -181,7 +181,7 @@ fn derived_tokens_share_one_limit() {
 
 /// The decisions of the trail, the latest first.
 fn decisions(world: &World) -> Vec<(String, String, Value)> {
-    let input = json!({"workspace_id": world.fixture.workspace_id, "action": "authorization.decision"});
+    let input = json!({"workspace_id": world.id("workspace"), "action": "authorization.decision"});
     let rows = world.admin("list_audit", input);
     let decision = |row: &Value| {
         let metadata = &row["metadata"];
@@ -200,9 +200,9 @@ fn delegated(world: &World, capabilities: Vec<&str>) -> String {
 #[test]
 fn each_delegated_request_leaves_one_decision() {
     on_both_engines(|world| {
-        let thread = json!({"thread_id": world.fixture.thread_id});
-        let post = json!({"thread_id": world.fixture.thread_id, "body": "a"});
-        let wait = json!({"workspace_id": world.fixture.workspace_id, "after_id": 0, "timeout_secs": 1});
+        let thread = json!({"thread_id": world.id("thread")});
+        let post = json!({"thread_id": world.id("thread"), "body": "a"});
+        let wait = json!({"workspace_id": world.id("workspace"), "after_id": 0, "timeout_secs": 1});
         let wide = vec!["workspace:read", "message:post", "event:subscribe"];
         let narrow = vec!["search:query"];
         for (held, operation, input, refused) in [
@@ -271,11 +271,11 @@ fn a_message_that_calls_nothing_is_decided_like_any_other() {
 fn a_dead_delegated_token_and_a_socket_leave_one_decision_each() {
     on_both_engines(|world| {
         let token = delegated(world, vec!["workspace:read", "event:subscribe"]);
-        let first = first_frame(&token, world.fixture.workspace_id, None);
+        let first = first_frame(&token, world.id("workspace"), None);
         let mut ws = Ws::subscribe(world.address(), &first);
         ws.frame();
         for body in ["one", "two", "three"] {
-            world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": body}));
+            world.agent("post_message", json!({"thread_id": world.id("thread"), "body": body}));
             ws.frame();
         }
         drop(ws);
@@ -292,7 +292,7 @@ fn a_delegate_stops_with_either_of_its_members() {
     on_both_engines(|world| {
         let (id, _) = world.new_agent("delegate");
         let (post, id) = (
-            json!({"thread_id": world.fixture.thread_id, "body": "a"}),
+            json!({"thread_id": world.id("thread"), "body": "a"}),
             world.database.id(id.parse::<uuid::Uuid>().unwrap()),
         );
         let token = delegated(world, vec!["message:post"]);

@@ -68,10 +68,10 @@ impl Border {
 
     /// The example of an operation, about what everybody sees.
     fn example(&self, operation: &Operation) -> Value {
-        let fixture = &self.world.fixture;
-        let input = operation.example_input(fixture).unwrap().to_string();
-        let private = fixture.private_channel_id.to_string();
-        serde_json::from_str(&input.replace(&private, &fixture.channel_id.to_string())).unwrap()
+        let world = &self.world;
+        let input = operation.example_input(&world.fixture).unwrap().to_string();
+        let (private, public) = (world.id("private_channel").to_string(), world.id("channel").to_string());
+        serde_json::from_str(&input.replace(&private, &public)).unwrap()
     }
 }
 
@@ -88,12 +88,12 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
         answer.output()
     };
     let (admin, agent) = (&*world.people.admin, &*world.people.agent);
-    let channel = world.fixture.private_channel_id.to_string();
+    let channel = world.id("private_channel").to_string();
     let thread = world.people.private_thread_id.clone();
     let id = |made: &Value| text(&made["id"]);
 
     call(admin, "update_channel", json!({"channel_id": channel, "topic": SECRET}));
-    call(admin, "add_channel_member", json!({"channel_id": channel, "member_id": world.fixture.agent_id}));
+    call(admin, "add_channel_member", json!({"channel_id": channel, "member_id": world.id("agent")}));
     let child = id(&call(admin, "create_child_thread", json!({"thread_id": thread, "title": SECRET})));
     let input = json!({"channel_id": channel, "title": SECRET, "depends_on": [thread]});
     let blocked = id(&call(admin, "create_thread", input));
@@ -365,8 +365,7 @@ fn act(border: &Border) -> i64 {
     world.admin("post_message", json!({"thread_id": private.unwrap().1, "body": SECRET}));
     world
         .admin("update_thread", json!({"thread_id": private.unwrap().1, "title": format!("{SECRET}, anew")}));
-    let posted =
-        world.admin("post_message", json!({"thread_id": world.fixture.thread_id, "body": "for all"}));
+    let posted = world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "for all"}));
     posted["lsn"].as_i64().unwrap()
 }
 
@@ -375,7 +374,7 @@ fn no_socket_and_no_wait_shows_what_is_hidden() {
     for engine in engines() {
         let border = Border::open(engine, Vec::new);
         let world = &border.world;
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let hears = |token: &str| {
             let mut ws = Ws::subscribe(world.address(), &first_frame(token, workspace, Some(0)));
             let mut heard = ws.frame().to_string();
@@ -420,7 +419,7 @@ fn no_socket_and_no_wait_shows_what_is_hidden() {
 
 /// The last event up to `lsn` that is in no private channel.
 fn last_public(world: &World, lsn: i64) -> i64 {
-    let workspace = world.database.id(world.fixture.workspace_id);
+    let workspace = world.database.id(world.id("workspace"));
     world.database.number(&format!(
         "select max(e.lsn) from events e left join channels c on c.id = e.channel_id
          where e.workspace_id = {workspace} and e.lsn <= {lsn} and (e.channel_id is null or not c.private)"

@@ -14,7 +14,7 @@ use svc_tests::{Setup, World, on_both_engines, text};
 
 /// A thread of the workspace whose claim lapses in `secs` seconds.
 fn lapsing(world: &World, secs: i64) -> String {
-    let thread = world.new_thread(&world.fixture.channel_id.to_string(), "soon over");
+    let thread = world.new_thread(&world.id("channel").to_string(), "soon over");
     world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": secs}));
     thread
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::MessagePost;
 use svc_core::id::ChannelId;
-use svc_core::op::{Feature, Operation, Write, contract, write};
+use svc_core::op::{Feature, Fixture, Maker, Operation, Sample, Write, contract, write};
 use svc_core::{Engine, Error, Event, EventKind, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
@@ -71,8 +71,18 @@ fn features() -> Vec<Feature> {
         .alias("/channels/{channel_id}/hello")
         .needs(&[MessagePost])
         .created()
-        .example(|w| json!({"channel_id": w.channel_id, "times": 3}));
-    vec![Feature::new().operations("waves", vec![operation]).events(vec![EventKind::of::<ChannelWaved>()])]
+        .example(|w| json!({"channel_id": w.id("merry_channel"), "times": 3}));
+    let channel = Sample::new(
+        "merry_channel",
+        "create_channel",
+        |w| json!({"workspace_id": w.id("workspace"), "name": "merry"}),
+    );
+    let wave = |w: &Fixture| json!({"channel_id": w.id("merry_channel")});
+    let waves = Feature::new()
+        .operations("waves", vec![operation])
+        .events(vec![EventKind::of::<ChannelWaved>()])
+        .sample(channel.then("wave_at_channel", wave).by(Maker::Agent));
+    vec![waves]
 }
 
 fn is_the_wave(operation: &Operation) -> bool {
@@ -110,7 +120,7 @@ fn it_is_in_every_projection() {
     assert!(!listed(&world.people.reader).contains(&"wave_at_channel".to_owned()));
 
     let operation = world.operation("wave_at_channel");
-    let input = json!({"channel_id": world.fixture.channel_id, "times": 2});
+    let input = json!({"channel_id": world.id("channel"), "times": 2});
     assert_eq!(world.rest().call(Some(&world.people.agent), operation, &input).output()["times"], 2);
     assert_eq!(world.mcp().call(Some(&world.people.agent), operation, &input).output()["times"], 2);
     assert_eq!(world.kinds_after(world.lsn() - 2), ["ChannelWaved", "ChannelWaved"]);
@@ -118,6 +128,19 @@ fn it_is_in_every_projection() {
 
 fn names_of(tools: &Value) -> Vec<String> {
     tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn its_sample_is_made_by_the_calls_that_it_declares() {
+    let world = World::with(Engine::Sqlite, Setup { features, ..Setup::default() });
+    let last = json!({"workspace_id": world.id("workspace"), "after_id": world.lsn() - 2, "limit": 2});
+    let events = world.admin("list_events", last);
+    let made = events["items"].as_array().unwrap().iter();
+    let made: Vec<Value> =
+        made.map(|event| json!([event["kind"], event["payload"]["attribution"]["actor_id"]])).collect();
+    let expected = json!([["ChannelCreated", world.id("admin")], ["ChannelWaved", world.id("agent")]]);
+    assert_eq!(json!(made), expected);
+    assert_eq!(events["items"][0]["payload"]["channel_id"], json!(world.id("merry_channel")));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn features() -> Vec<Feature> {
         .title("Ring a bell")
         .post("/channels/{channel_id}/bell")
         .needs(&[WorkspaceWrite])
-        .example(|w| json!({"channel_id": w.channel_id}));
+        .example(|w| json!({"channel_id": w.id("channel")}));
     let bell = Feature::new()
         .operations("bells", vec![operation])
         .events(vec![EventKind::of::<BellRung>(), EventKind::of::<BellHeard>()])
@@ -105,8 +105,8 @@ fn on_each_engine(test: impl Fn(&World)) {
 #[test]
 fn a_guard_knows_what_a_call_names_and_refuses_it() {
     on_each_engine(|world| {
-        let private = json!({"channel_id": world.fixture.private_channel_id});
-        let public = json!({"channel_id": world.fixture.channel_id});
+        let private = json!({"channel_id": world.id("private_channel")});
+        let public = json!({"channel_id": world.id("channel")});
         let (operation, admin) = (world.operation("ring_bell"), Some(&*world.people.admin));
         let before = world.lsn();
         world.rest().call(admin, operation, &private).refused(404, "not-found");
@@ -114,7 +114,7 @@ fn a_guard_knows_what_a_call_names_and_refuses_it() {
         assert_eq!(world.lsn(), before, "a refused change leaves no event");
         world.rest().call(admin, operation, &public).output();
         world.mcp().call(admin, operation, &public).output();
-        let thread = json!({"channel_id": world.fixture.private_channel_id, "title": "t"});
+        let thread = json!({"channel_id": world.id("private_channel"), "title": "t"});
         world.admin("create_thread", thread);
     });
 }
@@ -136,11 +136,11 @@ fn heard(world: &World, workspace: &str) -> Vec<Value> {
 fn a_projector_gets_the_events_of_its_kinds_by_workspace() {
     on_each_engine(|world| {
         let before = world.lsn();
-        world.admin("ring_bell", json!({"channel_id": world.fixture.channel_id}));
-        world.admin("update_workspace", json!({"workspace_id": world.fixture.workspace_id, "name": "Bells"}));
+        world.admin("ring_bell", json!({"channel_id": world.id("channel")}));
+        world.admin("update_workspace", json!({"workspace_id": world.id("workspace"), "name": "Bells"}));
         let kinds = ["BellRung", "BellRung", "BellHeard", "WorkspaceUpdated"];
         assert_eq!(world.kinds_after(before), kinds);
-        let found = heard(world, &world.fixture.workspace_id.to_string());
+        let found = heard(world, &world.id("workspace").to_string());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0]["kinds"], json!(["BellRung", "BellRung"]));
         assert_eq!(found[0]["first"], json!(before + 1));
@@ -160,7 +160,7 @@ fn a_projector_gets_the_events_of_its_kinds_by_workspace() {
 #[test]
 fn a_condition_is_asked_before_a_thread_moves_and_in_what_it_may_do() {
     on_each_engine(|world| {
-        let channel = world.fixture.channel_id.to_string();
+        let channel = world.id("channel").to_string();
         let parent = world.new_thread(&channel, "cast a gong");
         let child = world.admin("create_child_thread", json!({"thread_id": parent, "title": "cast a bell"}));
         let go = |thread: &Value, action: &str| {
@@ -206,10 +206,10 @@ fn an_event_of_no_feature_is_not_emitted() {
             .title("Ring a bell")
             .post("/channels/{channel_id}/bell")
             .needs(&[WorkspaceWrite])
-            .example(|w| json!({"channel_id": w.channel_id}));
+            .example(|w| json!({"channel_id": w.id("channel")}));
         vec![Feature::new().operations("bells", vec![operation])]
     }
     let world = World::with(Engine::Sqlite, Setup { features: strays, ..Setup::default() });
-    let input = json!({"channel_id": world.fixture.channel_id});
+    let input = json!({"channel_id": world.id("channel")});
     world.call(&world.people.admin, "ring_bell", input).refused(500, "internal");
 }

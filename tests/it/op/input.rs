@@ -7,15 +7,15 @@ use svc_tests::{World, on_both_engines, text};
 /// A field of one line: the operation and its input with `line` in it.
 fn one_liners(world: &World, line: &str) -> Vec<(&'static str, Value)> {
     let w = &world.fixture;
-    let member = json!({"workspace_id": w.workspace_id, "member_id": w.agent_id, "label": line});
+    let member = json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "label": line});
     vec![
-        ("create_channel", json!({"workspace_id": w.workspace_id, "name": line})),
-        ("create_channel", json!({"workspace_id": w.workspace_id, "name": "hall", "topic": line})),
-        ("update_channel", json!({"channel_id": w.channel_id, "name": line})),
-        ("update_workspace", json!({"workspace_id": w.workspace_id, "name": line})),
-        ("create_thread", json!({"channel_id": w.channel_id, "title": line})),
-        ("update_thread", json!({"thread_id": w.thread_id, "title": line})),
-        ("create_agent", json!({"workspace_id": w.workspace_id, "handle": "h", "display_name": line})),
+        ("create_channel", json!({"workspace_id": w.id("workspace"), "name": line})),
+        ("create_channel", json!({"workspace_id": w.id("workspace"), "name": "hall", "topic": line})),
+        ("update_channel", json!({"channel_id": w.id("channel"), "name": line})),
+        ("update_workspace", json!({"workspace_id": w.id("workspace"), "name": line})),
+        ("create_thread", json!({"channel_id": w.id("channel"), "title": line})),
+        ("update_thread", json!({"thread_id": w.id("thread"), "title": line})),
+        ("create_agent", json!({"workspace_id": w.id("workspace"), "handle": "h", "display_name": line})),
         ("mint_token", member),
         ("attenuate_token", json!({"capabilities": ["workspace:read"], "label": line})),
     ]
@@ -34,11 +34,10 @@ fn a_line_has_no_control_characters_and_a_body_has_lines() {
             call(operation, input).output();
         }
         let body = "one\n\ttwo\r\n\u{1b}[31mthree\u{202e}";
-        let posted =
-            call("post_message", json!({"thread_id": world.fixture.thread_id, "body": body})).output();
+        let posted = call("post_message", json!({"thread_id": world.id("thread"), "body": body})).output();
         let read = call("get_message", json!({"message_id": posted["id"]})).output();
         assert_eq!(read["body"], body);
-        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "Paint");
+        let thread = world.new_thread(&world.id("channel").to_string(), "Paint");
         call("cancel_thread", json!({"thread_id": thread, "reason": "Rain.\nAnd wind."})).output();
     });
 }
@@ -47,8 +46,8 @@ fn a_line_has_no_control_characters_and_a_body_has_lines() {
 fn never_is_a_time_and_a_time_without_end_is_told_as_the_last() {
     on_both_engines(|world| {
         let mint = |at: &str| -> Answer {
-            let input = json!({"workspace_id": world.fixture.workspace_id, "expires_at": at,
-                               "member_id": world.fixture.agent_id});
+            let input = json!({"workspace_id": world.id("workspace"), "expires_at": at,
+                               "member_id": world.id("agent")});
             world.call(&world.people.admin, "mint_token", input)
         };
         let minted = mint("9999-12-31T23:59:59Z").output();
@@ -64,17 +63,17 @@ fn what_is_answered_is_what_is_stored() {
         let odd: Value = serde_json::from_str(r#"{"a":-0.0,"b":[1.0,1e2],"c":{"d":-0}}"#).unwrap();
         let stored = r#"{"a":0,"b":[1,100],"c":{"d":0}}"#;
         let w = &world.fixture;
-        let result = json!({"thread_id": w.claimed_thread_id, "result": odd});
+        let result = json!({"thread_id": w.id("claimed_thread"), "result": odd});
         let set = world.admin("set_thread_result", result);
-        let read = world.admin("get_thread_result", json!({"thread_id": w.claimed_thread_id}));
+        let read = world.admin("get_thread_result", json!({"thread_id": w.id("claimed_thread")}));
         assert_eq!((set["result"].to_string().as_str(), &set["result"]), (stored, &read["result"]));
 
-        let edited = world.admin("edit_message", json!({"message_id": w.message_id, "metadata": odd}));
-        let read = world.admin("get_message", json!({"message_id": w.message_id}));
+        let edited = world.admin("edit_message", json!({"message_id": w.id("message"), "metadata": odd}));
+        let read = world.admin("get_message", json!({"message_id": w.id("message")}));
         assert_eq!(edited["metadata"].to_string(), stored);
         assert_eq!(read["metadata"].to_string(), stored);
         let lsn = world.lsn();
-        world.admin("edit_message", json!({"message_id": w.message_id, "metadata": odd}));
+        world.admin("edit_message", json!({"message_id": w.id("message"), "metadata": odd}));
         assert_eq!(world.lsn(), lsn, "the same numbers are no edit");
     });
 }

@@ -59,23 +59,23 @@ fn features() -> Vec<Feature> {
         .title("Follow messages")
         .get("/workspaces/{workspace_id}/messages/follow")
         .needs(&[WorkspaceRead])
-        .example(|w| json!({"workspace_id": w.workspace_id, "messages": 0}));
+        .example(|w| json!({"workspace_id": w.id("workspace"), "messages": 0}));
     vec![Feature::new().operations("follow", vec![operation])]
 }
 
 fn messages_of(world: &World) -> i64 {
-    let workspace = world.database.id(world.fixture.workspace_id);
+    let workspace = world.database.id(world.id("workspace"));
     world.database.number(&format!("select count(*) from messages where workspace_id = {workspace}"))
 }
 
 fn post(world: &World) -> Value {
-    world.admin("post_message", json!({"thread_id": world.fixture.thread_id, "body": "news"}))
+    world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "news"}))
 }
 
 /// Begins to follow as the holder of `token` until there is one message more, does `meanwhile` between two
 /// pages, and returns what following came to.
 fn following(world: &World, token: &str, meanwhile: impl FnOnce()) -> Answer {
-    let input = json!({"workspace_id": world.fixture.workspace_id, "messages": messages_of(world) + 1});
+    let input = json!({"workspace_id": world.id("workspace"), "messages": messages_of(world) + 1});
     PAGES.store(0, Ordering::SeqCst);
     OVER.store(false, Ordering::SeqCst);
     std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn each_page_is_a_transaction_of_its_own() {
             let whose = world.call(&world.people.outsider, "whoami", json!({})).output();
             let other = json!({"workspace_id": whose["workspace_id"], "messages": 0});
             world.call(&world.people.outsider, "follow_messages", other).output();
-            let verify = json!({"workspace_id": world.fixture.workspace_id});
+            let verify = json!({"workspace_id": world.id("workspace")});
             let refusal = world.call(admin, "verify_event_chain", verify).refused(429, "rate-limited");
             assert_eq!(refusal["retry_after_secs"], 1, "{refusal}");
 
@@ -111,7 +111,7 @@ fn each_page_is_a_transaction_of_its_own() {
             post(world);
         });
         assert_eq!(followed.output()["messages"], messages_of(world));
-        world.admin("verify_event_chain", json!({"workspace_id": world.fixture.workspace_id}));
+        world.admin("verify_event_chain", json!({"workspace_id": world.id("workspace")}));
     }
 }
 
@@ -121,13 +121,13 @@ fn whoever_is_revoked_meanwhile_learns_nothing_and_nobody_reads_for_ever() {
         let world = &World::with(engine, Setup { features, ..Setup::default() });
         let agent = world.people.agent.clone();
         let revoked = following(world, &agent, || {
-            world.admin("revoke_token", json!({"token_id": world.fixture.agent_token_id}));
+            world.admin("revoke_token", json!({"token_id": world.id("agent_token")}));
         });
         revoked.refused(401, "unauthenticated");
         let endless = following(world, &world.people.admin, || world.clock.advance(LONG_READ_MAX));
         let refusal = endless.refused(503, "overloaded");
         assert!(text(&refusal["detail"]).contains("svc verify"), "{refusal}");
-        world.admin("verify_event_chain", json!({"workspace_id": world.fixture.workspace_id}));
+        world.admin("verify_event_chain", json!({"workspace_id": world.id("workspace")}));
     }
 }
 
@@ -144,7 +144,7 @@ impl Event for MemberThought {
 
 /// Makes a log longer by `count` events, as the service would have written them.
 fn lengthen(world: &World, count: i64) {
-    let (workspace_id, database) = (world.fixture.workspace_id, &world.database);
+    let (workspace_id, database) = (WorkspaceId::from(world.id("workspace")), &world.database);
     let workspace = database.id(workspace_id);
     let head = &database.rows(&format!("select lsn, hash from heads where workspace_id = {workspace}"))[0];
     let mut prev_hash: [u8; 32] = hex::decode(text(&head[1])).unwrap().try_into().unwrap();
@@ -199,7 +199,7 @@ fn verifying_again_and_again_holds_no_withdrawal_back() {
     for engine in engines() {
         let world = &World::open(engine);
         lengthen(world, 6000);
-        let input = json!({"workspace_id": world.fixture.workspace_id});
+        let input = json!({"workspace_id": world.id("workspace")});
         let over = AtomicBool::new(false);
         let verified = AtomicUsize::new(0);
         std::thread::scope(|scope| {

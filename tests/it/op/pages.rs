@@ -76,7 +76,7 @@ fn a_list_read_while_others_write_is_a_beginning_of_the_whole() {
 #[test]
 fn the_log_read_while_others_write_has_no_gap() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let from = world.lsn();
         let last = from + i64::try_from(WRITERS * EACH).unwrap();
         let seen = in_parallel(WRITERS + 1, |number| {
@@ -84,7 +84,7 @@ fn the_log_read_while_others_write_has_no_gap() {
             if number < WRITERS {
                 for n in 0..EACH {
                     let body = format!("{number} says {n}");
-                    world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": body}));
+                    world.agent("post_message", json!({"thread_id": world.id("thread"), "body": body}));
                 }
                 return seen;
             }
@@ -106,7 +106,7 @@ fn the_log_read_while_others_write_has_no_gap() {
 #[test]
 fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let den = json!({"workspace_id": workspace, "name": "den", "private": true});
         let den = text(&world.admin("create_channel", den)["id"]);
         let from = world.lsn();
@@ -114,7 +114,7 @@ fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
         in_parallel(WRITERS, |_| (0..=scan / WRITERS).for_each(|_| drop(world.new_thread(&den, "hidden"))));
         let last = world.new_thread(&den, "the last");
         world.admin("transition_thread", json!({"thread_id": last, "action": "close"}));
-        let open = world.new_thread(&world.fixture.channel_id.to_string(), "for all to see");
+        let open = world.new_thread(&world.id("channel").to_string(), "for all to see");
 
         let after =
             |after: i64| json!({"workspace_id": workspace, "after_id": after, "kind": "ThreadCreated"});
@@ -185,7 +185,7 @@ fn a_cursor_of_nobodys_making_is_refused() {
 #[test]
 fn a_list_of_claims_looks_at_a_bounded_part_and_says_where_to_read_on() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let den = json!({"workspace_id": workspace, "name": "den", "private": true});
         let den = text(&world.admin("create_channel", den)["id"]);
         let hidden = world.new_thread(&den, "hidden");
@@ -198,14 +198,14 @@ fn a_list_of_claims_looks_at_a_bounded_part_and_says_where_to_read_on() {
             world.database.id(workspace)
         );
         world.database.execute(&behind);
-        let seen = world.new_thread(&world.fixture.channel_id.to_string(), "for all to see");
+        let seen = world.new_thread(&world.id("channel").to_string(), "for all to see");
         world.admin("claim_thread", json!({"thread_id": seen}));
         let lists = [
             ("list_active_claims", "thread_id", json!({"workspace_id": workspace, "limit": 5})),
             (
                 "list_workspace_threads",
                 "id",
-                json!({"workspace_id": workspace, "assignee_id": world.fixture.admin_id, "limit": 5}),
+                json!({"workspace_id": workspace, "assignee_id": world.id("admin"), "limit": 5}),
             ),
         ];
         for (operation, id, mut input) in lists {
@@ -280,8 +280,8 @@ fn check_whole(name: &str, pages: &[Vec<Value>], wanted: &[i64]) {
 #[test]
 fn a_page_ends_by_bytes_and_nothing_is_left_out() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
-        let thread = world.new_thread(&world.fixture.channel_id.to_string(), "long");
+        let workspace = world.id("workspace");
+        let thread = world.new_thread(&world.id("channel").to_string(), "long");
         let from = world.lsn();
         let mut posted = Vec::new();
         for number in 0..LONG + SHORT + 1 {
@@ -322,7 +322,7 @@ fn a_page_ends_by_bytes_and_nothing_is_left_out() {
 #[test]
 fn results_end_a_page_by_bytes_too() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let channel = world.new_channel("results");
         let mut wanted = Vec::new();
         for number in 0..6 {

@@ -7,7 +7,7 @@ use svc_tests::{World, on_both_engines, text};
 #[test]
 fn what_is_archived_takes_no_changes() {
     on_both_engines(|world| {
-        let new_channel = json!({"workspace_id": world.fixture.workspace_id, "name": "old"});
+        let new_channel = json!({"workspace_id": world.id("workspace"), "name": "old"});
         let channel = &world.admin("create_channel", new_channel)["id"];
         let thread = |title: &str| {
             world.admin("create_thread", json!({"channel_id": channel, "title": title}))["id"].clone()
@@ -20,7 +20,7 @@ fn what_is_archived_takes_no_changes() {
         world.admin("archive_channel", json!({"channel_id": channel}));
         for (operation, input) in [
             ("post_message", json!({"thread_id": depends_on_id, "body": "too late"})),
-            ("add_channel_member", json!({"channel_id": channel, "member_id": world.fixture.agent_id})),
+            ("add_channel_member", json!({"channel_id": channel, "member_id": world.id("agent")})),
             ("update_thread", json!({"thread_id": thread_id, "title": "too late"})),
             ("set_thread_priority", json!({"thread_id": thread_id, "priority": 1})),
             ("set_required_skills", json!({"thread_id": thread_id, "required_skills": ["python"]})),
@@ -35,8 +35,7 @@ fn what_is_archived_takes_no_changes() {
 #[test]
 fn anothers_lease_gives_no_claim() {
     on_both_engines(|world| {
-        let named =
-            json!({"thread_id": world.fixture.claimed_thread_id, "claim_lease_id": world.fixture.lease_id});
+        let named = json!({"thread_id": world.id("claimed_thread"), "claim_lease_id": world.id("lease")});
         let moved = |mut input: Value| {
             input["action"] = json!("close");
             input
@@ -56,10 +55,10 @@ fn anothers_lease_gives_no_claim() {
 #[test]
 fn a_claim_is_not_handed_to_a_member_without_the_skills() {
     on_both_engines(|world| {
-        let thread_id = world.fixture.claimed_thread_id;
+        let thread_id = world.id("claimed_thread");
         world.admin("set_required_skills", json!({"thread_id": thread_id, "required_skills": ["zig"]}));
         let input = json!({
-            "thread_id": thread_id, "claim_lease_id": world.fixture.lease_id, "to_member_id": world.fixture.agent_id,
+            "thread_id": thread_id, "claim_lease_id": world.id("lease"), "to_member_id": world.id("agent"),
         });
         world.call(&world.people.admin, "hand_off_claim", input).refused(409, "not-claimable");
     });
@@ -77,7 +76,7 @@ fn nobody_gives_itself_a_skill_of_governance() {
 #[test]
 fn a_deactivated_member_gets_no_token() {
     on_both_engines(|world: &World| {
-        let (workspace_id, member) = (world.fixture.workspace_id, world.people.bystander_id.clone());
+        let (workspace_id, member) = (world.id("workspace"), world.people.bystander_id.clone());
         let id = world.database.id(member.parse::<uuid::Uuid>().unwrap());
         world.database.execute(&format!("update members set deactivated_at = created_at where id = {id}"));
         let input = json!({"workspace_id": workspace_id, "member_id": text(&json!(member))});

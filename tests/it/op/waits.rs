@@ -31,7 +31,7 @@ fn wait_while(world: &World, token: &str, operation: &str, input: Value, meanwhi
 fn what_is_waited_for_ends_the_wait() {
     on_both_engines(|world| {
         let agent = &world.people.agent;
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let channel = world.new_channel("queue");
         let ready = json!({"workspace_id": workspace, "channel_id": channel});
         let mut thread = String::new();
@@ -66,7 +66,7 @@ fn a_wait_whose_time_is_over_says_so() {
     on_both_engines(|world| {
         let channel = world.new_channel("empty");
         let input =
-            json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel, "timeout_secs": 300});
+            json!({"workspace_id": world.id("workspace"), "channel_id": channel, "timeout_secs": 300});
         let over = wait_while(world, &world.people.agent, "wait_for_ready", input, || {
             world.clock.advance(Duration::from_secs(299));
             assert_eq!(world.service.parked_waits(), 1, "its time is not over yet");
@@ -86,19 +86,18 @@ fn who_lost_the_right_to_know_is_not_told() {
         );
         let me = world.call(&token, "whoami", json!({})).output();
         let channel = world.new_channel("queue");
-        let input =
-            json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel, "timeout_secs": 5});
+        let input = json!({"workspace_id": world.id("workspace"), "channel_id": channel, "timeout_secs": 5});
         let refused = wait_while(world, &token, "wait_for_ready", input, || {
             world.admin("revoke_token", json!({"token_id": me["token_id"]}));
             world.new_thread(&channel, "not for you");
         });
         refused.refused(401, "unauthenticated");
 
-        let private = json!({"workspace_id": world.fixture.workspace_id, "name": "den", "private": true});
+        let private = json!({"workspace_id": world.id("workspace"), "name": "den", "private": true});
         let den = text(&world.admin("create_channel", private)["id"]);
-        let agent = world.fixture.agent_id;
+        let agent = world.id("agent");
         world.admin("add_channel_member", json!({"channel_id": den, "member_id": agent}));
-        let input = json!({"workspace_id": world.fixture.workspace_id, "channel_id": den, "timeout_secs": 1});
+        let input = json!({"workspace_id": world.id("workspace"), "channel_id": den, "timeout_secs": 1});
         let hidden = wait_while(world, &world.people.agent, "wait_for_ready", input, || {
             world.admin("remove_channel_member", json!({"channel_id": den, "member_id": agent}));
             world.new_thread(&den, "behind the door");
@@ -167,7 +166,7 @@ const CROWD: usize = 12_000;
 fn one_thread_calls_one_of_thousands_who_wait() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
-        let ready = json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel,
+        let ready = json!({"workspace_id": world.id("workspace"), "channel_id": channel,
             "timeout_secs": 300});
         let begun = world.clock.now();
         let crowd = Crowd::gather(world, CROWD, "wait_for_ready", &ready);
@@ -235,7 +234,7 @@ fn one_thread_calls_one_of_thousands_who_wait() {
 #[test]
 fn who_has_its_part_of_the_waits_is_refused_alone() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let less = json!({"capabilities": ["workspace:read", "event:subscribe"]});
         let derived = text(&world.agent("attenuate_token", less)["secret"]);
         let event = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
@@ -262,7 +261,7 @@ fn who_has_its_part_of_the_waits_is_refused_alone() {
 fn a_crowd_that_waits_for_the_same_event_is_asked_together() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
-        let wanted = json!({"workspace_id": world.fixture.workspace_id, "after_id": world.lsn(),
+        let wanted = json!({"workspace_id": world.id("workspace"), "after_id": world.lsn(),
             "channel_id": channel, "kind": "ThreadCreated", "timeout_secs": 300});
         let crowd = Crowd::gather(world, 5000, "wait_for_event", &wanted);
         until("all of them wait", || world.service.parked_waits() == 5000);
@@ -287,7 +286,7 @@ fn readiness_says_that_the_thread_which_wakes_waits_hangs() {
         let parts = runtime().block_on(world.service.health());
         parts.into_iter().find(|part| part.name == "bus").unwrap().fault
     };
-    let (workspace, lsn) = (world.fixture.workspace_id, world.lsn());
+    let (workspace, lsn) = (world.id("workspace"), world.lsn());
     let event = json!({"workspace_id": workspace, "after_id": lsn, "kind": "Nothing", "timeout_secs": 300});
     let ended = wait_while(world, &world.people.agent, "wait_for_event", event, || {
         let holder = runtime().block_on(world.database.connect());
@@ -371,7 +370,7 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
     for engine in engines() {
         let world = &World::with(engine, Setup { features: holding, ..Setup::default() });
         let channel = world.new_channel("queue");
-        let ready = json!({"workspace_id": world.fixture.workspace_id, "channel_id": channel,
+        let ready = json!({"workspace_id": world.id("workspace"), "channel_id": channel,
             "timeout_secs": 30});
         let mut crowd = Crowd::new();
         crowd.add(world, "wait_for_ready", &ready);
@@ -392,7 +391,7 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
         assert_eq!(found["ready"], true);
 
         until("the readers are free", || GATE.0.lock().unwrap().0 == 0);
-        let event = json!({"workspace_id": world.fixture.workspace_id, "after_id": world.lsn(),
+        let event = json!({"workspace_id": world.id("workspace"), "after_id": world.lsn(),
             "kind": "MemberCreated", "timeout_secs": 30});
         crowd.add(world, "wait_for_event", &event);
         until("it waits", || world.service.parked_waits() == 1);
@@ -410,15 +409,14 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
 fn what_a_wait_is_asked_with_is_small() {
     on_both_engines(|world| {
         let (rest, token) = (world.rest(), &world.people.agent);
-        let arguments =
-            json!({"workspace_id": world.fixture.workspace_id, "after_id": 0, "timeout_secs": 300});
+        let arguments = json!({"workspace_id": world.id("workspace"), "after_id": 0, "timeout_secs": 300});
         let wait = |more: usize| {
             let params =
                 json!({"name": "wait_for_event", "arguments": arguments, "_meta": {"m": "m".repeat(more)}});
             json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
         };
         let post = |message: &Value| rest.send(Some(token), "POST", "/mcp", &[], Some(message));
-        let path = format!("/workspaces/{}/wait/event?after_id=0", world.fixture.workspace_id);
+        let path = format!("/workspaces/{}/wait/event?after_id=0", world.id("workspace"));
         rest.send(Some(token), "GET", &path, &[], Some(&json!("m".repeat(4096))))
             .refused(413, "body-too-large");
         post(&wait(4096)).refused(413, "body-too-large");

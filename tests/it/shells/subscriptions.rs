@@ -7,14 +7,14 @@ use svc_tests::{in_parallel, on_both_engines, text};
 #[test]
 fn backfill_meets_live_without_a_seam() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let (writers, each) = (8, 25);
         let last = world.lsn() + i64::try_from(writers * each).unwrap();
         let seen = in_parallel(writers + 4, |number| {
             if number < writers {
                 for n in 0..each {
                     let body = format!("{number} says {n}");
-                    world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": body}));
+                    world.agent("post_message", json!({"thread_id": world.id("thread"), "body": body}));
                 }
                 return Vec::new();
             }
@@ -41,9 +41,9 @@ fn backfill_meets_live_without_a_seam() {
 #[test]
 fn a_subscription_shows_what_its_bearer_may_see_and_goes_on_where_it_stopped() {
     on_both_engines(|world| {
-        let workspace = world.fixture.workspace_id;
+        let workspace = world.id("workspace");
         let private = json!({"thread_id": world.people.private_thread_id, "body": "between us"});
-        let public = |body: &str| json!({"thread_id": world.fixture.thread_id, "body": body});
+        let public = |body: &str| json!({"thread_id": world.id("thread"), "body": body});
         let mut ws = Ws::subscribe(world.address(), &first_frame(&world.people.bystander, workspace, None));
         let ack = ws.frame();
         assert_eq!(ack["after_id"], world.lsn(), "from now on");
@@ -67,7 +67,7 @@ fn a_subscription_shows_what_its_bearer_may_see_and_goes_on_where_it_stopped() {
 #[test]
 fn who_may_not_subscribe_is_closed_out() {
     on_both_engines(|world| {
-        let workspace = json!(world.fixture.workspace_id);
+        let workspace = json!(world.id("workspace"));
         let firsts = [
             json!({"filter": {"workspace_id": workspace}}),
             json!({"token": "svc_unknown", "filter": {"workspace_id": workspace}}),
@@ -88,7 +88,7 @@ fn who_may_not_subscribe_is_closed_out() {
             Ws::subscribe(world.address(), &first_frame(&text(&token["secret"]), text(&workspace), None));
         ws.frame();
         world.admin("revoke_token", json!({"token_id": token["id"]}));
-        world.admin("post_message", json!({"thread_id": world.fixture.thread_id, "body": "not for you"}));
+        world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "not for you"}));
         assert_eq!(ws.hear(), Heard::Closed(1008));
     });
 }

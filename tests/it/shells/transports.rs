@@ -127,7 +127,7 @@ fn plain((columns, mut metadata): AuditRow) -> AuditRow {
 /// The newest row of the caller's workspace says how the change came in, unless the change has a row of its
 /// own.
 fn check_origin(world: &World, operation: &Operation, wanted: &Value) {
-    let workspace = json!(world.fixture.workspace_id.uuid().simple().to_string());
+    let workspace = json!(world.id("workspace").simple().to_string());
     let rows: Vec<AuditRow> =
         audit(world).into_iter().filter(|(columns, _)| columns[0] == workspace).collect();
     let (columns, metadata) = rows.last().unwrap();

@@ -42,7 +42,7 @@ fn check_claimed(claimed: Vec<String>, wanted: &BTreeSet<String>) {
 
 /// Claims until nothing is left.
 fn claim_all(world: &World, token: &str) -> Vec<String> {
-    let next = json!({"workspace_id": world.fixture.workspace_id});
+    let next = json!({"workspace_id": world.id("workspace")});
     let claim = || id_of(&world.call(token, "claim_next_workspace_thread", next.clone()).output());
     std::iter::from_fn(claim).collect()
 }
@@ -52,7 +52,7 @@ fn many_claimers_in_one_service_get_each_task_once() {
     on_both_engines(|world| {
         let tokens: Vec<String> =
             (0..CLAIMERS).map(|number| world.new_agent(&format!("claimer-{number}")).1).collect();
-        let channel = world.fixture.channel_id.to_string();
+        let channel = world.id("channel").to_string();
         std::thread::scope(|scope| {
             for part in 0..CLAIMERS {
                 let titles = (part..TASKS).step_by(CLAIMERS).map(|number| format!("task {number}"));
@@ -280,13 +280,13 @@ fn a_workspace_that_another_holds_keeps_no_other_waiting() {
     }
     let world = World::open(Engine::Postgres);
     let others: Vec<(String, String)> = (0..8).map(|number| other_workspace(&world, number)).collect();
-    let held = world.database.id(world.fixture.workspace_id);
+    let held = world.database.id(world.id("workspace"));
     let holder = runtime().block_on(world.database.connect());
     let hold = format!("begin; select lsn from heads where workspace_id = {held} for update");
     runtime().block_on(holder.batch_execute(&hold)).unwrap();
     let channel = |workspace: &str| json!({"workspace_id": workspace, "name": "meanwhile"});
     std::thread::scope(|scope| {
-        let own = world.fixture.workspace_id.to_string();
+        let own = world.id("workspace").to_string();
         let (world, channel) = (&world, &channel);
         let waiting = scope.spawn(move || world.call(&world.people.admin, "create_channel", channel(&own)));
         for round in 0..5 {
@@ -329,7 +329,7 @@ fn workspaces_that_two_servers_make_at_once_are_no_deadlock() {
             };
             let name = format!("made-{caller}-{number}");
             ask("create_workspace", json!({"name": name, "admin_handle": "eve"}));
-            ask("create_channel", json!({"workspace_id": world.fixture.workspace_id, "name": name}));
+            ask("create_channel", json!({"workspace_id": world.id("workspace"), "name": name}));
         }
     });
     drop(servers);

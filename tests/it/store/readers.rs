@@ -89,7 +89,7 @@ fn what_a_connection_remembers_ends_in_time() {
         let channel = text(
             &world.admin(
                 "create_channel",
-                json!({"workspace_id": world.fixture.workspace_id, "name": "den", "private": true}),
+                json!({"workspace_id": world.id("workspace"), "name": "den", "private": true}),
             )["id"],
         );
         let (member, token) = world.new_agent("guest");
@@ -114,8 +114,8 @@ fn what_a_connection_remembers_ends_in_time() {
         assert_eq!(read(), [404]);
         world.admin("add_channel_member", membership);
         assert_eq!(read(), [200]);
-        let tokens = world
-            .admin("list_tokens", json!({"workspace_id": world.fixture.workspace_id, "member_id": member}));
+        let tokens =
+            world.admin("list_tokens", json!({"workspace_id": world.id("workspace"), "member_id": member}));
         for token in tokens["items"].as_array().unwrap() {
             world.admin("revoke_token", json!({"token_id": token["id"]}));
         }

@@ -8,8 +8,8 @@ use svc_tests::World;
 fn a_re_prepared_statement_is_a_lost_plan() {
     let world = World::open(Engine::Sqlite);
     for _ in 0..3 {
-        world.agent("post_message", json!({"thread_id": world.fixture.thread_id, "body": "again"}));
-        world.agent("list_messages", json!({"thread_id": world.fixture.thread_id}));
+        world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "again"}));
+        world.agent("list_messages", json!({"thread_id": world.id("thread")}));
     }
     assert_eq!(world.service.statement_counts().re_prepared, 0);
     assert!(world.service.durability().unwrap().iter().all(|setting| setting.contains("synchronous=2")));

@@ -12,13 +12,13 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// The times of the workspace's events, in the log's order.
 fn event_times(world: &World) -> Vec<i64> {
-    let workspace = world.database.id(world.fixture.workspace_id);
+    let workspace = world.database.id(world.id("workspace"));
     let sql = format!("select at from events where workspace_id = {workspace} order by lsn");
     world.database.rows(&sql).iter().map(|row| row[0].as_i64().unwrap()).collect()
 }
 
 fn token_until(world: &World, until: Time) -> Value {
-    json!({"workspace_id": world.fixture.workspace_id, "member_id": world.fixture.agent_id, "label": "short",
+    json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent"), "label": "short",
         "capabilities": ["workspace:read"], "expires_at": until.to_string()})
 }
 
@@ -47,7 +47,7 @@ fn a_clock_that_was_ahead_for_a_moment_prolongs_nothing() {
         let times = event_times(world);
         assert!(times.is_sorted(), "the times of the log never go back: {times:?}");
         assert_eq!(*times.last().unwrap(), right.plus(DAY).micros());
-        let verified = world.admin("verify_event_chain", json!({"workspace_id": world.fixture.workspace_id}));
+        let verified = world.admin("verify_event_chain", json!({"workspace_id": world.id("workspace")}));
         assert_eq!(verified["valid"], true);
     });
 }
@@ -55,7 +55,7 @@ fn a_clock_that_was_ahead_for_a_moment_prolongs_nothing() {
 #[test]
 fn a_claim_that_lapsed_is_shown_as_none_before_anybody_ended_it() {
     on_both_engines(|world| {
-        let (workspace, agent) = (world.fixture.workspace_id, world.fixture.agent_id);
+        let (workspace, agent) = (world.id("workspace"), world.id("agent"));
         let channel = world.new_channel("queue");
         let thread = world.new_thread(&channel, "a task");
         world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": 60}));

@@ -26,7 +26,7 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::{EventKind, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
-use crate::op::{Effect, Feature, Read, destructive, idempotent, prepared, read};
+use crate::op::{Effect, Feature, Read, Sample, destructive, idempotent, prepared, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -96,27 +96,27 @@ pub(crate) fn feature() -> Feature {
             .created()
             .refuses(&[Code::WrongState])
             .example(|w| {
-                json!({"thread_id": w.thread_id, "body": "The build is green again.",
+                json!({"thread_id": w.id("thread"), "body": "The build is green again.",
                        "metadata": {"commit": "0f3c9a1"}})
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"thread_id": w.thread_id, "limit": 10})),
+            .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         read("get_message", get_message)
             .quick()
             .title("Read a message")
             .get("/messages/{message_id}")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"message_id": w.message_id})),
+            .example(|w| json!({"message_id": w.id("message")})),
         idempotent("edit_message", edit::edit_message)
             .title("Edit a message")
             .patch("/messages/{message_id}")
             .needs(&[MessagePost])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| {
-                json!({"message_id": w.message_id, "body": "The build is green, and fast.",
+                json!({"message_id": w.id("message"), "body": "The build is green, and fast.",
                        "metadata": {"commit": "5be01d7"}})
             }),
         destructive("delete_message", withdraw::delete_message)
@@ -124,25 +124,52 @@ pub(crate) fn feature() -> Feature {
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
             .refuses(&[Code::Forbidden])
-            .example(|w| json!({"message_id": w.message_id})),
+            .example(|w| json!({"message_id": w.id("message")})),
         destructive("purge_message", withdraw::purge_message)
             .title("Purge a withdrawn message")
             .post("/messages/{message_id}/purge")
             .needs(&[TokenAdmin])
             .refuses(&[Code::WrongState])
-            .example(|w| json!({"message_id": w.withdrawn_message_id})),
+            .example(|w| json!({"message_id": w.id("withdrawn_message")})),
         read("list_message_edits", edit::list_message_edits)
             .title("List a message's earlier texts")
             .get("/messages/{message_id}/edits")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"message_id": w.message_id, "limit": 10})),
+            .example(|w| json!({"message_id": w.id("message"), "limit": 10})),
     ];
-    Feature::new().operations("messages", rows).events(vec![
-        EventKind::of::<post::MessagePosted>(),
-        EventKind::of::<edit::MessageEdited>(),
-        EventKind::of::<withdraw::MessageTombstoned>(),
-        EventKind::of::<withdraw::MessagePurged>(),
-    ])
+    Feature::new()
+        .operations("messages", rows)
+        .events(vec![
+            EventKind::of::<post::MessagePosted>(),
+            EventKind::of::<edit::MessageEdited>(),
+            EventKind::of::<withdraw::MessageTombstoned>(),
+            EventKind::of::<withdraw::MessagePurged>(),
+        ])
+        // Declared here, as this is the first feature that needs one.
+        .sample(Sample::new(
+            "thread",
+            "create_thread",
+            |w| json!({"channel_id": w.id("channel"), "title": "Port the lexer"}),
+        ))
+        .sample(
+            Sample::new(
+                "message",
+                "post_message",
+                |w| json!({"thread_id": w.id("thread"), "body": "the lexer has three states"}),
+            )
+            .then(
+                "edit_message",
+                |w| json!({"message_id": w.id("message"), "body": "the lexer has four states"}),
+            ),
+        )
+        .sample(
+            Sample::new(
+                "withdrawn_message",
+                "post_message",
+                |w| json!({"thread_id": w.id("thread"), "body": "said too soon"}),
+            )
+            .then("delete_message", |w| json!({"message_id": w.id("withdrawn_message")})),
+        )
 }
 
 /// Returns a message.

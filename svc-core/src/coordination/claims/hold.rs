@@ -20,32 +20,34 @@ use crate::time::Time;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
-        read("get_claim", get_claim).quick()
+        read("get_claim", get_claim)
+            .quick()
             .title("Read a thread's claim")
             .get("/threads/{thread_id}/claim")
             .needs(&[WorkspaceRead])
             .refuses(&[Code::NotFound])
-            .example(|w| json!({"thread_id": w.claimed_thread_id})),
+            .example(|w| json!({"thread_id": w.id("claimed_thread")})),
         idempotent("acknowledge_claim", acknowledge_claim)
             .title("Acknowledge a claim")
             .post("/threads/{thread_id}/claim/acknowledge")
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
-            .example(|w| json!({"thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id})),
+            .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
         idempotent("renew_claim", renew_claim)
             .title("Renew a claim")
             .post("/threads/{thread_id}/claim/renew")
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
             .example(|w| {
-                json!({"thread_id": w.claimed_thread_id, "lease_secs": 1800, "claim_lease_id": w.lease_id})
+                json!({"thread_id": w.id("claimed_thread"), "lease_secs": 1800,
+                       "claim_lease_id": w.id("lease")})
             }),
         destructive("release_claim", release_claim)
             .title("Release a claim")
             .post("/threads/{thread_id}/claim/release")
             .needs(&[ThreadTransition])
             .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
-            .example(|w| json!({"thread_id": w.claimed_thread_id, "claim_lease_id": w.lease_id})),
+            .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
         write("hand_off_claim", hand_off_claim)
             .title("Hand a claim to another member")
             .post("/threads/{thread_id}/claim/hand-off")
@@ -53,8 +55,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::NotClaimable])
             .example(|w| {
                 json!({
-                    "thread_id": w.claimed_thread_id, "to_member_id": w.agent_id,
-                    "claim_lease_id": w.lease_id, "lease_secs": 900,
+                    "thread_id": w.id("claimed_thread"), "to_member_id": w.id("agent"),
+                    "claim_lease_id": w.id("lease"), "lease_secs": 900,
                 })
             }),
     ]

@@ -20,7 +20,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("List the live claims of a workspace")
             .get("/workspaces/{workspace_id}/claims")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"workspace_id": w.workspace_id, "limit": 10})),
+            .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
     ]
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::workers;
 use crate::Result;
@@ -22,18 +23,33 @@ use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Write};
+use crate::op::{Feature, Read, Sample, Write};
 use crate::text::{Count, described};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     let rows = [take::operations(), hold::operations(), lists::operations()];
-    Feature::new().operations("claims", rows.into_iter().flatten().collect()).events(vec![
-        EventKind::of::<ThreadAssignmentChanged>(),
-        EventKind::of::<hold::ClaimAcknowledged>(),
-        EventKind::of::<hold::ClaimRenewed>(),
-        EventKind::of::<ClaimExpired>(),
-    ])
+    Feature::new()
+        .operations("claims", rows.into_iter().flatten().collect())
+        .events(vec![
+            EventKind::of::<ThreadAssignmentChanged>(),
+            EventKind::of::<hold::ClaimAcknowledged>(),
+            EventKind::of::<hold::ClaimRenewed>(),
+            EventKind::of::<ClaimExpired>(),
+        ])
+        .sample(Sample::new(
+            "claimed_thread",
+            "create_thread",
+            |w| json!({"channel_id": w.id("channel"), "title": "Write the manual"}),
+        ))
+        .sample(
+            Sample::new(
+                "lease",
+                "claim_thread",
+                |w| json!({"thread_id": w.id("claimed_thread"), "lease_secs": 3600}),
+            )
+            .id_at("/claim_lease_id"),
+        )
 }
 
 /// The length of a lease, in seconds.

@@ -27,25 +27,26 @@ pub(in crate::coordination) fn operations() -> Vec<Operation> {
             .title("Claim a channel's next thread")
             .post("/channels/{channel_id}/claim-next")
             .needs(&[ThreadTransition])
-            .example(|w| json!({"channel_id": w.channel_id, "lease_secs": 900})),
+            .example(|w| json!({"channel_id": w.id("channel"), "lease_secs": 900})),
         write("claim_next_workspace_thread", claim_next_workspace_thread)
             .title("Claim the workspace's next thread")
             .post("/workspaces/{workspace_id}/claim-next")
             .needs(&[ThreadTransition])
-            .example(|w| json!({"workspace_id": w.workspace_id, "lease_secs": 900})),
+            .example(|w| json!({"workspace_id": w.id("workspace"), "lease_secs": 900})),
         write("claim_thread", claim_thread)
             .title("Claim a thread")
             .post("/threads/{thread_id}/claim")
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotClaimable])
-            .example(|w| json!({"thread_id": w.thread_id, "lease_secs": 900})),
+            .example(|w| json!({"thread_id": w.id("thread"), "lease_secs": 900})),
         wait("wait_for_ready", wait_for_ready)
             .title("Wait until there is a thread to claim")
             .get("/workspaces/{workspace_id}/wait/ready")
             .needs(&[WorkspaceRead])
-            .example(
-                |w| json!({"workspace_id": w.workspace_id, "channel_id": w.channel_id, "timeout_secs": 1}),
-            ),
+            .example(|w| {
+                json!({"workspace_id": w.id("workspace"), "channel_id": w.id("channel"),
+                       "timeout_secs": 1})
+            }),
     ]
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::Forbidden, Code::WrongState])
                     .example(|w| {
-                        json!({"thread_id": w.thread_id, "reason": "The parser is replaced, not ported."})
+                        json!({"thread_id": w.id("thread"), "reason": "The parser is replaced, not ported."})
                     }),
             ],
         )

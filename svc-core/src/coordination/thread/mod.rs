@@ -272,8 +272,8 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::WrongState, Code::NotVisibleToAll])
                     .example(|w| {
                         json!({
-                            "channel_id": w.channel_id, "title": "Port the parser", "priority": 10,
-                            "required_skills": ["rust"], "depends_on": [w.thread_id],
+                            "channel_id": w.id("channel"), "title": "Port the parser", "priority": 10,
+                            "required_skills": ["rust"], "depends_on": [w.id("thread")],
                         })
                     }),
                 write("create_child_thread", create_child_thread)
@@ -284,8 +284,8 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::WrongState, Code::NotVisibleToAll])
                     .example(|w| {
                         json!({
-                            "thread_id": w.thread_id, "title": "Write the tests", "priority": -5,
-                            "required_skills": ["python"], "depends_on": [w.claimed_thread_id],
+                            "thread_id": w.id("thread"), "title": "Write the tests", "priority": -5,
+                            "required_skills": ["python"], "depends_on": [w.id("claimed_thread")],
                         })
                     }),
                 idempotent("update_thread", update_thread)
@@ -293,13 +293,15 @@ pub(crate) fn feature() -> Feature {
                     .patch("/threads/{thread_id}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
-                    .example(|w| json!({"thread_id": w.thread_id, "title": "Port the parser and its tests"})),
+                    .example(
+                        |w| json!({"thread_id": w.id("thread"), "title": "Port the parser and its tests"}),
+                    ),
                 idempotent("set_thread_priority", set_thread_priority)
                     .title("Set a thread's priority")
                     .put("/threads/{thread_id}/priority")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
-                    .example(|w| json!({"thread_id": w.thread_id, "priority": 50})),
+                    .example(|w| json!({"thread_id": w.id("thread"), "priority": 50})),
             ],
         )
         .events(vec![

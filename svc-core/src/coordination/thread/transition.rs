@@ -84,8 +84,8 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::WrongState, Code::CloseRefused, Code::StaleClaim, Code::ClaimNotHeld])
                     .example(|w| {
                         json!({
-                            "thread_id": w.claimed_thread_id, "action": "start_review",
-                            "claim_lease_id": w.lease_id,
+                            "thread_id": w.id("claimed_thread"), "action": "start_review",
+                            "claim_lease_id": w.id("lease"),
                         })
                     }),
             ],

@@ -29,24 +29,24 @@ pub(crate) fn feature() -> Feature {
                 .title("Read a thread")
                 .get("/threads/{thread_id}")
                 .needs(&[WorkspaceRead])
-                .example(|w| json!({"thread_id": w.done_thread_id})),
+                .example(|w| json!({"thread_id": w.id("done_thread")})),
             read("list_threads", list_threads)
                 .title("List a channel's threads")
                 .get("/channels/{channel_id}/threads")
                 .needs(&[WorkspaceRead])
-                .example(|w| json!({"channel_id": w.channel_id, "state": "open", "limit": 10})),
+                .example(|w| json!({"channel_id": w.id("channel"), "state": "open", "limit": 10})),
             read("list_child_threads", list_child_threads)
                 .title("List a thread's children")
                 .get("/threads/{thread_id}/children")
                 .needs(&[WorkspaceRead])
-                .example(|w| json!({"thread_id": w.thread_id, "limit": 10})),
+                .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
             read("list_workspace_threads", list_workspace_threads)
                 .title("List a workspace's threads")
                 .get("/workspaces/{workspace_id}/threads")
                 .needs(&[WorkspaceRead])
                 .example(|w| {
                     json!({
-                        "workspace_id": w.workspace_id, "state": "open", "assignee_id": w.admin_id,
+                        "workspace_id": w.id("workspace"), "state": "open", "assignee_id": w.id("admin"),
                         "limit": 10,
                     })
                 }),
@@ -54,12 +54,12 @@ pub(crate) fn feature() -> Feature {
                 .title("Read what is needed to take up a thread")
                 .get("/threads/{thread_id}/context")
                 .needs(&[WorkspaceRead])
-                .example(|w| json!({"thread_id": w.thread_id, "include_glossary": true})),
+                .example(|w| json!({"thread_id": w.id("thread"), "include_glossary": true})),
             read("list_thread_events", list_thread_events)
                 .title("List a thread's events")
                 .get("/threads/{thread_id}/events")
                 .needs(&[WorkspaceRead])
-                .example(|w| json!({"thread_id": w.thread_id, "limit": 10})),
+                .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         ],
     )
 }

@@ -1,14 +1,14 @@
-//! What a feature declares: operations, guards, projectors, conditions and chores.
+//! What a feature declares: operations, samples, guards, projectors, conditions and chores.
 //!
 //! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
 //! `run`.
 
 pub(super) mod chore;
-pub(super) mod example;
 pub(super) mod functions;
 pub(super) mod hooks;
 pub(super) mod job;
 pub(super) mod operation;
+pub(super) mod sample;
 pub(super) mod table;
 pub(super) mod typed;
 pub(super) mod wait_secs;

@@ -12,6 +12,7 @@ use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
 use crate::op::declare::hooks::{Condition, Guard, Project, Projector};
 use crate::op::declare::operation::Operation;
+use crate::op::declare::sample::{Fixture, Sample, missing_in};
 
 /// What a feature adds to the service.
 #[derive(Default)]
@@ -22,6 +23,7 @@ pub struct Feature {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     chores: Vec<Chore>,
+    samples: Vec<Sample>,
 }
 
 impl Feature {
@@ -73,9 +75,18 @@ impl Feature {
         self.conditions.push(condition);
         self
     }
+
+    /// Adds a sample to what a prepared world holds.
+    ///
+    /// It may use those that this feature added before, and those of features listed before.
+    #[must_use]
+    pub fn sample(mut self, sample: Sample) -> Self {
+        self.samples.push(sample);
+        self
+    }
 }
 
-/// All operations and kinds of events, sorted by name, and the hooks in the order of their features.
+/// All operations and kinds of events, sorted by name; hooks and samples in the order of their features.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
     /// The operations that are called by type, by the type of their input.
@@ -85,6 +96,8 @@ pub struct Table {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     chores: Vec<Chore>,
+    samples: Vec<Sample>,
+    documented: Fixture,
 }
 
 impl Table {
@@ -98,12 +111,15 @@ impl Table {
             projectors: Vec::new(),
             conditions: Vec::new(),
             chores: Vec::new(),
+            samples: Vec::new(),
+            documented: Fixture::default(),
         };
         for feature in features {
             table.guards.extend(feature.guards);
             table.projectors.extend(feature.projectors);
             table.conditions.extend(feature.conditions);
             table.chores.extend(feature.chores);
+            table.samples.extend(feature.samples);
             for operation in feature.operations {
                 check(&operation)?;
                 let (name, operation) = (operation.name, Arc::new(operation));
@@ -124,6 +140,8 @@ impl Table {
             }
         }
         table.check_hooks()?;
+        table.documented = table.check_samples()?;
+        table.check_examples()?;
         Ok(table)
     }
 
@@ -150,6 +168,46 @@ impl Table {
                 twin.action, twin.name
             ))),
         }
+    }
+
+    /// Checks the samples, and returns them with their ids of the documentation.
+    fn check_samples(&self) -> Result<Fixture> {
+        let mut declared = Fixture::founded();
+        for sample in &self.samples {
+            let name = sample.name();
+            if declared.get(name).is_some() {
+                return Err(Error::internal(format!("two samples are named {name}")));
+            }
+            for call in sample.calls() {
+                if !self.operations.contains_key(call.operation) {
+                    return Err(Error::internal(format!(
+                        "the sample {name} is made by {}, which is not an operation",
+                        call.operation
+                    )));
+                }
+                if let Some(missing) = missing_in(&(call.input)(&declared)) {
+                    return Err(Error::internal(format!(
+                        "the sample {name} uses {missing}, which is not declared before it"
+                    )));
+                }
+                declared.document(name);
+            }
+        }
+        Ok(declared)
+    }
+
+    /// Checks that the examples name samples of the table.
+    fn check_examples(&self) -> Result<()> {
+        for operation in self.operations() {
+            let example = operation.example_input(&self.documented).unwrap_or_default();
+            if let Some(missing) = missing_in(&example) {
+                return Err(Error::internal(format!(
+                    "the example of {} uses {missing}, which is not a sample",
+                    operation.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Returns every operation, sorted by name.
@@ -198,6 +256,16 @@ impl Table {
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter()
     }
+
+    /// Returns the samples, each after those that it uses.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Returns the ids that the documentation shows.
+    pub fn documented(&self) -> &Fixture {
+        &self.documented
+    }
 }
 
 /// Checks what must be true of every operation.
@@ -233,4 +301,78 @@ fn check(operation: &Operation) -> Result<()> {
 /// Returns the variables of a path template: the names in braces.
 pub(crate) fn path_variables(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::op::declare::functions::read;
+
+    /// Names a thread.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Named {
+        /// The thread.
+        thread_id: String,
+    }
+
+    fn operation(example: fn(&Fixture) -> Value) -> Operation {
+        read::<Named, Named>("name_thread", |_, input| Ok(Named { thread_id: input.thread_id.clone() }))
+            .title("Name a thread")
+            .get("/threads/{thread_id}/name")
+            .example(example)
+    }
+
+    /// Builds the table of a feature with a thread, and of one with these samples and this example.
+    fn build(samples: Vec<Sample>, example: fn(&Fixture) -> Value) -> std::result::Result<Table, String> {
+        let first =
+            Feature::new().sample(Sample::new("thread", "name_thread", |_| json!({"thread_id": "a"})));
+        let second = Feature::new().operations("names", vec![operation(example)]);
+        let second = samples.into_iter().fold(second, Feature::sample);
+        Table::build(vec![first, second]).map_err(|error| error.cause().unwrap().to_string())
+    }
+
+    #[test]
+    fn a_sample_uses_those_before_it_and_itself_from_its_second_call_on() {
+        let child = Sample::new("child", "name_thread", |w| json!({"thread_id": w.id("thread")}))
+            .then("name_thread", |w| json!({"thread_id": w.id("child")}));
+        let table = build(vec![child], |w| json!({"thread_id": w.id("child")})).unwrap();
+        assert_eq!(table.samples().iter().map(Sample::name).collect::<Vec<_>>(), ["thread", "child"]);
+        let names: Vec<&str> = table.documented().names().collect();
+        assert_eq!(names, ["admin", "agent", "agent_token", "child", "thread", "workspace"]);
+    }
+
+    #[test]
+    fn a_sample_that_cannot_be_made_is_named() {
+        let refused = |sample| build(vec![sample], |_| json!({"thread_id": "a"})).err();
+        let name = |_: &Fixture| json!({"thread_id": "a"});
+        for (sample, defect) in [
+            (Sample::new("thread", "name_thread", name), "two samples are named thread"),
+            (Sample::new("admin", "name_thread", name), "two samples are named admin"),
+            (
+                Sample::new("child", "bear_thread", name),
+                "the sample child is made by bear_thread, which is not an operation",
+            ),
+            (
+                Sample::new("child", "name_thread", |w| json!({"thread_id": w.id("parent")})),
+                "the sample child uses parent, which is not declared before it",
+            ),
+            (
+                Sample::new("child", "name_thread", |w| json!({"thread_id": w.id("child")})),
+                "the sample child uses child, which is not declared before it",
+            ),
+        ] {
+            assert_eq!(refused(sample).as_deref(), Some(defect));
+        }
+    }
+
+    #[test]
+    fn an_example_that_uses_no_sample_of_the_table_is_named() {
+        let defect = build(Vec::new(), |w| json!({"thread_id": w.id("parent")})).err();
+        assert_eq!(defect.unwrap(), "the example of name_thread uses parent, which is not a sample");
+    }
 }

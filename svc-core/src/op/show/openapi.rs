@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 use crate::capability::Needs;
 use crate::error::{Code, Error, Problem, ProblemType};
-use crate::op::declare::example::Fixture;
 use crate::op::declare::job::TimedOut;
 use crate::op::declare::operation::{Effect, Method, Operation};
+use crate::op::declare::sample::Fixture;
 use crate::op::declare::table::{Table, path_variables};
 use crate::schema::{self, Components};
 
@@ -25,7 +25,10 @@ pub fn document(table: &Table) -> Value {
         for path in operation.paths() {
             let item = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
-                item.insert(operation.method().name().to_lowercase(), describe(operation, path, &output));
+                item.insert(
+                    operation.method().name().to_lowercase(),
+                    describe(operation, path, &output, table.documented()),
+                );
             }
         }
     }
@@ -61,10 +64,10 @@ fn output(operation: &Operation, components: &mut Components) -> Value {
     json!({"anyOf": [output, components.add(schema::of::<TimedOut>)]})
 }
 
-fn describe(operation: &Operation, path: &str, output: &Value) -> Value {
+fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixture) -> Value {
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
-    let (parameters, body) = split_input(operation, path, &schema);
+    let (parameters, body) = split_input(operation, path, &schema, documented);
     let mut responses = json!({
         operation.success().status().to_string(): {
             "description": "Success.",
@@ -244,7 +247,12 @@ fn never_null(mut schema: Value) -> Value {
 /// Splits an input into parameters and a request body.
 ///
 /// Path variables are parameters; without a body, so is every other field.
-fn split_input(operation: &Operation, path: &str, schema: &Value) -> (Vec<Value>, Option<Value>) {
+fn split_input(
+    operation: &Operation,
+    path: &str,
+    schema: &Value,
+    documented: &Fixture,
+) -> (Vec<Value>, Option<Value>) {
     let no_fields = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_fields);
     let required: Vec<&str> = schema
@@ -254,7 +262,7 @@ fn split_input(operation: &Operation, path: &str, schema: &Value) -> (Vec<Value>
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let example = operation.example_input(&Fixture::sample()).unwrap_or_default();
+    let example = operation.example_input(documented).unwrap_or_default();
     let in_path: Vec<&str> = path_variables(path).collect();
     let has_body = matches!(operation.method(), Method::Post | Method::Put | Method::Patch);
     let mut parameters = Vec::new();
