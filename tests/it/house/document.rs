@@ -1,7 +1,8 @@
-//! The OpenAPI document against the service that serves it, by a program that is not ours: the Python package
-//! `schemathesis` makes requests from the document, sound ones and broken ones, and compares each answer with
-//! it. No failure of the service, no status and no body that the document does not name, and nothing refused
-//! as unreadable that the document allows. A variable says how long it searches.
+//! The OpenAPI document by programs that are not ours. The Python package `openapi-spec-validator` reads it as
+//! any reader would: it is what OpenAPI 3.1 says. `schemathesis` holds it against the service that serves it:
+//! it makes requests from the document, sound ones and broken ones, and compares each answer with it. No
+//! failure of the service, no status and no body that the document does not name, and nothing refused as
+//! unreadable that the document allows. A variable says how long it searches.
 
 use std::process::Command;
 
@@ -10,7 +11,7 @@ use svc_core::Engine;
 use svc_core::op::Fixture;
 use svc_core::time::Clock;
 use svc_tests::database::{engines, skipped};
-use svc_tests::process::run;
+use svc_tests::process::{Running, run};
 use svc_tests::{Setup, World, in_parallel, text};
 
 /// Where the Python with the outside clients is.
@@ -132,6 +133,38 @@ fn try_document(engine: Engine, choose: fn(&World) -> &str) {
         let tried = outcome.out.lines().find(|line| line.contains(" generated")).unwrap_or_default().trim();
         assert!(!tried.is_empty() && !tried.starts_with('0'), "nothing was tried: {}", outcome.out);
         println!("{tried}");
+    }
+}
+
+/// A document that generators of clients reject describes nothing to them. The breaks are the control: one
+/// for each part that is looked at.
+#[test]
+fn the_document_is_valid_openapi() {
+    let Some(python) = std::env::var_os(PYTHON) else { return skipped("outside clients", PYTHON) };
+    let world = World::open(Engine::Sqlite);
+    let document = world.rest().send(None, "GET", "/openapi.json", &[], None).output();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/check_openapi.py");
+    let mut validator = Running::start(Command::new(python).arg(script));
+    let mut defects = |document: &Value| -> Vec<String> {
+        validator.say(&document.to_string());
+        serde_json::from_str(&validator.next_line()).unwrap()
+    };
+    assert_eq!(defects(&document), Vec::<String>::new());
+
+    let nowhere = json!({"$ref": "#/components/schemas/Nothing"});
+    let operation = "/paths/~1channels~1{channel_id}~1threads/post";
+    for (place, broken) in [
+        ("/parameters/0", json!({"name": "channel_id", "required": true, "schema": {"type": "string"}})),
+        ("/parameters/0/name", json!("thread_id")),
+        ("/responses/201/content/application~1json/schema", nowhere.clone()),
+        ("/requestBody/content/application~1json/schema/properties/title", nowhere),
+        ("/requestBody/content/application~1json/schema/properties/title", json!({"type": "words"})),
+        ("/responses/201/headers/Svc-Room-LSN/schema/type", json!("words")),
+        ("/operationId", json!("get_channel")),
+    ] {
+        let mut document = document.clone();
+        *document.pointer_mut(&format!("{operation}{place}")).unwrap() = broken.clone();
+        assert!(!defects(&document).is_empty(), "{broken} at {place} is found valid");
     }
 }
 
