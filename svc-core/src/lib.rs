@@ -108,8 +108,8 @@
 //!    with" in the doc comment names the same codes.
 //! 4. If the example names a thing that no world has yet, add a sample to the feature: a name, and the calls
 //!    that make it ([`op::Sample`]).
-//! 5. `UPDATE_GOLDEN=1 tests/run agreed manual` writes the golden files and manual pages; read their
-//!    difference.
+//! 5. `UPDATE_GOLDEN=1 tests/run agreed` writes the golden files, and with `manual` instead the manual pages;
+//!    read their difference.
 //!
 //! REST, OpenAPI, MCP, the contracts, the authorisation matrix and the test that REST and MCP agree follow
 //! from that. A new feature adds a line to `host/features.rs`.

@@ -63,7 +63,7 @@ impl Bodies {
                 "send the body as Content-Type: application/json, in UTF-8",
             )),
             None => {
-                drain(headers, body, LARGE_DRAIN_MAX).await;
+                drain(headers, body, max.saturating_mul(2).max(LARGE_DRAIN_MAX)).await;
                 Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes")))
             }
         }
@@ -138,10 +138,10 @@ impl Collected {
     }
 }
 
-/// Reads and drops the body of a rejected request, up to a limit.
+/// Reads and drops the body of a rejected request, of up to `max` bytes and as much again.
 ///
 /// A client that is still sending when the connection closes may never see the response.
-pub(crate) async fn discard<B>(request: Request<B>)
+pub(crate) async fn discard<B>(request: Request<B>, max: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -150,7 +150,7 @@ where
         return;
     }
     let (head, body) = request.into_parts();
-    drain(&head.headers, body, REJECTED_DRAIN_MAX).await;
+    drain(&head.headers, body, max.saturating_mul(2)).await;
 }
 
 async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
@@ -175,11 +175,7 @@ where
     let _ = timeout(DRAIN_TIMEOUT, draining).await;
 }
 
-/// Bytes that are read and dropped of the body of a rejected request.
-///
-/// That is more than a body may have by default, so that a client which sends one reads the response.
-const REJECTED_DRAIN_MAX: usize = 4 << 20;
-/// Bytes that are read and dropped of a body that is too large.
+/// Bytes that are at least read and dropped of a body that is too large.
 const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -73,7 +73,7 @@ pub(crate) async fn handle(
     let principal = match endpoint.admit(server, request.uri(), request.headers(), peer).await {
         Ok(principal) => principal,
         Err(refusal) => {
-            body::discard(request).await;
+            body::discard(request, server.settings.body_max_bytes).await;
             return Err(refusal);
         }
     };

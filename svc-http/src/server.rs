@@ -348,11 +348,11 @@ impl Server {
         match found {
             Found::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
             Found::Allow(allow) => {
-                body::discard(request).await;
+                body::discard(request, self.settings.body_max_bytes).await;
                 Ok(encode::method_not_allowed(allow))
             }
             _ => {
-                body::discard(request).await;
+                body::discard(request, self.settings.body_max_bytes).await;
                 let detail = format!("there is no route {path}; see GET /openapi.json");
                 Err(Error::new(Code::UnknownRoute, detail))
             }
@@ -391,7 +391,7 @@ impl Server {
         let admission = match self.service.admit(Some(operation), request_head).await {
             Ok(admission) => admission,
             Err(refusal) => {
-                Box::pin(body::discard(request)).await;
+                Box::pin(body::discard(request, self.settings.body_max_bytes)).await;
                 return Err(refusal);
             }
         };

@@ -17,7 +17,7 @@ pub use call::request::{Head, Input, Request};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::functions::{destructive, idempotent, long_read, prepared, read, wait, wanting, write};
-pub use declare::hooks::{Call, Condition, Guard, Project, Unmet};
+pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::job::{LongPoll, Poll, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Effect, Method, Operation, Success};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};

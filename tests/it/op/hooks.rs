@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceWrite;
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
-use svc_core::op::{Call, Condition, Feature, Operation, Read, Unmet, Write, write};
+use svc_core::op::{Condition, Feature, GuardedCall, Operation, Read, Unmet, Write, write};
 use svc_core::{Engine, Error, Event, EventKind, Recorded, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
@@ -52,7 +52,7 @@ fn ring_bell(cx: &mut Write<'_>, input: &RingBell) -> Result<Value> {
 }
 
 /// No bell rings in a private channel, and nothing happens in the attic.
-fn keep_quiet(cx: &Read<'_>, operation: &Operation, call: &Call) -> Result<()> {
+fn keep_quiet(cx: &Read<'_>, operation: &Operation, call: &GuardedCall) -> Result<()> {
     let Some(channel) = call.id::<ChannelId>("channel_id") else { return Ok(()) };
     let found: Option<(bool,)> = cx.one("select private from channels where id = $1", &[&channel])?;
     if operation.name() == "ring_bell" && found == Some((true,)) {

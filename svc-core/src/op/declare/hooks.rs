@@ -18,14 +18,14 @@ use crate::op::run::context::{Read, Write};
 
 /// The part of a call that a guard may base its decision on.
 #[derive(Clone, Debug, Default)]
-pub struct Call {
+pub struct GuardedCall {
     /// The way it came in.
     pub surface: Surface,
     /// The input's fields whose names end in `_id`, by name.
     pub(in crate::op) ids: Map<String, Value>,
 }
 
-impl Call {
+impl GuardedCall {
     /// Returns the id in the input's field `field`, if the call has that field.
     pub fn id<T: FromStr>(&self, field: &str) -> Option<T> {
         self.ids.get(field)?.as_str()?.parse().ok()
@@ -35,7 +35,7 @@ impl Call {
 /// Called inside the transaction of every requested change, before its function; rejects it with an error.
 ///
 /// What the service does by itself passes no guard.
-pub type Guard = fn(&Read<'_>, &Operation, &Call) -> Result<()>;
+pub type Guard = fn(&Read<'_>, &Operation, &GuardedCall) -> Result<()>;
 
 /// Follows events inside the transaction that emitted them.
 ///

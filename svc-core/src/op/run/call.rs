@@ -72,7 +72,7 @@ pub(in crate::op) struct Call {
 /// What a request runs.
 pub(in crate::op) enum Work {
     /// An operation, and the part of the call that guards receive.
-    Operation(Arc<Operation>, hooks::Call),
+    Operation(Arc<Operation>, hooks::GuardedCall),
     /// Work of the service itself, which passes no guard.
     Own,
     /// Nothing: the operation that was requested could not be determined.

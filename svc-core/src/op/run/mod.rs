@@ -361,11 +361,11 @@ impl Dispatch {
     }
 
     /// Returns the part of a call that guards receive, which is empty if there are no guards.
-    fn guarded(&self, surface: Surface, input: &dyn Shown) -> hooks::Call {
+    fn guarded(&self, surface: Surface, input: &dyn Shown) -> hooks::GuardedCall {
         if self.table.guards().is_empty() {
-            return hooks::Call::default();
+            return hooks::GuardedCall::default();
         }
-        hooks::Call { surface, ids: input.ids() }
+        hooks::GuardedCall { surface, ids: input.ids() }
     }
 
     /// Submits a quick read, or runs it on this thread if that needs no network.
