@@ -4,7 +4,7 @@
 //! loaders of channels and of threads' places that every feature uses. An object of another workspace, or of
 //! a channel beyond the caller's sight, is not found. What a member sees is cached; an event that takes a
 //! channel or the sight of it away invalidates the cache. Nothing in this file changes anything, and apart
-//! from channels.rs, which lists and changes both, nothing else reads who is in a channel or whether it is
+//! from `channels`, which lists and changes both, nothing else reads who is in a channel or whether it is
 //! private.
 
 use crate::Result;

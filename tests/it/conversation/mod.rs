@@ -2,5 +2,8 @@
 
 mod in_events;
 mod messages;
+mod old_keys;
 mod places;
+mod sealed;
+mod unreadable;
 pub mod withdraw;

@@ -63,12 +63,15 @@ const ASKS_THE_DATABASE: &[(&str, &str)] = &[
 /// Where a statement may say who is in a channel and whether it is private.
 const KNOWS_WHO_SEES: &[(&str, &str)] = &[
     ("svc-core/src/conversation/places.rs", "has the one condition that all others use"),
-    ("svc-core/src/conversation/channels.rs", "lists and changes it"),
+    ("svc-core/src/conversation/channels/mod.rs", "lists channels"),
+    ("svc-core/src/conversation/channels/change.rs", "changes whether one is private"),
+    ("svc-core/src/conversation/channels/members.rs", "lists and changes who is in one"),
+    ("svc-core/src/conversation/channels/privacy.rs", "checks that no dependency shows a hidden thread"),
 ];
 
 /// Where a capability may be spelled out although it is not the list of them.
 const SPELLS_CAPABILITIES: &[(&str, &str)] =
-    &[("svc-core/src/identity/tokens.rs", "examples are JSON as a caller writes it")];
+    &[("svc-core/src/identity/tokens/mod.rs", "examples are JSON as a caller writes it")];
 
 /// Where route strings may stand: the routes that are no operation.
 const ROUTES: &[&str] = &["svc-http/src/route.rs", "svc-http/src/routes.rs"];

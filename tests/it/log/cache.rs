@@ -31,17 +31,17 @@ const CACHED: &[(&str, Invalidates, bool)] = &[
 /// Every statement that changes such a row, by its file and how it begins, and the kinds of the events that
 /// tell of it.
 const CHANGES: &[(&str, &str, &[&str])] = &[
-    ("identity/tokens.rs", "update tokens set revoked_at", &["TokenRevoked"]),
-    ("identity/tokens.rs", "update tokens set secret_hash", &["TokenRotated"]),
-    ("identity/members.rs", "insert into member_skills", &["MemberSkillsChanged"]),
-    ("identity/members.rs", "delete from member_skills", &["MemberSkillsChanged"]),
-    ("conversation/channels.rs", "update channels set name", &["ChannelUpdated"]),
+    ("identity/tokens/revoke.rs", "update tokens set revoked_at", &["TokenRevoked"]),
+    ("identity/tokens/rotate.rs", "update tokens set secret_hash", &["TokenRotated"]),
+    ("identity/members/skills.rs", "insert into member_skills", &["MemberSkillsChanged"]),
+    ("identity/members/skills.rs", "delete from member_skills", &["MemberSkillsChanged"]),
+    ("conversation/channels/change.rs", "update channels set name", &["ChannelUpdated"]),
     (
-        "conversation/channels.rs",
+        "conversation/channels/change.rs",
         "update channels set archived_at",
         &["ChannelArchived", "ChannelUnarchived"],
     ),
-    ("conversation/channels.rs", "delete from channel_members", &["ChannelMemberRemoved"]),
+    ("conversation/channels/members.rs", "delete from channel_members", &["ChannelMemberRemoved"]),
 ];
 
 /// What a statement changes of what is cached.

@@ -3,6 +3,7 @@
 
 mod contention;
 mod crash;
+mod file_modes;
 mod ordeals_controls;
 mod ordeals_postgres;
 mod ordeals_sqlite;

@@ -1,10 +1,13 @@
 //! Threads: a thread is a task in a channel, and may have child threads.
 //!
-//! This file defines what a thread is, how it is created, and the changes of its own fields. Transitions,
-//! claims, dependencies and required skills have files of their own; each keeps the thread's columns up to
-//! date and records its changes by an event at the thread's place, from which the ready queue follows.
+//! This file defines what a thread is and how it is loaded. Creating one, the changes of its own fields,
+//! transitions, claims, dependencies and required skills have files of their own; each keeps the thread's
+//! columns up to date and records its changes by an event at the thread's place, from which the ready queue
+//! follows.
 
 pub(crate) mod cancel;
+mod change;
+mod create;
 pub(crate) mod transition;
 pub(crate) mod views;
 
@@ -14,19 +17,22 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
-use crate::conversation::places::{self, ChannelPlace};
+use crate::conversation::places;
 use crate::coordination::claims::Held;
-use crate::coordination::dependencies::{self, DependsOn};
-use crate::coordination::skill_sets::{self, Skill, SkillSet};
+use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
-use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, SKILLS_MAX, THREAD_DEPTH_MAX, TITLE_MAX};
-use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Read, Write, idempotent, write};
+use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
+use crate::log::event::{EventKind, Subject};
+use crate::op::{Feature, Read, idempotent, write};
 use crate::page::Rows;
 use crate::store::{FromValue, Param, ToParam, Value, columns};
-use crate::text::{Change, Count, Items, Text};
+use crate::text::{Count, Text};
 use crate::time::Time;
+pub(in crate::coordination) use change::ThreadPriorityChanged;
+use change::{ThreadUpdated, set_thread_priority, update_thread};
+pub(in crate::coordination) use create::ThreadCreated;
+use create::{create_child_thread, create_thread};
 
 type Title = Text<1, TITLE_MAX>;
 type Priority = Count<PRIORITY_MIN, PRIORITY_MAX>;
@@ -325,252 +331,6 @@ const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 fn as_hidden_thread(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
 }
-
-/// A thread was created. It can be claimed once it waits for no unfinished thread.
-#[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct ThreadCreated<'a> {
-    /// What is to be done, in a line.
-    title: &'a str,
-    /// The thread it is a child of.
-    parent_id: Option<ThreadId>,
-    /// How urgent it is; threads with a higher priority are given out first.
-    priority: i64,
-    /// The skills that a member must have to claim it.
-    required_skills: &'a [String],
-    /// The threads it waits for.
-    depends_on: &'a [ThreadId],
-    /// The member who created it; null for the service itself.
-    created_by: Option<MemberId>,
-}
-
-impl Event for ThreadCreated<'_> {
-    const KIND: &'static str = "ThreadCreated";
-}
-
-/// Creates a thread, which is a task, in a channel and returns it.
-///
-/// It is given to the next claimer with the required skills once every thread in `depends_on` is finished; of
-/// several threads, the oldest of those with the highest priority is given out first.
-///
-/// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
-/// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
-/// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateThread {
-    /// The channel of the thread.
-    channel_id: ChannelId,
-    /// What is to be done, in a line.
-    title: Title,
-    /// How urgent it is, from -100 to 100. Default: 0.
-    priority: Option<Priority>,
-    /// The skills that a member must have to claim it. Default: none.
-    #[serde(default)]
-    required_skills: Items<Skill, SKILLS_MAX>,
-    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
-    #[serde(default)]
-    depends_on: DependsOn,
-}
-
-fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
-    let channel = places::visible_channel(cx, input.channel_id)?;
-    places::check_not_archived(&channel)?;
-    let task = Task {
-        title: &input.title,
-        priority: input.priority,
-        required_skills: &input.required_skills,
-        depends_on: &input.depends_on,
-    };
-    open(cx, &channel, None, &task)
-}
-
-/// Creates a thread below another one, in the same channel, and returns it.
-///
-/// A parent waits for its children: it cannot close while one is open or in review, but a child may close
-/// before its parent.
-///
-/// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if threads
-/// would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`, or if
-/// `required_skills` is a new set and the workspace has 10000 different ones; 409 `not-visible-to-all` if a
-/// thread in `depends_on` is in another, private channel.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateChildThread {
-    /// The parent.
-    thread_id: ThreadId,
-    /// What is to be done, in a line.
-    title: Title,
-    /// How urgent it is, from -100 to 100. Default: 0.
-    priority: Option<Priority>,
-    /// The skills that a member must have to claim it. Default: none.
-    #[serde(default)]
-    required_skills: Items<Skill, SKILLS_MAX>,
-    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
-    #[serde(default)]
-    depends_on: DependsOn,
-}
-
-fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<Thread> {
-    let parent = visible_thread(cx, input.thread_id)?;
-    let channel = places::visible_channel(cx, parent.channel_id)?;
-    places::check_not_archived(&channel)?;
-    if parent.state.is_finished() {
-        return Err(parent.wrong_state("a child cannot be created below a finished thread"));
-    }
-    if parent.depth >= THREAD_DEPTH_MAX {
-        return Err(Error::wrong_state(format!("threads can be nested at most {THREAD_DEPTH_MAX} deep")));
-    }
-    let task = Task {
-        title: &input.title,
-        priority: input.priority,
-        required_skills: &input.required_skills,
-        depends_on: &input.depends_on,
-    };
-    open(cx, &channel, Some(&parent), &task)
-}
-
-/// The task of a new thread.
-struct Task<'a> {
-    title: &'a str,
-    priority: Option<Priority>,
-    required_skills: &'a [Skill],
-    depends_on: &'a [ThreadId],
-}
-
-/// Creates a thread at a place that was checked.
-fn open(
-    cx: &mut Write<'_>,
-    channel: &ChannelPlace,
-    parent: Option<&Thread>,
-    task: &Task<'_>,
-) -> Result<Thread> {
-    let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
-    let set = SkillSet::of(task.required_skills);
-    let skill_set = skill_sets::intern(cx, &set)?;
-    let required_skills = set.into_names();
-    let creator = cx.caller().member;
-    let id: ThreadId = cx.new_id()?;
-    let parent_id = parent.map(|parent| parent.id);
-    let priority = task.priority.map_or(0, Priority::get);
-    let created = ThreadCreated {
-        title: task.title,
-        parent_id,
-        priority,
-        required_skills: &required_skills,
-        depends_on: &awaited.ids,
-        created_by: creator,
-    };
-    let lsn = cx.emit(Subject::thread(channel.id, id), &created)?.lsn;
-    let thread = Thread {
-        id,
-        uri: uri(channel.workspace_id, channel.id, id),
-        workspace_id: channel.workspace_id,
-        channel_id: channel.id,
-        parent_id,
-        title: task.title.to_owned(),
-        state: ThreadState::Open,
-        priority,
-        required_skills,
-        blocked: awaited.unfinished,
-        has_result: false,
-        owner_id: creator,
-        assignee_id: None,
-        claim_lease_id: None,
-        assignment_expires_at: None,
-        acknowledged_at: None,
-        cancelled: false,
-        cancelled_at: None,
-        created_by: creator,
-        created_at: cx.now(),
-        lsn,
-        depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
-        skill_set,
-        held: None,
-    };
-    thread.with_new_row(|row| cx.insert(row))?;
-    dependencies::insert(cx, thread.id, &awaited.ids, thread.lsn)?;
-    Ok(thread)
-}
-
-/// A thread's title was changed.
-#[derive(Serialize, JsonSchema)]
-struct ThreadUpdated<'a> {
-    /// The new title.
-    title: &'a str,
-}
-
-impl Event for ThreadUpdated<'_> {
-    const KIND: &'static str = "ThreadUpdated";
-}
-
-/// Changes a thread's title and returns the thread.
-///
-/// Absent fields keep their value.
-///
-/// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct UpdateThread {
-    /// The thread.
-    thread_id: ThreadId,
-    /// The new title.
-    #[serde(default)]
-    title: Change<Title>,
-}
-
-fn update_thread(cx: &mut Write<'_>, input: &UpdateThread) -> Result<Thread> {
-    let mut thread = visible_thread(cx, input.thread_id)?;
-    thread.check_not_archived()?;
-    if let Some(title) = input.title.get().filter(|title| ***title != *thread.title) {
-        cx.execute(1, SET_TITLE, &[&thread.id, title])?;
-        cx.emit(thread.place(), &ThreadUpdated { title })?;
-        thread.title = (**title).to_owned();
-    }
-    Ok(thread)
-}
-
-const SET_TITLE: &str = "update threads set title = $2 where id = $1";
-
-/// A thread's priority was changed.
-#[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct ThreadPriorityChanged {
-    /// The priority before.
-    from: i64,
-    /// The priority after.
-    to: i64,
-}
-
-impl Event for ThreadPriorityChanged {
-    const KIND: &'static str = "ThreadPriorityChanged";
-}
-
-/// Sets a thread's priority and returns the thread.
-///
-/// Of the threads that a member can claim, the one with the highest priority is given out first.
-///
-/// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetThreadPriority {
-    /// The thread.
-    thread_id: ThreadId,
-    /// The priority, from -100 to 100.
-    priority: Priority,
-}
-
-fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority) -> Result<Thread> {
-    let mut thread = visible_thread(cx, input.thread_id)?;
-    thread.check_not_archived()?;
-    let (from, to) = (thread.priority, input.priority.get());
-    if from != to {
-        cx.execute(1, SET_PRIORITY, &[&thread.id, &to])?;
-        cx.emit(thread.place(), &ThreadPriorityChanged { from, to })?;
-        thread.priority = to;
-    }
-    Ok(thread)
-}
-
-const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";
 
 /// A thread that was not changed since it was created, for unit tests of rules.
 #[cfg(test)]

@@ -9,9 +9,10 @@ use std::thread::available_parallelism;
 
 use super::super::chain::genesis;
 use super::presence::{self, Presence};
-use super::{
-    Break, ChainReport, Defect, ExpectedHead, HeadRow, Verification, Verifier, Walk, head_row, verify,
-};
+use super::rows::{HeadRow, head_row};
+use super::verifier::Verifier;
+use super::walk::{Verification, Walk, verify};
+use super::{Break, ChainReport, Defect, ExpectedHead};
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;

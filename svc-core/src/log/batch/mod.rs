@@ -3,90 +3,29 @@
 //! Events get their position and hashes at once and are written together at the end; a job that fails
 //! discards its own.
 
+mod head;
+mod locks;
+mod records;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::bus::Bus;
-use super::cache::{Cache, Epochs, ReaderCache};
-use super::canonical;
-use super::chain::{Link, genesis};
-use super::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, WorkspaceId};
-use crate::limits::HELD_WAIT;
+use crate::log::bus::Bus;
+use crate::log::cache::{Cache, ReaderCache};
+use crate::log::canonical;
+use crate::log::chain::Link;
+use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::store::executor::{BatchState, Held};
-use crate::store::{BulkInsert, Conn, Engine, Param, Row};
+use crate::store::{Conn, Engine, Param};
 use crate::time::{Clock, Time};
-
-/// The end of a workspace's logs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub lsn: i64,
-    pub hash: [u8; 32],
-    pub at: Time,
-    pub audit_seq: i64,
-    pub epochs: Epochs,
-    touched: bool,
-    /// The position in the stored row; none while there is no row.
-    stored: Option<i64>,
-}
-
-impl Head {
-    /// Returns the head of a log that is being created.
-    fn empty() -> Self {
-        let at = Time::from_micros(0);
-        Self {
-            lsn: 0,
-            hash: genesis(),
-            at,
-            audit_seq: 0,
-            epochs: Epochs::default(),
-            touched: true,
-            stored: None,
-        }
-    }
-
-    fn take(row: &mut Row) -> Result<Self> {
-        let lsn = row.take()?;
-        Ok(Self {
-            lsn,
-            hash: row.take()?,
-            at: row.take()?,
-            audit_seq: row.take()?,
-            epochs: Epochs::take(row)?,
-            touched: false,
-            stored: Some(lsn),
-        })
-    }
-
-    /// Returns the head as it is once the batch has been committed.
-    fn committed(self) -> Self {
-        Self { touched: false, stored: Some(self.lsn), ..self }
-    }
-}
-
-/// The contents of an audit row.
-pub(crate) struct AuditEntry {
-    pub at: Time,
-    pub action: &'static str,
-    pub attribution: Attribution,
-    pub metadata: Value,
-}
-
-struct AuditRow {
-    workspace: WorkspaceId,
-    seq: i64,
-    at: Time,
-    action: &'static str,
-    attribution: Attribution,
-    /// The channel of the change: callers who cannot see it do not learn what the change was.
-    channel_id: Option<ChannelId>,
-    metadata: String,
-}
+pub(crate) use head::Head;
+use head::{HEAD, INSERT_HEADS, UPDATE_HEADS, head_columns};
+pub(crate) use records::AuditEntry;
+use records::{AuditRow, INSERT_AUDIT, INSERT_EVENTS, audit_columns, event_columns};
 
 /// A position in the batch to which a failing job is rolled back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,45 +53,6 @@ pub(crate) struct Batch {
     loaded: Option<(WorkspaceId, ChannelId)>,
     bus: Arc<Bus>,
 }
-
-const INSERT_EVENTS: BulkInsert = BulkInsert {
-    sqlite: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
-                 content_hash, payload) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-    postgres: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
-                   content_hash, payload)
-               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::uuid[], $6::uuid[],
-                   $7::uuid[], $8::bytea[], $9::bytea[], $10::text[])",
-};
-
-const INSERT_AUDIT: BulkInsert = BulkInsert {
-    sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-    postgres:
-        "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
-               select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::uuid[], $6::uuid[],
-                   $7::uuid[], $8::uuid[], $9::text[])",
-};
-
-const INSERT_HEADS: BulkInsert = BulkInsert {
-    sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
-             values ($1, $2, $3, $4, $5, $6, $7)",
-    postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
-               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
-                   $7::bigint[])",
-};
-
-/// Updates a head only if it is still at the position at which it was read.
-const UPDATE_HEADS: BulkInsert = BulkInsert {
-    sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6, rules_epoch = $7
-             where workspace_id = $1 and lsn = $8",
-    postgres:
-        "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch,
-                   rules_epoch = n.rules_epoch
-               from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
-                   $7::bigint[], $8::bigint[])
-                   as n (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch, stored)
-               where h.workspace_id = n.workspace_id and h.lsn = n.stored",
-};
 
 impl Batch {
     pub fn new(clock: Clock, bus: Arc<Bus>) -> Self {
@@ -310,118 +210,6 @@ impl Batch {
         conn.insert_many(&INSERT_EVENTS, &events)?;
         let audit: Vec<Vec<Param<'_>>> = self.audit.iter().map(audit_columns).collect();
         conn.insert_many(&INSERT_AUDIT, &audit)
-    }
-}
-
-fn event_columns(event: &Recorded) -> Vec<Param<'_>> {
-    let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
-    vec![
-        Param::Uuid(event.workspace_id.uuid()),
-        Param::Int(event.lsn),
-        Param::Text(event.kind),
-        Param::Int(event.at.micros()),
-        id(event.subject.channel_id.map(Into::into)),
-        id(event.subject.thread_id.map(Into::into)),
-        id(event.subject.member_id.map(Into::into)),
-        Param::Bytes(&event.prev_hash),
-        Param::Bytes(&event.content_hash),
-        Param::Text(&event.payload),
-    ]
-}
-
-/// Returns the columns of a head row, followed by its previous position if it has one.
-fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param<'a>> {
-    let columns = [
-        Param::Uuid(workspace.uuid()),
-        Param::Int(head.lsn),
-        Param::Bytes(&head.hash),
-        Param::Int(head.at.micros()),
-        Param::Int(head.audit_seq),
-        Param::Int(head.epochs.access),
-        Param::Int(head.epochs.rules),
-    ];
-    columns.into_iter().chain(head.stored.map(Param::Int)).collect()
-}
-
-fn audit_columns(row: &AuditRow) -> Vec<Param<'_>> {
-    let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
-    vec![
-        Param::Uuid(row.workspace.uuid()),
-        Param::Int(row.seq),
-        Param::Int(row.at.micros()),
-        Param::Text(row.action),
-        id(row.attribution.actor_id.map(Into::into)),
-        id(row.attribution.subject_id.map(Into::into)),
-        id(row.attribution.grant_id.map(Into::into)),
-        id(row.channel_id.map(Into::into)),
-        Param::Text(&row.metadata),
-    ]
-}
-
-const HEAD: &str = "select lsn, hash, at, audit_seq, epoch, rules_epoch from heads where workspace_id = $1";
-
-macro_rules! lock_heads {
-    ($wait:literal) => {
-        concat!(
-            "select workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch,
-                    cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
-             from heads where workspace_id = any($1) order by workspace_id for update",
-            $wait
-        )
-    };
-}
-
-const LOCK_FREE_HEADS: &str = lock_heads!(" skip locked");
-
-const LOCK_HEADS: &str = lock_heads!("");
-
-const EXISTING_HEADS: &str = "select workspace_id from heads where workspace_id = any($1)";
-
-const LIMIT_LOCKS: &str = "select set_config('lock_timeout', $1, true)";
-
-const UNLIMIT_LOCKS: &str = "set local lock_timeout to default";
-
-/// Locks the heads of the batch, in the order of ids so that servers cannot deadlock.
-impl Batch {
-    /// Locks those of `wanted` that are free, or waits for all of them if none is.
-    ///
-    /// Returns those that others have locked.
-    fn lock_heads(
-        &mut self,
-        conn: &Conn,
-        wanted: &BTreeSet<WorkspaceId>,
-        held: Held,
-    ) -> Result<BTreeSet<WorkspaceId>> {
-        self.take_heads(conn, LOCK_FREE_HEADS, wanted)?;
-        let mut missing = self.without_head(wanted);
-        if missing.len() == wanted.len() && !missing.is_empty() && held == Held::Wait {
-            conn.query(LIMIT_LOCKS, &[&format!("{}ms", HELD_WAIT.as_millis())])?;
-            self.take_heads(conn, LOCK_HEADS, wanted)?;
-            conn.defer(None, UNLIMIT_LOCKS, &[])?;
-            missing = self.without_head(wanted);
-        }
-        if missing.is_empty() {
-            return Ok(missing);
-        }
-        let ids: Vec<uuid::Uuid> = missing.iter().map(|id| id.uuid()).collect();
-        conn.query(EXISTING_HEADS, &[&ids])?.iter_mut().map(Row::take).collect()
-    }
-
-    fn without_head(&self, wanted: &BTreeSet<WorkspaceId>) -> BTreeSet<WorkspaceId> {
-        wanted.iter().filter(|id| !self.heads.contains_key(id)).copied().collect()
-    }
-
-    fn take_heads(&mut self, conn: &Conn, sql: &'static str, wanted: &BTreeSet<WorkspaceId>) -> Result<()> {
-        let ids: Vec<uuid::Uuid> = wanted.iter().map(|id| id.uuid()).collect();
-        for row in &mut conn.query(sql, &[&ids])? {
-            let workspace: WorkspaceId = row.take()?;
-            let head = Head::take(row)?;
-            let database_now: Time = row.take()?;
-            self.skew_micros = self.clock.skew_to(database_now);
-            self.cache.check(workspace, head.epochs);
-            self.heads.insert(workspace, head);
-        }
-        Ok(())
     }
 }
 

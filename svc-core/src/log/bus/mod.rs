@@ -5,116 +5,24 @@
 //! listening is missed. Other processes' commits are polled at fixed times, however much this one commits.
 //! Deadlines are left to the timers.
 
+mod filter;
+mod watch;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use crate::Result;
-use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::id::WorkspaceId;
 use crate::limits::{BUS_RECONCILE, BUS_WORK_MAX, SQLITE_POLL};
 use crate::log::event::Subject;
 use crate::store::{Conn, Engine, Row};
 use crate::sync::Monitor;
 use crate::time::{Clock, Monotonic};
-
-/// Selects the events of interest.
-#[derive(Clone, Debug, Default)]
-pub struct EventFilter {
-    kinds: Vec<String>,
-    channel_id: Option<ChannelId>,
-    thread_id: Option<ThreadId>,
-    member_id: Option<MemberId>,
-    /// Only those about the waiting member.
-    own: bool,
-    or: Vec<EventFilter>,
-}
-
-impl EventFilter {
-    /// Selects events of these kinds; of any kind if there are none.
-    pub fn on<K: Into<String>>(kinds: impl IntoIterator<Item = K>) -> Self {
-        Self { kinds: kinds.into_iter().map(Into::into).collect(), ..Self::default() }
-    }
-
-    /// Restricts it to this channel, if one is given.
-    #[must_use]
-    pub fn in_channel(self, channel_id: Option<ChannelId>) -> Self {
-        Self { channel_id, ..self }
-    }
-
-    /// Restricts it to this thread, if one is given.
-    #[must_use]
-    pub fn in_thread(self, thread_id: Option<ThreadId>) -> Self {
-        Self { thread_id, ..self }
-    }
-
-    /// Restricts it to events about this member, if one is given.
-    #[must_use]
-    pub fn about(self, member_id: Option<MemberId>) -> Self {
-        Self { member_id, ..self }
-    }
-
-    /// Restricts it to events about the waiting member.
-    #[must_use]
-    pub fn about_me(self) -> Self {
-        Self { own: true, ..self }
-    }
-
-    /// Adds the events that `other` selects.
-    #[must_use]
-    pub fn or(mut self, other: EventFilter) -> Self {
-        self.or.push(other);
-        self
-    }
-
-    /// Resolves the waiting member to `member`.
-    #[must_use]
-    pub(crate) fn of(self, member: Option<MemberId>) -> Self {
-        let or = self.or.into_iter().map(|other| other.of(member)).collect();
-        match (self.own, member) {
-            (true, Some(member)) => Self { member_id: Some(member), own: false, or, ..self },
-            _ => Self { or, ..self },
-        }
-    }
-
-    fn matches(&self, kind: &str, subject: &Subject) -> bool {
-        self.matches_alone(kind, subject) || self.or.iter().any(|other| other.matches(kind, subject))
-    }
-
-    fn matches_alone(&self, kind: &str, subject: &Subject) -> bool {
-        // No event is about a caller that is not a member.
-        !self.own
-            && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
-            && (self.channel_id.is_none() || self.channel_id == subject.channel_id)
-            && (self.thread_id.is_none() || self.thread_id == subject.thread_id)
-            && (self.member_id.is_none() || self.member_id == subject.member_id)
-    }
-}
-
-/// A new event's position and subject, as passed to listeners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NewEvent {
-    pub lsn: i64,
-    pub subject: Subject,
-}
-
-/// Called on the bus's thread with the matching events; it must only hand them on.
-pub(crate) type Wake = Arc<dyn Fn(&[NewEvent]) + Send + Sync>;
-
-struct Listener {
-    seen: i64,
-    filter: EventFilter,
-    wake: Wake,
-}
-
-struct Watch {
-    /// Events up to here have been delivered.
-    delivered: i64,
-    /// There may be events that have not been read from the log yet.
-    stale: bool,
-    /// In the order in which they are woken.
-    listeners: BTreeMap<u64, Listener>,
-}
+pub use filter::EventFilter;
+use watch::{Listener, Watch};
+pub(crate) use watch::{NewEvent, Wake};
 
 #[derive(Default)]
 struct State {
@@ -124,41 +32,6 @@ struct State {
     /// When the log is read again after a failure.
     retry_at: Monotonic,
     closing: bool,
-}
-
-impl Watch {
-    /// Starts a read of the log from the returned position. It may miss whatever is announced from now on.
-    fn begin(&mut self) -> i64 {
-        self.stale = false;
-        self.delivered
-    }
-
-    /// Records that the log has reached `lsn`. Returns false if that is not new.
-    fn announce(&mut self, lsn: i64) -> bool {
-        let news = lsn > self.delivered;
-        self.stale |= news;
-        news
-    }
-
-    /// Goes back to `seen`, up to where a new listener has read the log.
-    fn go_back(&mut self, seen: i64) {
-        if seen < self.delivered {
-            self.delivered = seen;
-            self.stale = true;
-        }
-    }
-
-    /// Records that the events after `after` were delivered, up to `last`.
-    ///
-    /// The position stays if a listener went back meanwhile. `more` says that some may be left.
-    fn end(&mut self, after: i64, last: Option<i64>, more: bool) {
-        if let Some(last) = last
-            && self.delivered == after
-        {
-            self.delivered = last;
-        }
-        self.stale |= more;
-    }
 }
 
 /// The next work of the bus's thread.
@@ -563,27 +436,6 @@ mod tests {
         fixture.bus.announce(HERE, 2);
         assert_eq!(received.recv().unwrap(), 2);
         assert!(!fixture.bus.hangs());
-    }
-
-    #[test]
-    fn an_announcement_during_a_read_causes_another_read() {
-        let mut watch = Watch { delivered: 5, stale: true, listeners: BTreeMap::new() };
-        let after = watch.begin();
-        // The read has just begun, and does not see the new event.
-        assert!(watch.announce(6));
-        watch.end(after, None, false);
-        assert!(watch.stale);
-        let after = watch.begin();
-        watch.end(after, Some(6), false);
-        assert!(!watch.stale && !watch.announce(6), "nothing is read twice");
-        assert!(watch.announce(7));
-        let after = watch.begin();
-        watch.go_back(4);
-        watch.end(after, Some(7), false);
-        assert_eq!((watch.delivered, watch.stale), (4, true), "a late listener is not skipped");
-        let after = watch.begin();
-        watch.end(after, Some(7), true);
-        assert_eq!((watch.delivered, watch.stale), (7, true));
     }
 
     #[test]

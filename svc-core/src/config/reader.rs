@@ -1,0 +1,354 @@
+//! The reader: takes the values from the environment and the file, and checks each.
+//!
+//! It goes on after an error, so that all are reported at once. Every value counts as a secret until its
+//! variable is known.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD_INDIFFERENT, URL_SAFE_NO_PAD_INDIFFERENT};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
+use zeroize::Zeroizing;
+
+use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
+use super::{Config, ContentKeys, ENV_FILE, Key, LogFormat};
+use crate::error::{Error, Result};
+
+/// Values by name. All are treated as secrets, since it is not known yet which ones are.
+type Values = BTreeMap<String, Zeroizing<String>>;
+
+/// Collects the values and all errors in them.
+#[derive(Default)]
+pub(super) struct Reader {
+    values: BTreeMap<&'static str, Zeroizing<String>>,
+    problems: Vec<String>,
+    secret_files: Vec<PathBuf>,
+}
+
+impl Reader {
+    /// Reads the values of the `wanted` variables. Unknown names are rejected in any case.
+    pub fn of<N: Into<OsString>, V: Into<OsString>>(
+        vars: impl IntoIterator<Item = (N, V)>,
+        data_dir: &Path,
+        wanted: impl Fn(&Variable) -> bool,
+    ) -> Self {
+        let mut reader = Self::default();
+        let environment = reader.environment(vars);
+        let file = reader.file(data_dir);
+        let allow_unknown = [&environment, &file]
+            .into_iter()
+            .any(|source| source.get("SVC_ALLOW_UNKNOWN_ENV").is_some_and(|value| value.as_str() == "1"));
+        if !allow_unknown {
+            reader.reject_unknown(&environment, "the environment");
+            reader.reject_unknown(&file, ENV_FILE);
+        }
+        for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {
+            let given = reader.given(variable, &environment, Path::new(""));
+            if let Some(value) = given.or_else(|| reader.given(variable, &file, data_dir)) {
+                reader.values.insert(variable.name, value);
+            }
+        }
+        reader
+    }
+
+    /// Returns what was read, or an error with all problems.
+    pub fn finish<T>(self, read: T) -> Result<T> {
+        match self.problems.as_slice() {
+            [] => Ok(read),
+            problems => Err(Error::configuration(problems.join("; "))),
+        }
+    }
+
+    /// Returns those of `vars` that belong to this service, as text.
+    fn environment<N: Into<OsString>, V: Into<OsString>>(
+        &mut self,
+        vars: impl IntoIterator<Item = (N, V)>,
+    ) -> Values {
+        let mut values = Values::new();
+        for (name, value) in vars {
+            let Ok(name) = name.into().into_string() else { continue };
+            if !name.starts_with("SVC_") && !is_known(&name) {
+                continue;
+            }
+            match value.into().into_string() {
+                Ok(value) => drop(values.insert(name, Zeroizing::new(value))),
+                Err(_) => self.problems.push(format!("{name} is not UTF-8")),
+            }
+        }
+        values
+    }
+
+    /// Reads the values of [`ENV_FILE`]; none if there is no such file.
+    fn file(&mut self, data_dir: &Path) -> Values {
+        let path = data_dir.join(ENV_FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => Zeroizing::new(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Values::new(),
+            Err(error) => {
+                self.problems.push(format!("{} cannot be read: {error}", path.display()));
+                return Values::new();
+            }
+        };
+        let mut values = Values::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            match assignment(line) {
+                Ok(None) => {}
+                Ok(Some((name, value))) => {
+                    if values.insert(name.to_owned(), Zeroizing::new(value.to_owned())).is_some() {
+                        self.problems.push(format!("{} line {number}: {name} is set twice", path.display()));
+                    }
+                }
+                Err(why) => self.problems.push(format!("{} line {number}: {why}", path.display())),
+            }
+        }
+        values
+    }
+
+    fn reject_unknown(&mut self, values: &Values, place: &str) {
+        for name in values.keys().filter(|name| !is_known(name)) {
+            self.problems.push(match suggestion(name) {
+                Some(near) => format!("unknown variable {name} in {place}, did you mean {near}?"),
+                None => format!("unknown variable {name} in {place}"),
+            });
+        }
+    }
+
+    /// Returns the value from one source, given directly or as a file.
+    fn given(&mut self, variable: &Variable, source: &Values, base: &Path) -> Option<Zeroizing<String>> {
+        let set = |name: &str| source.get(name).filter(|value| !value.is_empty());
+        let direct = set(variable.name);
+        if !variable.secret() {
+            return direct.cloned();
+        }
+        let file_name = format!("{}_FILE", variable.name);
+        match (direct, set(&file_name)) {
+            (Some(_), Some(_)) => {
+                self.problems.push(format!("{} and {file_name} are both set; keep one", variable.name));
+                None
+            }
+            (Some(value), None) => Some(value.clone()),
+            (None, Some(path)) => self.secret_file(&file_name, &base.join(path.as_str())),
+            (None, None) => None,
+        }
+    }
+
+    fn secret_file(&mut self, name: &str, path: &Path) -> Option<Zeroizing<String>> {
+        let problem = match std::fs::read(path).map(|bytes| String::from_utf8(bytes).map(Zeroizing::new)) {
+            Ok(Ok(text)) => match text.trim_end_matches(['\r', '\n']) {
+                value if value.trim().is_empty() => "is empty".to_owned(),
+                value => {
+                    self.secret_files.push(path.to_owned());
+                    return Some(Zeroizing::new(value.to_owned()));
+                }
+            },
+            Ok(Err(_)) => "is not UTF-8".to_owned(),
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        self.problems.push(format!("{name}: the file {} {problem}", path.display()));
+        None
+    }
+
+    pub fn config(&mut self, data_dir: &Path) -> Config {
+        let production = self.word("SVC_ENV") == "production";
+        self.reject_no_authentication();
+        Config {
+            secret_files: std::mem::take(&mut self.secret_files),
+            data_dir: data_dir.to_owned(),
+            database_url: self.database_url(),
+            production,
+            content_keys: self.content_keys(production),
+            token: self.secret("SVC_TOKEN"),
+            session_secret: self.session_secret(),
+            export_signing_key: self.key("SVC_EXPORT_SIGNING_KEY"),
+            listen_addr: self.listen_addr(),
+            allowed_hosts: self.allowed_hosts(),
+            trusted_proxy_hops: self.number("SVC_TRUSTED_PROXY_HOPS"),
+            body_max_bytes: self.number("SVC_MAX_BODY_BYTES"),
+            concurrent_requests: NonZeroU32::new(self.number("SVC_MAX_CONCURRENT_REQUESTS")),
+            connections: NonZeroU32::new(self.number("SVC_MAX_CONNECTIONS")),
+            ws_connections: self.number("SVC_MAX_WS_CONNECTIONS"),
+            rate_limit: NonZeroU32::new(self.number("SVC_RATE_LIMIT_MAX")),
+            rate_limit_window: self.seconds("SVC_RATE_LIMIT_WINDOW_SECS"),
+            workspace_rate_limit: NonZeroU32::new(self.number("SVC_WORKSPACE_RATE_LIMIT_MAX")),
+            shutdown_drain: self.seconds("SVC_SHUTDOWN_DRAIN_SECS"),
+            lease_default: self.seconds("SVC_CLAIM_DEFAULT_LEASE_SECS"),
+            reap_tick: Some(self.seconds("SVC_CLAIM_REAP_TICK_SECS")).filter(|span| !span.is_zero()),
+            ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
+            log: self.text("SVC_LOG"),
+            log_format: if self.word("SVC_LOG_FORMAT") == "json" { LogFormat::Json } else { LogFormat::Text },
+        }
+    }
+
+    /// Rejects the variables that ask for a service without authentication.
+    ///
+    /// Ignoring them would leave an operator believing that authentication is off.
+    fn reject_no_authentication(&mut self) {
+        let asked = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| self.text(name) != "0");
+        if asked.contains(&true) {
+            self.problems.push(
+                "there is no mode without authentication: unset AUTH_DISABLED and SVC_ALLOW_INSECURE_NO_AUTH"
+                    .to_owned(),
+            );
+        }
+    }
+
+    pub fn database_url(&mut self) -> Option<SecretString> {
+        let url = self.secret("DATABASE_URL")?;
+        let schemes = ["postgres://", "postgresql://"];
+        if !schemes.iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
+            self.problems.push(
+                "DATABASE_URL does not begin with postgres://; for SQLite in the data folder leave it unset"
+                    .to_owned(),
+            );
+        }
+        Some(url)
+    }
+
+    fn content_keys(&mut self, production: bool) -> Option<ContentKeys> {
+        let dev = self.flag("SVC_ALLOW_INSECURE_DEV_KEK");
+        if dev && production {
+            self.problems
+                .push("SVC_ALLOW_INSECURE_DEV_KEK is not allowed while SVC_ENV is production".to_owned());
+        }
+        let previous = self.values.get("SVC_CONTENT_KEK_PREVIOUS").cloned().unwrap_or_default();
+        let previous = previous.split(',').map(str::trim).filter(|text| !text.is_empty());
+        let previous: Vec<Key> =
+            previous.filter_map(|text| self.parsed_key("SVC_CONTENT_KEK_PREVIOUS", text)).collect();
+        let current = if self.values.contains_key("SVC_CONTENT_KEK") {
+            self.key("SVC_CONTENT_KEK")
+        } else {
+            dev.then(|| SecretBox::new(Box::new(INSECURE_DEV_KEK)))
+        };
+        current.map(|current| ContentKeys { current, previous })
+    }
+
+    fn session_secret(&mut self) -> Option<SecretString> {
+        let secret = self.secret("SVC_SESSION_SECRET")?;
+        if secret.expose_secret().len() < SESSION_SECRET_MIN_BYTES {
+            self.problems
+                .push(format!("SVC_SESSION_SECRET is shorter than {SESSION_SECRET_MIN_BYTES} bytes"));
+        }
+        Some(secret)
+    }
+
+    fn listen_addr(&mut self) -> SocketAddr {
+        let text = self.text("SVC_LISTEN_ADDR");
+        text.parse().unwrap_or_else(|_| {
+            self.problems.push(format!(
+                "SVC_LISTEN_ADDR: expected an address and a port such as 127.0.0.1:8080, found \"{text}\""
+            ));
+            SocketAddr::from(([127, 0, 0, 1], 0))
+        })
+    }
+
+    fn allowed_hosts(&mut self) -> Vec<String> {
+        let text = self.text("SVC_ALLOWED_HOSTS").to_lowercase();
+        let hosts = text.split(',').map(str::trim).filter(|host| !host.is_empty());
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        let (good, bad): (Vec<&str>, Vec<&str>) = hosts.partition(|host| host.chars().all(plain));
+        for host in bad {
+            self.problems.push(format!("SVC_ALLOWED_HOSTS: \"{host}\" is not a host name"));
+        }
+        good.into_iter().map(str::to_owned).collect()
+    }
+
+    fn secret(&self, name: &str) -> Option<SecretString> {
+        self.values.get(name).map(|value| SecretString::from(value.as_str()))
+    }
+
+    fn key(&mut self, name: &str) -> Option<Key> {
+        let text = self.values.get(name)?.clone();
+        self.parsed_key(name, text.trim())
+    }
+
+    fn parsed_key(&mut self, name: &str, text: &str) -> Option<Key> {
+        let key = parse_key(text);
+        if key.is_none() {
+            self.problems.push(format!("{name}: expected 32 bytes as 64 hex digits or as base64"));
+        }
+        key
+    }
+
+    fn text(&self, name: &str) -> String {
+        let given = self.values.get(name).map(|value| value.to_string());
+        given.or_else(|| known(name).and_then(Variable::default)).unwrap_or_default()
+    }
+
+    fn word(&mut self, name: &str) -> String {
+        let text = self.text(name);
+        if let Some(Form::OneOf(words)) = known(name).map(|variable| variable.form)
+            && !words.contains(&text.as_str())
+        {
+            self.problems.push(format!("{name}: expected {}, found \"{text}\"", words.join(" or ")));
+        }
+        text
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        match self.text(name).as_str() {
+            "1" => true,
+            "0" => false,
+            other => {
+                self.problems.push(format!("{name}: expected 1 or 0, found \"{other}\""));
+                false
+            }
+        }
+    }
+
+    /// Parses a number. The result is 0 only after a problem or where the registry allows it.
+    fn number<T: TryFrom<i64> + Default>(&mut self, name: &str) -> T {
+        let Some(Form::Number(_, least, most)) = known(name).map(|variable| variable.form) else {
+            self.problems.push(format!("{name} is not registered as a number"));
+            return T::default();
+        };
+        let text = self.text(name);
+        let range: RangeInclusive<i64> = least..=most;
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).unwrap_or_else(|| {
+            self.problems
+                .push(format!("{name}: expected a whole number from {least} to {most}, found \"{text}\""));
+            T::default()
+        })
+    }
+
+    fn seconds(&mut self, name: &str) -> Duration {
+        Duration::from_secs(self.number(name))
+    }
+}
+
+const SESSION_SECRET_MIN_BYTES: usize = 32;
+
+/// A publicly known key, which is why it is not allowed in production.
+pub(super) const INSECURE_DEV_KEK: [u8; 32] = *b"svc public key, development only";
+
+/// Parses a line of [`ENV_FILE`]: nothing, or a name and its value.
+fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let (name, value) = line.split_once('=').ok_or("expected NAME=VALUE")?;
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Err("expected NAME=VALUE, with a name of letters, digits and _");
+    }
+    let quoted = |mark: char| value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
+    Ok(Some((name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value))))
+}
+
+fn parse_key(text: &str) -> Option<Key> {
+    let bytes = match text.len() {
+        64 => hex::decode(text).ok(),
+        _ => {
+            let standard = STANDARD_NO_PAD_INDIFFERENT.decode(text);
+            standard.or_else(|_| URL_SAFE_NO_PAD_INDIFFERENT.decode(text)).ok()
+        }
+    };
+    let bytes = Zeroizing::new(bytes?);
+    Some(SecretBox::new(Box::new(bytes.as_slice().try_into().ok()?)))
+}

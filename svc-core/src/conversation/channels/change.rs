@@ -1,0 +1,213 @@
+//! Changing a channel: its name, topic and privacy, archiving and unarchiving.
+//!
+//! The checks of a change of privacy come before its first write. The creator and whoever makes a channel
+//! private become members of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::members::insert_member;
+use super::privacy::{
+    check_decides_who_sees, check_not_waited_for_outside, check_waits_for_nothing_hidden, newcomers,
+};
+use super::{Channel, load_visible};
+use crate::Result;
+use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::id::ChannelId;
+use crate::limits::{NAME_MAX, TOPIC_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::Write;
+use crate::text::{Change, Patch, Text};
+use crate::time::Time;
+
+/// A channel's name, topic or privacy was changed.
+///
+/// The fields hold the values after the change.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ChannelUpdated {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Its name.
+    name: String,
+    /// What it is for.
+    topic: Option<String>,
+    /// Whether only members may see it.
+    private: bool,
+}
+
+impl Event for ChannelUpdated {
+    const KIND: &'static str = "ChannelUpdated";
+}
+
+/// A channel was archived and takes nothing new.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ChannelArchived {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+impl Event for ChannelArchived {
+    const KIND: &'static str = "ChannelArchived";
+}
+
+/// An archived channel was reopened.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ChannelUnarchived {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+impl Event for ChannelUnarchived {
+    const KIND: &'static str = "ChannelUnarchived";
+}
+
+/// Changes a channel's name, topic or privacy and returns the channel.
+///
+/// Absent fields keep their value. A channel that becomes private keeps its members, and its creator and you
+/// become members too; all others lose sight of it at once.
+///
+/// Fails with 403 `forbidden` if you change the privacy and are neither its creator nor have `channel:admin`;
+/// 409 `wrong-state` if the channel is archived; 409 `not-visible-to-all`, naming up to 10 threads in
+/// `thread_ids`, if the channel would become private while threads of other, public channels wait for its
+/// threads, or public while its threads wait for threads of other, private channels.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateChannel {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The new name.
+    #[serde(default)]
+    name: Change<Text<1, NAME_MAX>>,
+    /// The new topic; null removes it.
+    #[serde(default)]
+    topic: Patch<Text<1, TOPIC_MAX>>,
+    /// Whether only members may see the channel.
+    #[serde(default)]
+    private: Change<bool>,
+}
+
+pub(super) fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> {
+    check_not_archived(&visible_channel(cx, input.channel_id)?)?;
+    let mut channel = load_visible(cx, input.channel_id)?;
+    let was_private = channel.private;
+    if !apply(&mut channel, input) {
+        return Ok(channel);
+    }
+    if channel.private != was_private {
+        check_decides_who_sees(cx.caller(), &channel)?;
+    }
+    let newcomers = match (was_private, channel.private) {
+        (false, true) => {
+            check_not_waited_for_outside(cx, channel.id)?;
+            newcomers(cx, &channel)?
+        }
+        (true, false) => {
+            check_waits_for_nothing_hidden(cx, channel.id)?;
+            Vec::new()
+        }
+        _ => Vec::new(),
+    };
+    let event = ChannelUpdated {
+        channel_id: channel.id,
+        name: channel.name.clone(),
+        topic: channel.topic.clone(),
+        private: channel.private,
+    };
+    cx.emit(Subject::channel(channel.id), &event)?;
+    cx.execute(1, UPDATE_CHANNEL, &[&channel.id, &channel.name, &channel.topic, &channel.private])?;
+    for member in newcomers {
+        insert_member(cx, channel.id, member)?;
+    }
+    Ok(channel)
+}
+
+const UPDATE_CHANNEL: &str = "update channels set name = $2, topic = $3, private = $4 where id = $1";
+
+/// Applies the requested values and returns whether anything changed.
+fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
+    let before = (channel.name.clone(), channel.topic.clone(), channel.private);
+    if let Some(name) = wanted.name.get() {
+        channel.name = name.to_string();
+    }
+    match &wanted.topic {
+        Patch::Keep => {}
+        Patch::Clear => channel.topic = None,
+        Patch::Set(topic) => channel.topic = Some(topic.to_string()),
+    }
+    if let Some(private) = wanted.private.get() {
+        channel.private = *private;
+    }
+    before != (channel.name.clone(), channel.topic.clone(), channel.private)
+}
+
+/// Archives a channel and returns it.
+///
+/// An archived channel can be read as before, but takes no new threads, messages or members until it is
+/// unarchived. Archiving it again changes nothing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ArchiveChannel {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+pub(super) fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel> {
+    let channel = load_visible(cx, input.channel_id)?;
+    if channel.archived {
+        return Ok(channel);
+    }
+    let now = cx.now();
+    cx.emit(Subject::channel(channel.id), &ChannelArchived { channel_id: channel.id })?;
+    set_archived(cx, channel, Some(now))
+}
+
+/// Unarchives a channel and returns it.
+///
+/// Unarchiving a live channel changes nothing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UnarchiveChannel {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+pub(super) fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Channel> {
+    let channel = load_visible(cx, input.channel_id)?;
+    if !channel.archived {
+        return Ok(channel);
+    }
+    cx.emit(Subject::channel(channel.id), &ChannelUnarchived { channel_id: channel.id })?;
+    set_archived(cx, channel, None)
+}
+
+fn set_archived(cx: &mut Write<'_>, channel: Channel, archived_at: Option<Time>) -> Result<Channel> {
+    cx.execute(1, SET_ARCHIVED, &[&channel.id, &archived_at])?;
+    Ok(Channel { archived: archived_at.is_some(), archived_at, ..channel })
+}
+
+const SET_ARCHIVED: &str = "update channels set archived_at = $2 where id = $1";
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel;
+    use super::*;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    fn wanted(mut fields: Value) -> UpdateChannel {
+        fields["channel_id"] = json!(Uuid::from_u128(1));
+        serde_json::from_value(fields).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_one_only_if_something_differs() {
+        let mut probe = channel();
+        for nothing in [json!({}), json!({"name": "build", "topic": "red", "private": false})] {
+            assert!(!apply(&mut probe, &wanted(nothing)));
+        }
+        assert!(apply(&mut probe, &wanted(json!({"topic": null}))));
+        assert_eq!((probe.name.as_str(), &probe.topic, probe.private), ("build", &None, false));
+        assert!(apply(&mut probe, &wanted(json!({"name": "release", "private": true}))));
+        assert_eq!((probe.name.as_str(), probe.private), ("release", true));
+    }
+}

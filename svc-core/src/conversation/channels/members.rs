@@ -1,0 +1,197 @@
+//! The members of a channel: who is in it, who joined and who left.
+//!
+//! Of a public channel that is a list for people; of a private one it decides who sees it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::load_visible;
+use super::privacy::check_may_remove;
+use crate::Result;
+use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::error::Error;
+use crate::id::{ChannelId, MemberId};
+use crate::identity::members::load_member;
+use crate::log::event::{Event, Subject};
+use crate::op::{Read, Write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{columns, new_row};
+use crate::time::Time;
+
+/// A member of a channel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member.
+    member_id: MemberId,
+    /// The member's handle.
+    handle: String,
+    /// Who added the member; null for the service itself.
+    added_by: Option<MemberId>,
+    /// When the member was added.
+    added_at: Time,
+    /// The position of the addition in the workspace's log.
+    lsn: i64,
+}
+
+columns! {
+    channel_member_columns: ChannelMember as s {
+        channel_id,
+        member_id,
+        handle = "m.handle",
+        added_by,
+        added_at,
+        lsn,
+    }
+}
+
+/// A member that was removed from a channel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct RemovedChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member that was removed.
+    member_id: MemberId,
+}
+
+/// A member was added to a channel.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ChannelMemberAdded {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member that was added.
+    member_id: MemberId,
+}
+
+impl Event for ChannelMemberAdded {
+    const KIND: &'static str = "ChannelMemberAdded";
+}
+
+/// A member left a channel or was removed from it.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ChannelMemberRemoved {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member that was removed.
+    member_id: MemberId,
+}
+
+impl Event for ChannelMemberRemoved {
+    const KIND: &'static str = "ChannelMemberRemoved";
+}
+
+/// Returns a channel's members, in the order in which they were added.
+///
+/// Every member of the workspace may list the members of a public channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListChannelMembers {
+    /// The channel.
+    channel_id: ChannelId,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+pub(super) fn list_channel_members(cx: &Read<'_>, input: &ListChannelMembers) -> Result<Page<ChannelMember>> {
+    let channel = visible_channel(cx, input.channel_id)?;
+    let rows =
+        cx.rows(LIST_MEMBERS, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    Ok(Page::of(rows, input.limit, |member: &ChannelMember| member.lsn))
+}
+
+const LIST_MEMBERS: &str = concat!(
+    "select ",
+    channel_member_columns!(),
+    " from channel_members s join members m on m.id = s.member_id
+     where s.channel_id = $1 and s.lsn > $2
+     order by s.lsn limit $3"
+);
+
+/// Adds a member of the workspace to a channel and returns the membership.
+///
+/// Only a member of a private channel can add others to it. Adding a member again changes nothing.
+///
+/// Fails with 409 `wrong-state` if the channel is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AddChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member to add.
+    member_id: MemberId,
+}
+
+pub(super) fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<ChannelMember> {
+    let channel = visible_channel(cx, input.channel_id)?;
+    load_member(cx, input.member_id)?;
+    if let Some(member) = find_member(cx, channel.id, input.member_id)? {
+        return Ok(member);
+    }
+    check_not_archived(&channel)?;
+    insert_member(cx, channel.id, input.member_id)?;
+    find_member(cx, channel.id, input.member_id)?
+        .ok_or_else(|| Error::internal("a member that was just added to a channel is missing"))
+}
+
+/// Removes a member from a channel and returns which; remove yourself to leave.
+///
+/// A member that is removed from a private channel loses sight of it at once.
+///
+/// Fails with 403 `forbidden` if you remove another member from a private channel and are neither its creator
+/// nor have `channel:admin`, or if you remove its creator from any channel without `channel:admin`; 404
+/// `not-found` if the member is not in the channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RemoveChannelMember {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The member to remove.
+    member_id: MemberId,
+}
+
+pub(super) fn remove_channel_member(
+    cx: &mut Write<'_>,
+    input: &RemoveChannelMember,
+) -> Result<RemovedChannelMember> {
+    let channel = load_visible(cx, input.channel_id)?;
+    let member =
+        find_member(cx, channel.id, input.member_id)?.ok_or_else(|| Error::not_found("channel member"))?;
+    check_may_remove(cx.caller(), &channel, member.member_id)?;
+    let removed = RemovedChannelMember { channel_id: channel.id, member_id: member.member_id };
+    cx.emit(
+        Subject::channel(channel.id).about(removed.member_id),
+        &ChannelMemberRemoved { channel_id: channel.id, member_id: removed.member_id },
+    )?;
+    cx.execute(1, DELETE_MEMBER, &[&channel.id, &removed.member_id])?;
+    Ok(removed)
+}
+
+const DELETE_MEMBER: &str = "delete from channel_members where channel_id = $1 and member_id = $2";
+
+pub(super) fn find_member(
+    cx: &Read<'_>,
+    channel: ChannelId,
+    member: MemberId,
+) -> Result<Option<ChannelMember>> {
+    cx.one(FIND_MEMBER, &[&channel, &member])
+}
+
+const FIND_MEMBER: &str = concat!(
+    "select ",
+    channel_member_columns!(),
+    " from channel_members s join members m on m.id = s.member_id
+     where s.channel_id = $1 and s.member_id = $2"
+);
+
+/// Adds a member that is not in the channel.
+pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
+    let place = Subject::channel(channel_id).about(member_id);
+    let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;
+    let (added_by, added_at) = (cx.caller().member, cx.now());
+    cx.insert(&new_row!("insert into channel_members" {
+        channel_id, member_id, added_by, added_at, lsn: added.lsn
+    }))
+}

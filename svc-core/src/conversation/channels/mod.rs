@@ -1,0 +1,312 @@
+//! Channels: the places of threads, public or private.
+//!
+//! A private channel and everything in it exists only for its members. A public channel may have members too,
+//! which does not affect access. What a channel is, and how it is created and read, are in this file; `change`
+//! has its later life, `members` who is in it, and `privacy` the rules of who decides who sees it. What
+//! archiving and privacy mean for the tasks inside follows from the events of this folder, in coordination.
+
+mod change;
+mod members;
+mod privacy;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ChannelAdmin, WorkspaceRead, WorkspaceWrite};
+use crate::conversation::places::{self, visible};
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{NAME_MAX, TOPIC_MAX};
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::text::Text;
+use crate::time::Time;
+pub(crate) use change::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
+use change::{archive_channel, unarchive_channel, update_channel};
+pub(crate) use members::ChannelMemberAdded;
+use members::{
+    ChannelMemberRemoved, add_channel_member, insert_member, list_channel_members, remove_channel_member,
+};
+
+/// A channel.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Channel {
+    /// The channel.
+    id: ChannelId,
+    /// The workspace it belongs to.
+    workspace_id: WorkspaceId,
+    /// Its name. Names need not be unique.
+    name: String,
+    /// What it is for; null if not set.
+    topic: Option<String>,
+    /// Whether only its members may see it and what is in it.
+    private: bool,
+    /// Whether it is archived and takes nothing new.
+    archived: bool,
+    /// When it was archived; null while it is live.
+    archived_at: Option<Time>,
+    /// Who created it; null for the service itself.
+    created_by: Option<MemberId>,
+    /// When it was created.
+    created_at: Time,
+    /// The position of its creation in the workspace's log.
+    lsn: i64,
+}
+
+columns! {
+    channel_columns: Channel as c {
+        id,
+        workspace_id,
+        name,
+        topic,
+        private,
+        archived_at: Option<Time>,
+        created_by,
+        created_at,
+        lsn,
+    }
+    make { archived: archived_at.is_some() }
+    insert "insert into channels" {}
+}
+
+/// A channel was created.
+#[derive(Serialize, JsonSchema)]
+struct ChannelCreated {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Its name.
+    name: String,
+    /// What it is for.
+    topic: Option<String>,
+    /// Whether only members may see it.
+    private: bool,
+}
+
+impl Event for ChannelCreated {
+    const KIND: &'static str = "ChannelCreated";
+}
+
+pub(crate) fn feature() -> Feature {
+    let rows = vec![
+        write("create_channel", create_channel)
+            .title("Create a channel")
+            .post("/workspaces/{workspace_id}/channels")
+            .needs(&[WorkspaceWrite])
+            .created()
+            .example(|w| {
+                json!({"workspace_id": w.id("workspace"), "name": "build", "topic": "The build and its failures",
+                       "private": true})
+            }),
+        read("list_channels", list_channels)
+            .title("List channels")
+            .get("/workspaces/{workspace_id}/channels")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"workspace_id": w.id("workspace"), "archived": false, "limit": 10})),
+        read("get_channel", get_channel)
+            .quick()
+            .title("Read a channel")
+            .get("/channels/{channel_id}")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"channel_id": w.id("private_channel")})),
+        idempotent("update_channel", update_channel)
+            .title("Change a channel")
+            .patch("/channels/{channel_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
+            .example(|w| {
+                json!({"channel_id": w.id("channel"), "name": "release", "topic": "What ships next",
+                       "private": true})
+            }),
+        idempotent("archive_channel", archive_channel)
+            .title("Archive a channel")
+            .post("/channels/{channel_id}/archive")
+            .needs(&[ChannelAdmin])
+            .example(|w| json!({"channel_id": w.id("channel")})),
+        idempotent("unarchive_channel", unarchive_channel)
+            .title("Unarchive a channel")
+            .post("/channels/{channel_id}/unarchive")
+            .needs(&[ChannelAdmin])
+            .example(|w| json!({"channel_id": w.id("archived_channel")})),
+        read("list_channel_members", list_channel_members)
+            .title("List a channel's members")
+            .get("/channels/{channel_id}/members")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"channel_id": w.id("private_channel"), "limit": 10})),
+        idempotent("add_channel_member", add_channel_member)
+            .title("Add a member to a channel")
+            .put("/channels/{channel_id}/members/{member_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
+        destructive("remove_channel_member", remove_channel_member)
+            .title("Remove a member from a channel")
+            .delete("/channels/{channel_id}/members/{member_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::NotFound])
+            .example(|w| json!({"channel_id": w.id("private_channel"), "member_id": w.id("agent")})),
+    ];
+    Feature::new()
+        .operations("channels", rows)
+        .events(vec![
+            EventKind::of::<ChannelCreated>(),
+            EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelArchived>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelUnarchived>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelMemberAdded>(),
+            EventKind::of::<ChannelMemberRemoved>().invalidates(Invalidates::Access),
+        ])
+        .sample(Sample::new(
+            "channel",
+            "create_channel",
+            |w| json!({"workspace_id": w.id("workspace"), "name": "general"}),
+        ))
+        .sample(
+            Sample::new(
+                "private_channel",
+                "create_channel",
+                |w| json!({"workspace_id": w.id("workspace"), "name": "closed", "private": true}),
+            )
+            .then(
+                "add_channel_member",
+                |w| json!({"channel_id": w.id("private_channel"), "member_id": w.id("agent")}),
+            ),
+        )
+        .sample(
+            Sample::new(
+                "archived_channel",
+                "create_channel",
+                |w| json!({"workspace_id": w.id("workspace"), "name": "attic"}),
+            )
+            .then("archive_channel", |w| json!({"channel_id": w.id("archived_channel")})),
+        )
+}
+
+/// Creates a channel, the place for threads about one subject, and returns it.
+///
+/// The creator of a private channel becomes its first member; other members see it only after they were added
+/// with `add_channel_member`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateChannel {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// A name for people. It need not be unique.
+    name: Text<1, NAME_MAX>,
+    /// What the channel is for.
+    #[serde(default)]
+    topic: Option<Text<1, TOPIC_MAX>>,
+    /// Whether only members may see the channel and what is in it. Default: false.
+    #[serde(default)]
+    private: Option<bool>,
+}
+
+fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> {
+    own_workspace(cx, input.workspace_id)?;
+    let id: ChannelId = cx.new_id()?;
+    let topic = input.topic.as_deref().map(str::to_owned);
+    let private = input.private.unwrap_or(false);
+    let event =
+        ChannelCreated { channel_id: id, name: input.name.to_string(), topic: topic.clone(), private };
+    let lsn = cx.emit(Subject::channel(id), &event)?.lsn;
+    let channel = Channel {
+        id,
+        workspace_id: input.workspace_id,
+        name: event.name,
+        topic,
+        private,
+        archived: false,
+        archived_at: None,
+        created_by: cx.caller().member,
+        created_at: cx.now(),
+        lsn,
+    };
+    channel.with_new_row(|row| cx.insert(row))?;
+    if let (true, Some(creator)) = (channel.private, channel.created_by) {
+        insert_member(cx, channel.id, creator)?;
+    }
+    Ok(channel)
+}
+
+/// Returns the channels that you may see, oldest first.
+///
+/// Private channels are returned only to their members. One page covers at most 2000 channels, so it may be
+/// short or empty although there is more: continue while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListChannels {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// True for archived channels only, false for live ones only. Default: both.
+    #[serde(default)]
+    archived: Option<bool>,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
+    own_workspace(cx, input.workspace_id)?;
+    let (after, limit) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let horizon = cx.horizon(HORIZON_OF_CHANNELS, &[&input.workspace_id], after)?;
+    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let params = sight.and(&[&input.workspace_id, &after, &limit, &input.archived, &last]);
+    Ok(Page::within(horizon, cx.rows(LIST_CHANNELS, &params)?, input.limit, |channel: &Channel| channel.lsn))
+}
+
+const LIST_CHANNELS: &str = concat!(
+    "select ",
+    channel_columns!(),
+    " from channels c
+     where c.workspace_id = $5 and c.lsn > $6 and c.lsn <= $9
+       and (cast($8 as boolean) is null or (c.archived_at is not null) = cast($8 as boolean)) and ",
+    visible!(c),
+    " order by c.lsn limit $7"
+);
+
+const HORIZON_OF_CHANNELS: &str =
+    "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+/// Returns a channel.
+///
+/// A private channel that you are not a member of is not found.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetChannel {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
+    load_visible(cx, input.channel_id)
+}
+
+/// Loads the whole channel, if the caller may see it.
+fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
+    let place = places::visible_channel(cx, id)?;
+    cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))
+}
+
+const LOAD_CHANNEL: &str = concat!("select ", channel_columns!(), " from channels c where c.id = $1");
+
+/// A public channel, for unit tests of rules.
+#[cfg(test)]
+fn channel() -> Channel {
+    Channel {
+        id: uuid::Uuid::from_u128(1).into(),
+        workspace_id: uuid::Uuid::from_u128(2).into(),
+        name: "build".to_owned(),
+        topic: Some("red".to_owned()),
+        private: false,
+        archived: false,
+        archived_at: None,
+        created_by: None,
+        created_at: Time::from_micros(0),
+        lsn: 1,
+    }
+}

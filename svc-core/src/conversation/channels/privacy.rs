@@ -1,0 +1,155 @@
+//! Who decides who sees a channel, and when its privacy may change.
+//!
+//! Only the creator of a channel and members with `channel:admin` change its privacy and remove others from a
+//! private one, so that no member takes a channel away from those who created and administer it. A dependency
+//! never shows a member a thread that it may not see, so privacy does not change while one would.
+
+use super::Channel;
+use super::members::find_member;
+use crate::Result;
+use crate::capability::Capability::ChannelAdmin;
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::op::{Caller, Read};
+
+/// Fails unless the caller created the channel or has `channel:admin`.
+pub(super) fn check_decides_who_sees(caller: &Caller, channel: &Channel) -> Result<()> {
+    let created = channel.created_by.is_some() && channel.created_by == caller.member;
+    if created || caller.capabilities.has(ChannelAdmin) {
+        return Ok(());
+    }
+    Err(Error::forbidden(
+        "only the creator of a channel or a member with channel:admin decides who sees it; ask one of them",
+    ))
+}
+
+/// Fails if the channel's threads would be hidden while visible ones wait for them.
+///
+/// Members who see the waiting threads would learn when the hidden ones are finished.
+pub(super) fn check_not_waited_for_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+    let detail = "threads of public channels wait for threads of this one: remove those dependencies first";
+    refuse_waiting(cx.query(WAIT_OUTSIDE, &[&channel])?, detail)
+}
+
+/// Fails if threads that wait for hidden ones would be shown to members who do not see those.
+pub(super) fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+    let detail = "threads of this channel wait for threads of private ones: remove those dependencies first";
+    refuse_waiting(cx.query(WAIT_FOR_HIDDEN, &[&channel])?, detail)
+}
+
+fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result<()> {
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<ThreadId> = waiting.into_iter().map(|(id, _)| id).collect();
+    Err(Error::new(Code::NotVisibleToAll, detail).with("thread_ids", ids))
+}
+
+/// The first 10 threads of the channel that wait for threads of other, private channels.
+const WAIT_FOR_HIDDEN: &str = "
+    select distinct w.id, w.lsn
+    from threads w
+    join thread_dependencies d on d.thread_id = w.id
+    join threads t on t.id = d.depends_on_id
+    join channels c on c.id = t.channel_id
+    where w.channel_id = $1 and t.channel_id <> $1 and w.state <> 'archived' and c.private
+    order by w.lsn limit 10";
+
+/// The first 10 threads of other channels that wait for threads of this one.
+///
+/// Threads of private channels are left out: not everybody may know that they wait.
+const WAIT_OUTSIDE: &str = "
+    select distinct w.id, w.lsn
+    from threads t
+    join thread_dependencies d on d.depends_on_id = t.id
+    join threads w on w.id = d.thread_id
+    join channels c on c.id = w.channel_id
+    where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
+    order by w.lsn limit 10";
+
+/// The creator and the caller, as far as they are not members yet of a channel that becomes private.
+pub(super) fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
+    let mut newcomers = Vec::new();
+    for member in keepers(channel.created_by, cx.caller().member) {
+        if find_member(cx, channel.id, member)?.is_none() {
+            newcomers.push(member);
+        }
+    }
+    Ok(newcomers)
+}
+
+/// The creator and the caller, each once.
+fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
+    creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
+}
+
+/// Fails if the caller may not remove `member`.
+///
+/// Everybody may leave. Membership of a public channel does not affect access, so anybody may remove others
+/// from it, except the creator.
+pub(super) fn check_may_remove(caller: &Caller, channel: &Channel, member: MemberId) -> Result<()> {
+    if caller.member == Some(member) || caller.capabilities.has(ChannelAdmin) {
+        return Ok(());
+    }
+    if channel.created_by == Some(member) {
+        return Err(Error::forbidden("only a member with channel:admin can remove the creator of a channel"));
+    }
+    if channel.private { check_decides_who_sees(caller, channel) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::super::channel;
+    use super::*;
+    use crate::capability::Capability;
+    use crate::capability::Capability::WorkspaceWrite;
+
+    #[test]
+    fn who_sees_a_channel_is_for_its_creator_and_for_administrators() {
+        let member = |n: u128| MemberId::from(Uuid::from_u128(n));
+        let (creator, other, third) = (member(1), member(2), member(3));
+        let caller = |member, capabilities: &[Capability]| {
+            Caller::bearer_for_tests(Uuid::from_u128(2).into(), member, capabilities)
+        };
+        let of = |created_by, private| Channel { created_by, private, ..channel() };
+        let (plain, admin) = (&[WorkspaceWrite][..], &[WorkspaceWrite, ChannelAdmin][..]);
+        for (who, capabilities, created_by, decides) in [
+            (creator, plain, Some(creator), true),
+            (other, plain, Some(creator), false),
+            (other, admin, Some(creator), true),
+            (other, plain, None, false),
+        ] {
+            let decided = check_decides_who_sees(&caller(who, capabilities), &of(created_by, false));
+            assert_eq!(decided.is_ok(), decides, "{who} {capabilities:?} {created_by:?}");
+        }
+        for (who, capabilities, removed, private, allowed) in [
+            (creator, plain, other, true, true),
+            (other, plain, third, true, false),
+            (other, plain, other, true, true),
+            (other, plain, third, false, true),
+            (other, plain, creator, false, false),
+            (other, admin, creator, true, true),
+            (creator, plain, creator, true, true),
+        ] {
+            let done = check_may_remove(&caller(who, capabilities), &of(Some(creator), private), removed);
+            assert_eq!(done.is_ok(), allowed, "{who} {capabilities:?} removes {removed}, private {private}");
+        }
+    }
+
+    #[test]
+    fn creator_and_caller_keep_a_channel_that_becomes_private() {
+        let (a, b) = (MemberId::from(Uuid::from_u128(1)), MemberId::from(Uuid::from_u128(2)));
+        let cases = [
+            (Some(a), Some(b), vec![a, b]),
+            (Some(a), Some(a), vec![a]),
+            (None, Some(b), vec![b]),
+            (Some(a), None, vec![a]),
+            (None, None, vec![]),
+        ];
+        for (creator, caller, kept) in cases {
+            assert_eq!(keepers(creator, caller).collect::<Vec<_>>(), kept);
+        }
+    }
+}

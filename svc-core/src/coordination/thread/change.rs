@@ -1,0 +1,93 @@
+//! Changing a thread's own fields: its title and its priority.
+//!
+//! A change to what a field holds already is none, and leaves no event.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Priority, Thread, Title, visible_thread};
+use crate::Result;
+use crate::id::ThreadId;
+use crate::log::event::Event;
+use crate::op::Write;
+use crate::text::Change;
+
+/// A thread's title was changed.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ThreadUpdated<'a> {
+    /// The new title.
+    title: &'a str,
+}
+
+impl Event for ThreadUpdated<'_> {
+    const KIND: &'static str = "ThreadUpdated";
+}
+
+/// Changes a thread's title and returns the thread.
+///
+/// Absent fields keep their value.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateThread {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The new title.
+    #[serde(default)]
+    title: Change<Title>,
+}
+
+pub(super) fn update_thread(cx: &mut Write<'_>, input: &UpdateThread) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    if let Some(title) = input.title.get().filter(|title| ***title != *thread.title) {
+        cx.execute(1, SET_TITLE, &[&thread.id, title])?;
+        cx.emit(thread.place(), &ThreadUpdated { title })?;
+        thread.title = (**title).to_owned();
+    }
+    Ok(thread)
+}
+
+const SET_TITLE: &str = "update threads set title = $2 where id = $1";
+
+/// A thread's priority was changed.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadPriorityChanged {
+    /// The priority before.
+    from: i64,
+    /// The priority after.
+    to: i64,
+}
+
+impl Event for ThreadPriorityChanged {
+    const KIND: &'static str = "ThreadPriorityChanged";
+}
+
+/// Sets a thread's priority and returns the thread.
+///
+/// Of the threads that a member can claim, the one with the highest priority is given out first.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetThreadPriority {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The priority, from -100 to 100.
+    priority: Priority,
+}
+
+pub(super) fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let (from, to) = (thread.priority, input.priority.get());
+    if from != to {
+        cx.execute(1, SET_PRIORITY, &[&thread.id, &to])?;
+        cx.emit(thread.place(), &ThreadPriorityChanged { from, to })?;
+        thread.priority = to;
+    }
+    Ok(thread)
+}
+
+const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";

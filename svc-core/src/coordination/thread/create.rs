@@ -1,0 +1,184 @@
+//! Creating threads, in a channel or below another thread.
+//!
+//! A new thread is open. It enters the ready queue through its event, once it waits for nothing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Priority, Thread, ThreadState, Title, uri, visible_thread};
+use crate::Result;
+use crate::conversation::places::{self, ChannelPlace};
+use crate::coordination::dependencies::{self, DependsOn};
+use crate::coordination::skill_sets::{self, Skill, SkillSet};
+use crate::error::Error;
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::limits::{SKILLS_MAX, THREAD_DEPTH_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::Write;
+use crate::text::Items;
+
+/// A thread was created. It can be claimed once it waits for no unfinished thread.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadCreated<'a> {
+    /// What is to be done, in a line.
+    title: &'a str,
+    /// The thread it is a child of.
+    parent_id: Option<ThreadId>,
+    /// How urgent it is; threads with a higher priority are given out first.
+    priority: i64,
+    /// The skills that a member must have to claim it.
+    required_skills: &'a [String],
+    /// The threads it waits for.
+    depends_on: &'a [ThreadId],
+    /// The member who created it; null for the service itself.
+    created_by: Option<MemberId>,
+}
+
+impl Event for ThreadCreated<'_> {
+    const KIND: &'static str = "ThreadCreated";
+}
+
+/// Creates a thread, which is a task, in a channel and returns it.
+///
+/// It is given to the next claimer with the required skills once every thread in `depends_on` is finished; of
+/// several threads, the oldest of those with the highest priority is given out first.
+///
+/// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
+/// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
+/// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateThread {
+    /// The channel of the thread.
+    channel_id: ChannelId,
+    /// What is to be done, in a line.
+    title: Title,
+    /// How urgent it is, from -100 to 100. Default: 0.
+    priority: Option<Priority>,
+    /// The skills that a member must have to claim it. Default: none.
+    #[serde(default)]
+    required_skills: Items<Skill, SKILLS_MAX>,
+    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
+    #[serde(default)]
+    depends_on: DependsOn,
+}
+
+pub(super) fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
+    let channel = places::visible_channel(cx, input.channel_id)?;
+    places::check_not_archived(&channel)?;
+    let task = Task {
+        title: &input.title,
+        priority: input.priority,
+        required_skills: &input.required_skills,
+        depends_on: &input.depends_on,
+    };
+    open(cx, &channel, None, &task)
+}
+
+/// Creates a thread below another one, in the same channel, and returns it.
+///
+/// A parent waits for its children: it cannot close while one is open or in review, but a child may close
+/// before its parent.
+///
+/// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if threads
+/// would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`, or if
+/// `required_skills` is a new set and the workspace has 10000 different ones; 409 `not-visible-to-all` if a
+/// thread in `depends_on` is in another, private channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateChildThread {
+    /// The parent.
+    thread_id: ThreadId,
+    /// What is to be done, in a line.
+    title: Title,
+    /// How urgent it is, from -100 to 100. Default: 0.
+    priority: Option<Priority>,
+    /// The skills that a member must have to claim it. Default: none.
+    #[serde(default)]
+    required_skills: Items<Skill, SKILLS_MAX>,
+    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
+    #[serde(default)]
+    depends_on: DependsOn,
+}
+
+pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<Thread> {
+    let parent = visible_thread(cx, input.thread_id)?;
+    let channel = places::visible_channel(cx, parent.channel_id)?;
+    places::check_not_archived(&channel)?;
+    if parent.state.is_finished() {
+        return Err(parent.wrong_state("a child cannot be created below a finished thread"));
+    }
+    if parent.depth >= THREAD_DEPTH_MAX {
+        return Err(Error::wrong_state(format!("threads can be nested at most {THREAD_DEPTH_MAX} deep")));
+    }
+    let task = Task {
+        title: &input.title,
+        priority: input.priority,
+        required_skills: &input.required_skills,
+        depends_on: &input.depends_on,
+    };
+    open(cx, &channel, Some(&parent), &task)
+}
+
+/// The task of a new thread.
+struct Task<'a> {
+    title: &'a str,
+    priority: Option<Priority>,
+    required_skills: &'a [Skill],
+    depends_on: &'a [ThreadId],
+}
+
+/// Creates a thread at a place that was checked.
+fn open(
+    cx: &mut Write<'_>,
+    channel: &ChannelPlace,
+    parent: Option<&Thread>,
+    task: &Task<'_>,
+) -> Result<Thread> {
+    let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
+    let set = SkillSet::of(task.required_skills);
+    let skill_set = skill_sets::intern(cx, &set)?;
+    let required_skills = set.into_names();
+    let creator = cx.caller().member;
+    let id: ThreadId = cx.new_id()?;
+    let parent_id = parent.map(|parent| parent.id);
+    let priority = task.priority.map_or(0, Priority::get);
+    let created = ThreadCreated {
+        title: task.title,
+        parent_id,
+        priority,
+        required_skills: &required_skills,
+        depends_on: &awaited.ids,
+        created_by: creator,
+    };
+    let lsn = cx.emit(Subject::thread(channel.id, id), &created)?.lsn;
+    let thread = Thread {
+        id,
+        uri: uri(channel.workspace_id, channel.id, id),
+        workspace_id: channel.workspace_id,
+        channel_id: channel.id,
+        parent_id,
+        title: task.title.to_owned(),
+        state: ThreadState::Open,
+        priority,
+        required_skills,
+        blocked: awaited.unfinished,
+        has_result: false,
+        owner_id: creator,
+        assignee_id: None,
+        claim_lease_id: None,
+        assignment_expires_at: None,
+        acknowledged_at: None,
+        cancelled: false,
+        cancelled_at: None,
+        created_by: creator,
+        created_at: cx.now(),
+        lsn,
+        depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
+        skill_set,
+        held: None,
+    };
+    thread.with_new_row(|row| cx.insert(row))?;
+    dependencies::insert(cx, thread.id, &awaited.ids, thread.lsn)?;
+    Ok(thread)
+}

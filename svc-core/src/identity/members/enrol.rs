@@ -1,0 +1,132 @@
+//! Enrolling: a member joins a workspace, alone or with its first token.
+//!
+//! Whoever calls [`enrol`] has checked that it is allowed and that the handle is free.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::{Member, MemberKind, check_handle_free};
+use crate::capability::CapabilitySet;
+use crate::error::Result;
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::tokens::{self, Mint, MintedToken};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{HANDLE_MAX, NAME_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::{Surface, Write};
+use crate::text::{Handle, Text};
+
+/// A member joined the workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberCreated {
+    /// The new member.
+    member_id: MemberId,
+    /// Its handle.
+    handle: String,
+    /// Whether it is a person or an agent.
+    kind: MemberKind,
+    /// Its name for people, if it has one.
+    display_name: Option<String>,
+}
+
+impl Event for MemberCreated {
+    const KIND: &'static str = "MemberCreated";
+}
+
+/// Creates an agent in a workspace and returns it with its first token.
+///
+/// The token carries the named set `svc.agent.worker`. Its `secret` is shown only once.
+///
+/// Fails with 409 `handle-taken` if another member of the workspace has the handle; nothing is created then.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateAgent {
+    /// The workspace that the agent joins. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The agent's name in the workspace, such as `builder`. Upper-case letters are converted to lower case.
+    handle: Handle<HANDLE_MAX>,
+    /// A name for people to read.
+    display_name: Option<Text<1, NAME_MAX>>,
+}
+
+/// A new member with its first token.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MemberWithToken {
+    /// The member.
+    pub member: Member,
+    /// The token, with its secret.
+    pub token: MintedToken,
+}
+
+pub(super) fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithToken> {
+    own_workspace(cx, input.workspace_id)?;
+    let new = NewMember {
+        workspace_id: input.workspace_id,
+        handle: &input.handle,
+        kind: MemberKind::Agent,
+        display_name: input.display_name.as_deref(),
+        surface: None,
+    };
+    check_handle_free(cx, &new)?;
+    enrol_with_token(cx, &new, CapabilitySet::AgentWorker)
+}
+
+/// A member to create.
+pub(crate) struct NewMember<'a> {
+    pub workspace_id: WorkspaceId,
+    pub handle: &'a str,
+    pub kind: MemberKind,
+    pub display_name: Option<&'a str>,
+    /// The surface of the request, for the audit row if no member made it.
+    pub surface: Option<Surface>,
+}
+
+/// Creates a member. The caller has checked that it is allowed and that the handle is free.
+pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
+    let id: MemberId = cx.new_id()?;
+    let display_name = new.display_name.map(str::to_owned);
+    let event = MemberCreated {
+        member_id: id,
+        handle: new.handle.to_owned(),
+        kind: new.kind,
+        display_name: display_name.clone(),
+    };
+    let lsn = cx.emit_in(new.workspace_id, Subject::WORKSPACE.about(id), &event)?.lsn;
+    let member = Member {
+        id,
+        workspace_id: new.workspace_id,
+        handle: new.handle.to_owned(),
+        kind: new.kind,
+        display_name,
+        skills: Vec::new(),
+        created_at: cx.now(),
+        frozen: false,
+        active: true,
+        lsn,
+    };
+    member.with_new_row(|row| cx.insert(row))?;
+    let metadata = json!({"member_id": id, "handle": new.handle, "kind": new.kind});
+    cx.audit_in(new.workspace_id, "member.create", named_surface(metadata, new.surface))?;
+    Ok(member)
+}
+
+/// Adds the surface to an audit row's metadata, for requests that no member made.
+pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
+    if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
+        members.insert("surface".to_owned(), surface.name().into());
+    }
+    metadata
+}
+
+/// Creates a member and mints its first token.
+pub(crate) fn enrol_with_token(
+    cx: &mut Write<'_>,
+    new: &NewMember<'_>,
+    set: CapabilitySet,
+) -> Result<MemberWithToken> {
+    let member = enrol(cx, new)?;
+    let mint = Mint { surface: new.surface, ..Mint::new(&member, set.capabilities()) };
+    let token = tokens::issue(cx, &mint)?;
+    Ok(MemberWithToken { member, token })
+}

@@ -1,0 +1,263 @@
+//! Members: the people and agents of a workspace, and their skills.
+//!
+//! What a member is and how it is found are in this file. `enrol` adds members; `skills` has what they can do
+//! and which of it they set themselves.
+
+mod enrol;
+mod skills;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capability::{ThreadTransition, TokenAdmin, WorkspaceRead};
+use crate::capability::CapabilitySet;
+use crate::error::{Code, Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::HANDLE_MAX;
+use crate::log::event::{EventKind, Invalidates};
+use crate::op::{Feature, Read, TypedOperation, idempotent, read, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{FromValue, Param, ToParam, Value, columns};
+use crate::text::Handle;
+use crate::time::Time;
+use enrol::create_agent;
+pub(crate) use enrol::{MemberCreated, MemberWithToken, NewMember, enrol, enrol_with_token, named_surface};
+pub(crate) use skills::{MemberSkillsChanged, skills_of};
+use skills::{list_skills, set_skills};
+
+/// Whether a member is a person or an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberKind {
+    Human,
+    Agent,
+}
+
+impl MemberKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// The named set for a member's token if the request names no capabilities.
+    pub fn default_set(self) -> CapabilitySet {
+        match self {
+            Self::Human => CapabilitySet::HumanAdmin,
+            Self::Agent => CapabilitySet::AgentWorker,
+        }
+    }
+}
+
+impl ToParam for MemberKind {
+    fn param(&self) -> Param<'_> {
+        Param::Text(self.name())
+    }
+}
+
+impl FromValue for MemberKind {
+    fn from_value(value: Value) -> Result<Self> {
+        match String::from_value(value)?.as_str() {
+            "human" => Ok(Self::Human),
+            "agent" => Ok(Self::Agent),
+            other => Err(Error::internal(format!("a member has the unknown kind {other}"))),
+        }
+    }
+}
+
+/// A member of a workspace.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Member {
+    /// The member's id.
+    pub id: MemberId,
+    /// The workspace it belongs to.
+    pub workspace_id: WorkspaceId,
+    /// Its name in the workspace, which no other member has.
+    pub handle: String,
+    /// Whether it is a person or an agent.
+    pub kind: MemberKind,
+    /// A name for people to read; null if none was given.
+    pub display_name: Option<String>,
+    /// Its skills, routing and governance alike, sorted by name.
+    pub skills: Vec<String>,
+    /// When it joined.
+    pub created_at: Time,
+    /// Whether an administrator has frozen it, so that it may only read.
+    pub frozen: bool,
+    /// Whether it may use the service at all.
+    pub active: bool,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    member_columns: Member as m {
+        id,
+        workspace_id,
+        handle,
+        kind,
+        display_name,
+        created_at,
+        frozen = "m.frozen_at is not null",
+        active = "m.deactivated_at is null",
+        lsn,
+    }
+    read {
+        names: Option<String> = "(select string_agg(s.skill, ',') from member_skills s where s.member_id = m.id)",
+    }
+    make { skills: names.map_or_else(Vec::new, |names| skill_names(&names)) }
+    insert "insert into members" {}
+}
+
+/// A statement that selects whole members as `m`, with their skills; `$rest` is the rest of the statement.
+macro_rules! member_select {
+    ($rest:literal) => {
+        concat!("select ", member_columns!(), " from members m ", $rest)
+    };
+}
+
+/// Splits a list made by [`member_select`]: no skill's name contains a comma.
+fn skill_names(list: &str) -> Vec<String> {
+    let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
+    names.sort_unstable();
+    names
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "members",
+            vec![
+                write("create_agent", create_agent)
+                    .title("Add an agent")
+                    .post("/workspaces/{workspace_id}/agents")
+                    .needs(&[TokenAdmin])
+                    .rest_only()
+                    .created()
+                    .refuses(&[Code::HandleTaken])
+                    .example(|w| {
+                        json!({
+                            "workspace_id": w.id("workspace"), "handle": "builder", "display_name": "Builder",
+                        })
+                    }),
+                read(LIST_MEMBERS, list_members)
+                    .title("List members")
+                    .get("/workspaces/{workspace_id}/members")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "kind": "agent", "limit": 10})),
+                read("get_member", get_member)
+                    .quick()
+                    .title("Read a member")
+                    .get("/members/{member_id}")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"member_id": w.id("agent")})),
+                idempotent("set_skills", set_skills)
+                    .title("Set your skills")
+                    .put("/me/skills")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::Forbidden])
+                    .example(|_| json!({"skills": ["python", "rust"]})),
+                read("list_skills", list_skills)
+                    .title("List the skills of a workspace")
+                    .get("/workspaces/{workspace_id}/skills")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<MemberCreated>(),
+            EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules),
+        ])
+}
+
+const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
+
+/// The member called `handle`, if there is one.
+pub(crate) fn member_called(
+    cx: &Read<'_>,
+    workspace_id: WorkspaceId,
+    handle: &str,
+) -> Result<Option<Member>> {
+    cx.one(BY_HANDLE, &[&workspace_id, &handle])
+}
+
+/// Fails if another member of the workspace has the handle.
+pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
+    match cx.one::<Member>(BY_HANDLE, &[&new.workspace_id, &new.handle])? {
+        None => Ok(()),
+        Some(_) => {
+            let detail = format!("the handle {} is in use in this workspace; choose another", new.handle);
+            Err(Error::new(Code::HandleTaken, detail))
+        }
+    }
+}
+
+/// Returns the members of a workspace, in the order in which they joined.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListMembers {
+    /// The workspace. It must be yours.
+    pub workspace_id: WorkspaceId,
+    /// Only the member with this handle.
+    pub handle: Option<Handle<HANDLE_MAX>>,
+    /// Only people, or only agents.
+    pub kind: Option<MemberKind>,
+    pub cursor: Option<Cursor>,
+    pub limit: Option<Limit>,
+}
+
+/// Lists the members of a workspace.
+pub const LIST_MEMBERS: TypedOperation<ListMembers, Page<Member>> = TypedOperation::new("list_members");
+
+const OF_WORKSPACE: &str = member_select!(
+    "where m.workspace_id = $1 and m.lsn > $2
+       and (cast($3 as text) is null or m.handle = $3)
+       and (cast($4 as text) is null or m.kind = $4)
+     order by m.lsn limit $5"
+);
+
+fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
+    own_workspace(cx, input.workspace_id)?;
+    let after = Cursor::after(input.cursor);
+    let rows = cx.rows(
+        OF_WORKSPACE,
+        &[&input.workspace_id, &after, &input.handle, &input.kind, &rows_to_read(input.limit)],
+    )?;
+    Ok(Page::of(rows, input.limit, |member: &Member| member.lsn))
+}
+
+/// Returns a member of your workspace, with its skills.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetMember {
+    /// The member.
+    member_id: MemberId,
+}
+
+fn get_member(cx: &Read<'_>, input: &GetMember) -> Result<Member> {
+    load_member(cx, input.member_id)
+}
+
+const BY_ID: &str = member_select!("where m.id = $1 and m.workspace_id = $2");
+
+/// Loads a member of the caller's workspace.
+pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> {
+    let found: Option<Member> = cx.one(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
+    found.ok_or_else(|| Error::not_found("member"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_stored_as_it_is_written() {
+        for kind in [MemberKind::Human, MemberKind::Agent] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+            assert_eq!(MemberKind::from_value(Value::Text(kind.name().to_owned())).unwrap(), kind);
+        }
+    }
+}

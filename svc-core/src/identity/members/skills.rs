@@ -1,0 +1,176 @@
+//! Skills: what a member can do.
+//!
+//! Routing skills say what work a member takes, and each member sets its own. Governance skills say what a
+//! member's judgement counts for; others confer them, and nothing in this file changes them.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Member, load_member};
+use crate::error::{Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{SKILL_MAX, SKILLS_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::{Read, Write};
+use crate::page::Page;
+use crate::store::columns;
+use crate::text::{Handle, Items};
+
+/// Skills that say whose judgement counts.
+///
+/// Others confer and revoke them; a member never sets them for itself.
+const GOVERNANCE_SKILLS: [&str; 2] = ["land_gate", "review"];
+
+/// Maximum number of skills that `list_skills` returns.
+const SKILLS_LISTED: i64 = 1000;
+
+/// A member changed its routing skills.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberSkillsChanged {
+    /// The member.
+    member_id: MemberId,
+    /// Routing skills that it has now and did not have before.
+    added: Vec<String>,
+    /// Routing skills that it had before and no longer has.
+    removed: Vec<String>,
+}
+
+impl Event for MemberSkillsChanged {
+    const KIND: &'static str = "MemberSkillsChanged";
+}
+
+const SKILLS_OF: &str = "select skill, governance from member_skills where member_id = $1";
+
+/// Returns a member's skills, routing and governance alike, sorted by name.
+pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String>> {
+    let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&member_id])?;
+    let mut skills: Vec<String> = held.into_iter().map(|(skill, _)| skill).collect();
+    skills.sort_unstable();
+    Ok(skills)
+}
+
+/// Replaces your routing skills and returns you, as a member.
+///
+/// Routing skills say what work you take: a thread that requires skills is offered only to members who have
+/// all of them. The governance skills `land_gate` and `review` are conferred by others, and those that you
+/// have stay.
+///
+/// Fails with 403 `forbidden` if `skills` names a governance skill, or if you act as a delegate.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetSkills {
+    /// All your routing skills from now on, such as `python`.
+    ///
+    /// Upper-case letters are converted to lower case; an empty list removes all.
+    skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>,
+}
+
+const ADD_SKILL: &str = "insert into member_skills (member_id, skill, governance) values ($1, $2, false)";
+
+const REMOVE_SKILL: &str =
+    "delete from member_skills where member_id = $1 and skill = $2 and governance = false";
+
+pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
+    if cx.caller().grant.is_some() {
+        return Err(Error::forbidden("only the member itself can set its skills, not a delegate"));
+    }
+    let mut me = load_member(cx, cx.caller().member_id()?)?;
+    let wanted: BTreeSet<String> = input.skills.iter().map(|skill| skill.to_string()).collect();
+    refuse_governance(&wanted)?;
+    let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&me.id])?;
+    let routing = held.into_iter().filter(|(_, governance)| !governance).map(|(skill, _)| skill).collect();
+    let (added, removed) = difference(&routing, &wanted);
+    if added.is_empty() && removed.is_empty() {
+        return Ok(me);
+    }
+    for skill in &added {
+        cx.execute(1, ADD_SKILL, &[&me.id, skill])?;
+    }
+    for skill in &removed {
+        cx.execute(1, REMOVE_SKILL, &[&me.id, skill])?;
+    }
+    cx.emit(Subject::WORKSPACE.about(me.id), &MemberSkillsChanged { member_id: me.id, added, removed })?;
+    me.skills = skills_of(cx, me.id)?;
+    Ok(me)
+}
+
+/// Fails if `skills` contains a skill that only others can confer.
+fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
+    match GOVERNANCE_SKILLS.iter().find(|skill| skills.contains(**skill)) {
+        None => Ok(()),
+        Some(skill) => Err(Error::forbidden(format!(
+            "{skill} is a governance skill: a member with channel:admin confers it, not its holder"
+        ))),
+    }
+}
+
+/// Returns what only `after` contains, and what only `before` contains.
+fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
+    (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
+}
+
+/// Returns the skills of a workspace's active members, with the number of members that have each.
+///
+/// The most common skills come first; at most 1000 are returned.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListSkills {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+}
+
+/// A skill that an active member of the workspace has.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SkillCount {
+    /// The skill.
+    skill: String,
+    /// Whether it is a governance skill, which others confer.
+    governance: bool,
+    /// The number of active members that have it.
+    members: i64,
+}
+
+columns! { skill_count_columns: SkillCount as s { skill, governance, members = "count(*)" } }
+
+const SKILL_COUNTS: &str = concat!(
+    "select ",
+    skill_count_columns!(),
+    " from members m join member_skills s on s.member_id = m.id
+     where m.workspace_id = $1 and m.deactivated_at is null
+     group by s.skill, s.governance
+     order by count(*) desc, s.skill limit $2"
+);
+
+pub(super) fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {
+    own_workspace(cx, input.workspace_id)?;
+    let items = cx.query(SKILL_COUNTS, &[&input.workspace_id, &SKILLS_LISTED])?;
+    Ok(Page::whole(items))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    fn set(skills: &[&str]) -> BTreeSet<String> {
+        skills.iter().map(|skill| (*skill).to_owned()).collect()
+    }
+
+    #[test]
+    fn governance_skills_are_not_set_by_oneself() {
+        assert!(refuse_governance(&set(&["python", "reviewer"])).is_ok());
+        for skill in GOVERNANCE_SKILLS {
+            assert_eq!(refuse_governance(&set(&["python", skill])).unwrap_err().code(), Code::Forbidden);
+        }
+    }
+
+    #[test]
+    fn only_what_differs_is_changed() {
+        let (added, removed) = difference(&set(&["a", "b"]), &set(&["b", "c"]));
+        assert_eq!((added, removed), (vec!["c".to_owned()], vec!["a".to_owned()]));
+        assert_eq!(difference(&set(&["a"]), &set(&["a"])), (vec![], vec![]));
+    }
+}

@@ -1,0 +1,138 @@
+//! Attenuating: a narrower token, derived from the one that the caller uses.
+//!
+//! It can do less, ends no later, and ends with its parent. How many are derived from one minted token is
+//! bounded, because revoking that token ends them all in one transaction.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::MintedToken;
+use super::mint::{LIFE_MAX_SECS, Mint, expiry, issue, not_empty};
+use crate::capability::Capabilities;
+use crate::error::{Error, Result};
+use crate::id::TokenId;
+use crate::identity::authority;
+use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
+use crate::op::{Read, Write};
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+/// Derives a narrower token from the one that you call with, and returns it.
+///
+/// Its `secret` is shown only once. Use it for a helper that needs less than you: it can do no more than you
+/// name, never administers tokens, expires no later than yours, and ends when yours is revoked.
+///
+/// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
+/// expiry later than yours; 409 `wrong-state` if 16 derivations lie between yours and the minted token that
+/// it comes from, or if 1000 live tokens are derived from that minted token: revoke some, or let them expire
+/// sooner.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
+pub(super) struct AttenuateToken {
+    /// What it can do: some of what yours can, without `token:admin`.
+    #[schemars(length(min = 1))]
+    capabilities: Capabilities,
+    /// What it is for, to tell it from other tokens.
+    label: Option<Text<1, NAME_MAX>>,
+    /// When it expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
+    expires_at: Option<Time>,
+    /// In how many seconds it expires. Cannot be combined with `expires_at`.
+    expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+}
+
+pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedToken> {
+    let (caller, now) = (cx.caller().clone(), cx.now());
+    let member_id = caller.member_id()?;
+    let Some(parent_id) = caller.token_id else {
+        return Err(Error::forbidden("only a token can be narrowed, and the request has none"));
+    };
+    let capabilities = not_empty(input.capabilities)?;
+    let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
+    authority::check_derives(caller.capabilities, capabilities)?;
+    let expires_at = no_later(caller.expires_at, asked)?;
+    check_room_for_derived(cx, parent_id)?;
+    let mint = Mint {
+        workspace_id: caller.workspace_id,
+        member_id,
+        actor_id: caller.actor.unwrap_or(member_id),
+        parent_id: Some(parent_id),
+        grant_id: caller.grant,
+        label: input.label.as_deref(),
+        capabilities,
+        expires_at,
+        surface: None,
+    };
+    issue(cx, &mint)
+}
+
+/// The minted token that `$1` comes from, and the number of derivations between them.
+const ORIGIN: &str = "
+    with recursive above (id, parent_id, depth) as (
+        select id, parent_id, cast(0 as bigint) from tokens where id = $1
+        union all
+        select t.id, t.parent_id, a.depth + 1 from above a join tokens t on t.id = a.parent_id
+    )
+    select id, depth from above where parent_id is null";
+
+/// The number of live tokens derived from `$1`, directly or not, counted up to `$3`.
+const LIVE_DERIVED: &str = "
+    with recursive below (id) as (
+        select t.id from tokens t
+        where t.parent_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+        union all
+        select t.id from below b join tokens t on t.parent_id = b.id
+        where t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+    )
+    select count(*) from (select id from below limit $3) counted";
+
+/// Fails if revoking the minted token would end too many tokens after one more derivation.
+fn check_room_for_derived(cx: &Read<'_>, parent_id: TokenId) -> Result<()> {
+    let (origin, depth): (TokenId, i64) =
+        cx.one(ORIGIN, &[&parent_id])?.ok_or_else(|| Error::internal("a token has no root"))?;
+    if depth >= TOKEN_DEPTH_MAX {
+        return Err(Error::wrong_state(format!(
+            "the token is {TOKEN_DEPTH_MAX} derivations below the minted one; derive from an earlier one"
+        )));
+    }
+    let live: Option<(i64,)> = cx.one(LIVE_DERIVED, &[&origin, &cx.now(), &DERIVED_TOKENS_MAX])?;
+    if live.is_some_and(|(live,)| live >= DERIVED_TOKENS_MAX) {
+        return Err(Error::wrong_state(format!(
+            "{DERIVED_TOKENS_MAX} live tokens derive from the same minted token; revoke some of them"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns when a derived token expires: as asked, but not after its parent.
+fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
+    match (parent, asked) {
+        (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(
+            "a derived token cannot outlive its parent, which ends at {parent}"
+        ))),
+        (parent, asked) => Ok(asked.or(parent)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    fn at(micros: i64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
+        result.unwrap_err().code()
+    }
+
+    #[test]
+    fn a_derived_token_ends_no_later() {
+        assert_eq!(no_later(None, None).unwrap(), None);
+        assert_eq!(no_later(Some(at(5)), None).unwrap(), Some(at(5)));
+        assert_eq!(no_later(None, Some(at(7))).unwrap(), Some(at(7)));
+        assert_eq!(no_later(Some(at(5)), Some(at(4))).unwrap(), Some(at(4)));
+        assert_eq!(code(no_later(Some(at(5)), Some(at(6)))), Code::Forbidden);
+    }
+}

@@ -1,0 +1,244 @@
+//! Minting: how a token and its secret come into being.
+//!
+//! Whoever calls [`issue`] has checked that it is allowed; all new tokens, minted or derived, go through it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::time::Duration;
+
+use super::{MintedToken, TokenMinted};
+use crate::capability::{Capabilities, CapabilitySet};
+use crate::error::{Error, Result};
+use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::identity::authority;
+use crate::identity::members::{Member, MemberKind, load_member, named_surface};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::NAME_MAX;
+use crate::log::event::Subject;
+use crate::op::{Surface, TypedOperation, Write, secret_hash};
+use crate::store::new_row;
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+/// The prefix of every secret.
+const SECRET_PREFIX: &str = "svc_";
+
+/// Longest lifetime that can be requested, in seconds: ten years of 365 days.
+pub(super) const LIFE_MAX_SECS: i64 = 315_360_000;
+
+/// Mints a token for a member of your workspace and returns it.
+///
+/// Its `secret` is shown only once. Choose what it can do with `capabilities` or with `capability_set`;
+/// without either, an agent gets `svc.agent.worker` and a person `svc.human.admin`. You can grant what your
+/// own token carries and what is in `svc.agent.worker`. The token does not expire unless you set `expires_at`
+/// or `expires_in_secs`.
+///
+/// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant; 409 `wrong-state` if the
+/// member is deactivated.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("allOf" = [
+    {"not": {"required": ["capabilities", "capability_set"]}},
+    {"not": {"required": ["expires_at", "expires_in_secs"]}},
+]))]
+pub struct MintToken {
+    /// The workspace. It must be yours.
+    pub workspace_id: WorkspaceId,
+    /// The member that the token acts as.
+    pub member_id: MemberId,
+    /// What it is for, to tell it from other tokens.
+    pub label: Option<Text<1, NAME_MAX>>,
+    /// Exactly what it can do. Cannot be combined with `capability_set`.
+    #[schemars(length(min = 1))]
+    pub capabilities: Option<Capabilities>,
+    /// The named set that it is minted from. Cannot be combined with `capabilities`.
+    pub capability_set: Option<CapabilitySet>,
+    /// When it expires. Cannot be combined with `expires_in_secs`.
+    pub expires_at: Option<Time>,
+    /// In how many seconds it expires. Cannot be combined with `expires_at`.
+    pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+}
+
+/// Mints a token.
+pub const MINT_TOKEN: TypedOperation<MintToken, MintedToken> = TypedOperation::new("mint_token");
+
+pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
+    own_workspace(cx, input.workspace_id)?;
+    let member = load_member(cx, input.member_id)?;
+    let wanted = wanted(input.capabilities, input.capability_set, member.kind)?;
+    let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
+    authority::check_grants(cx.caller().capabilities, wanted)?;
+    check_active(&member)?;
+    let mint = Mint { label: input.label.as_deref(), expires_at, ..Mint::new(&member, wanted) };
+    issue(cx, &mint)
+}
+
+/// Returns the capabilities of a token to mint.
+pub(crate) fn wanted(
+    capabilities: Option<Capabilities>,
+    set: Option<CapabilitySet>,
+    kind: MemberKind,
+) -> Result<Capabilities> {
+    match (capabilities, set) {
+        (Some(_), Some(_)) => Err(Error::malformed("name either capabilities or capability_set, not both")),
+        (Some(capabilities), None) => not_empty(capabilities),
+        (None, set) => Ok(set.unwrap_or_else(|| kind.default_set()).capabilities()),
+    }
+}
+
+pub(super) fn not_empty(capabilities: Capabilities) -> Result<Capabilities> {
+    if capabilities == Capabilities::NONE {
+        return Err(Error::malformed("`capabilities`: name at least one"));
+    }
+    Ok(capabilities)
+}
+
+/// Returns when a token expires, which is never in the past.
+pub(super) fn expiry(
+    now: Time,
+    at: Option<Time>,
+    in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+) -> Result<Option<Time>> {
+    match (at, in_secs) {
+        (Some(_), Some(_)) => Err(Error::malformed("name either expires_at or expires_in_secs, not both")),
+        (Some(at), None) if at <= now => Err(Error::malformed("`expires_at`: expected a time in the future")),
+        (Some(at), None) => Ok(Some(at)),
+        (None, in_secs) => Ok(in_secs.map(|secs| now.plus(Duration::from_secs(secs.get().unsigned_abs())))),
+    }
+}
+
+/// Fails if the member may not use the service.
+pub(crate) fn check_active(member: &Member) -> Result<()> {
+    if member.active {
+        Ok(())
+    } else {
+        Err(Error::wrong_state("the member is deactivated and cannot have tokens"))
+    }
+}
+
+/// A token to create.
+pub(crate) struct Mint<'a> {
+    pub workspace_id: WorkspaceId,
+    pub member_id: MemberId,
+    /// The member whose credential it is; differs from `member_id` only under delegation.
+    pub actor_id: MemberId,
+    pub parent_id: Option<TokenId>,
+    pub grant_id: Option<GrantId>,
+    pub label: Option<&'a str>,
+    pub capabilities: Capabilities,
+    pub expires_at: Option<Time>,
+    /// The surface of the request, for the audit row if no member made it.
+    pub surface: Option<Surface>,
+}
+
+impl Mint<'_> {
+    /// A token of `member`'s own, without a label or an expiry.
+    pub fn new(member: &Member, capabilities: Capabilities) -> Self {
+        Self {
+            workspace_id: member.workspace_id,
+            member_id: member.id,
+            actor_id: member.id,
+            parent_id: None,
+            grant_id: None,
+            label: None,
+            capabilities,
+            expires_at: None,
+            surface: None,
+        }
+    }
+}
+
+/// Creates a token. The caller has checked that it is allowed.
+pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> {
+    let id: TokenId = cx.new_id()?;
+    let secret = new_secret(cx)?;
+    let event = TokenMinted {
+        token_id: id,
+        member_id: mint.member_id,
+        capabilities: mint.capabilities,
+        expires_at: mint.expires_at,
+        parent_id: mint.parent_id,
+    };
+    let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
+    let (created_at, hash) = (cx.now(), secret_hash(&secret));
+    cx.insert(&new_row!("insert into tokens" {
+        id,
+        workspace_id: mint.workspace_id,
+        member_id: mint.member_id,
+        actor_id: mint.actor_id,
+        parent_id: mint.parent_id,
+        grant_id: mint.grant_id,
+        label: mint.label,
+        secret_hash: hash,
+        capabilities: mint.capabilities,
+        created_at,
+        expires_at: mint.expires_at,
+        lsn,
+    }))?;
+    let metadata = json!(event);
+    cx.audit_in(mint.workspace_id, "token.mint", named_surface(metadata, mint.surface))?;
+    Ok(MintedToken {
+        id,
+        secret: secret.expose_secret().to_owned(),
+        member_id: mint.member_id,
+        label: mint.label.map(str::to_owned),
+        capabilities: mint.capabilities,
+        created_at,
+        expires_at: mint.expires_at,
+        parent_id: mint.parent_id,
+    })
+}
+
+/// Generates a new secret.
+pub(super) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
+    let bytes: [u8; 32] = cx.entropy().bytes()?;
+    Ok(SecretString::from(format!("{SECRET_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Capability;
+    use crate::error::Code;
+
+    fn set(capabilities: &[Capability]) -> Capabilities {
+        capabilities.iter().copied().collect()
+    }
+
+    fn at(micros: i64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
+        result.unwrap_err().code()
+    }
+
+    #[test]
+    fn a_token_is_minted_from_a_list_a_set_or_the_members_kind() {
+        let worker = CapabilitySet::AgentWorker.capabilities();
+        let read = set(&[Capability::WorkspaceRead]);
+        assert_eq!(wanted(None, None, MemberKind::Agent).unwrap(), worker);
+        assert_eq!(wanted(None, None, MemberKind::Human).unwrap(), CapabilitySet::HumanAdmin.capabilities());
+        assert_eq!(wanted(None, Some(CapabilitySet::AgentWorker), MemberKind::Human).unwrap(), worker);
+        assert_eq!(wanted(Some(read), None, MemberKind::Agent).unwrap(), read);
+        assert_eq!(code(wanted(Some(Capabilities::NONE), None, MemberKind::Agent)), Code::Malformed);
+        assert_eq!(
+            code(wanted(Some(read), Some(CapabilitySet::AgentWorker), MemberKind::Agent)),
+            Code::Malformed
+        );
+    }
+
+    #[test]
+    fn an_end_is_in_the_future_and_said_once() {
+        let secs = Some(Count::new(2).unwrap());
+        assert_eq!(expiry(at(5), None, None).unwrap(), None);
+        assert_eq!(expiry(at(5), None, secs).unwrap(), Some(at(2_000_005)));
+        assert_eq!(expiry(at(5), Some(at(6)), None).unwrap(), Some(at(6)));
+        assert_eq!(code(expiry(at(5), Some(at(5)), None)), Code::Malformed);
+        assert_eq!(code(expiry(at(5), Some(at(6)), secs)), Code::Malformed);
+    }
+}

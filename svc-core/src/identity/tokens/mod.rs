@@ -1,0 +1,234 @@
+//! Tokens: how authority is granted, narrowed, renewed and revoked.
+//!
+//! A secret is 256 random bits; it is shown once, and only its hash is stored. [`super::authority`] decides
+//! how much may be granted. A derived token never outlives its parent: revoking a token revokes all tokens
+//! derived from it. Labels are only for members who may list tokens: events and audit rows, which more people
+//! read, do not contain them. What a token is, its events and its reading are in this file; each change has a
+//! file of its own.
+
+mod attenuate;
+mod mint;
+mod revoke;
+mod rotate;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capabilities;
+use crate::capability::Capability::TokenAdmin;
+use crate::error::{Code, Error, Result};
+use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::identity::members::load_member;
+use crate::identity::workspaces::own_workspace;
+use crate::log::event::{Event, EventKind, Invalidates};
+use crate::op::{Feature, Read, destructive, read, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::time::Time;
+use attenuate::attenuate_token;
+use mint::mint_token;
+pub use mint::{MINT_TOKEN, MintToken};
+pub(crate) use mint::{Mint, check_active, issue, wanted};
+use revoke::revoke_token;
+use rotate::rotate_token;
+
+/// An API token as lists return it, without its secret.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Token {
+    /// The token's id.
+    id: TokenId,
+    /// The member that it acts as.
+    member_id: MemberId,
+    /// What it is for, in the words of the member who minted it.
+    label: Option<String>,
+    /// What it can do.
+    capabilities: Capabilities,
+    /// When it was minted.
+    created_at: Time,
+    /// When it expires; null if it does not expire.
+    expires_at: Option<Time>,
+    /// When it was revoked; null if it was not.
+    revoked_at: Option<Time>,
+    /// The token it was derived from, with which it ends; null if it was minted.
+    parent_id: Option<TokenId>,
+    /// The delegation grant that it was exchanged for; null if it is the member's own.
+    delegation_grant_id: Option<GrantId>,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    token_columns: Token as t {
+        id,
+        member_id,
+        label,
+        capabilities,
+        created_at,
+        expires_at,
+        revoked_at,
+        parent_id,
+        delegation_grant_id = grant_id,
+        lsn,
+    }
+}
+
+/// A new token, with its secret.
+#[derive(Serialize, JsonSchema)]
+pub struct MintedToken {
+    /// The token's id.
+    pub id: TokenId,
+    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
+    pub secret: String,
+    /// The member that it acts as.
+    pub member_id: MemberId,
+    /// What it is for.
+    pub label: Option<String>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// When it was minted.
+    pub created_at: Time,
+    /// When it expires; null if it does not expire.
+    pub expires_at: Option<Time>,
+    /// The token it was derived from; null if it was minted.
+    pub parent_id: Option<TokenId>,
+}
+
+/// A token was minted or derived.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TokenMinted {
+    /// The new token.
+    token_id: TokenId,
+    /// The member that it acts as.
+    member_id: MemberId,
+    /// What it can do.
+    capabilities: Capabilities,
+    /// When it expires; null if it does not expire.
+    expires_at: Option<Time>,
+    /// The token it was derived from; null if it was minted.
+    parent_id: Option<TokenId>,
+}
+
+impl Event for TokenMinted {
+    const KIND: &'static str = "TokenMinted";
+}
+
+/// A token was revoked, itself or with the token it was derived from.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TokenRevoked {
+    /// The revoked token.
+    token_id: TokenId,
+    /// The member that it acted as.
+    member_id: MemberId,
+    /// The token that the request revoked; differs from `token_id` for derived tokens.
+    revoked_with: TokenId,
+}
+
+impl Event for TokenRevoked {
+    const KIND: &'static str = "TokenRevoked";
+}
+
+/// A token's secret was replaced; the old one stopped working at once.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TokenRotated {
+    /// The token.
+    token_id: TokenId,
+    /// The member that it acts as.
+    member_id: MemberId,
+}
+
+impl Event for TokenRotated {
+    const KIND: &'static str = "TokenRotated";
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "identity",
+            vec![
+                write(MINT_TOKEN, mint_token)
+                    .title("Mint a token")
+                    .post("/workspaces/{workspace_id}/members/{member_id}/tokens")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
+                    .example(|w| {
+                        json!({
+                            "workspace_id": w.id("workspace"), "member_id": w.id("agent"), "label": "night shift",
+                            "capability_set": "svc.agent.worker", "expires_in_secs": 86_400,
+                        })
+                    }),
+                read("list_tokens", list_tokens)
+                    .title("List a member's tokens")
+                    .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
+                    .needs(&[TokenAdmin])
+                    .example(
+                        |w| json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "limit": 10}),
+                    ),
+                destructive("revoke_token", revoke_token)
+                    .title("Revoke a token")
+                    .delete("/tokens/{token_id}")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::Forbidden])
+                    .example(|w| json!({"token_id": w.id("agent_token")})),
+                destructive("rotate_token", rotate_token)
+                    .title("Give a token a new secret")
+                    .post("/tokens/{token_id}/rotate")
+                    .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
+                    .example(|w| json!({"token_id": w.id("agent_token")})),
+                write("attenuate_token", attenuate_token)
+                    .title("Derive a narrower token")
+                    .post("/tokens/attenuate")
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
+                    .example(|_| {
+                        json!({"capabilities": ["workspace:read", "event:subscribe"], "label": "dashboard",
+                            "expires_in_secs": 3600})
+                    }),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<TokenMinted>(),
+            EventKind::of::<TokenRevoked>().invalidates(Invalidates::Access),
+            EventKind::of::<TokenRotated>().invalidates(Invalidates::Access),
+        ])
+}
+
+/// Returns the tokens of a member of your workspace, in the order in which they were minted.
+///
+/// Tokens that have expired or were revoked are included. Secrets are never returned.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListTokens {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The member that the tokens act as.
+    member_id: MemberId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+const OF_MEMBER: &str = concat!(
+    "select ",
+    token_columns!(),
+    " from tokens t where t.member_id = $1 and t.lsn > $2 order by t.lsn limit $3"
+);
+
+fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
+    own_workspace(cx, input.workspace_id)?;
+    let member = load_member(cx, input.member_id)?;
+    let rows = cx.rows(OF_MEMBER, &[&member.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    Ok(Page::of(rows, input.limit, |token: &Token| token.lsn))
+}
+
+const BY_ID: &str =
+    concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
+
+/// Loads a token of the caller's workspace.
+fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {
+    cx.one(BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(no_such_token)
+}
+
+fn no_such_token() -> Error {
+    Error::not_found("token")
+}

@@ -1,0 +1,75 @@
+//! Revoking: a token ends with all tokens derived from it, each with an event of its own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{TokenRevoked, load_token};
+use crate::error::Result;
+use crate::id::{MemberId, TokenId};
+use crate::identity::authority;
+use crate::log::event::Subject;
+use crate::op::Write;
+use crate::time::Time;
+
+/// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
+///
+/// They stop working at once. Revoking a token again changes nothing. You can revoke every token, whatever it
+/// carries, with one exception: a token with `operator:global` or `audit:read-global` is revoked only with a
+/// token that carries the same, or with itself. Either needs `token:admin`.
+///
+/// Fails with 403 `forbidden` if the token carries `operator:global` or `audit:read-global`, yours does not,
+/// and it is not the one you call with.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RevokeToken {
+    /// The token.
+    token_id: TokenId,
+}
+
+/// The tokens that a revocation ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Revocation {
+    /// The token.
+    id: TokenId,
+    /// When it was revoked.
+    revoked_at: Time,
+    /// The tokens that ended now: the token itself and the live ones derived from it.
+    ///
+    /// Empty if it was revoked before.
+    revoked_ids: Vec<TokenId>,
+}
+
+/// The token, unless it is revoked, and the live tokens derived from it.
+///
+/// A token that has ended is skipped with all tokens derived from it: none of them outlives it, and
+/// authentication checks for revoked ancestors.
+const LIVE_WITH_DERIVED: &str = "
+    with recursive ending (id, member_id, lsn) as (
+        select id, member_id, lsn from tokens where id = $1 and revoked_at is null
+        union all
+        select t.id, t.member_id, t.lsn from ending e join tokens t on t.parent_id = e.id
+        where t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+    )
+    select id, member_id from ending order by lsn";
+
+const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
+
+pub(super) fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
+    let token = load_token(cx, input.token_id)?;
+    authority::check_revokes(cx.caller(), token.id, token.capabilities)?;
+    let now = cx.now();
+    let ending: Vec<(TokenId, MemberId)> = cx.query(LIVE_WITH_DERIVED, &[&token.id, &now])?;
+    for (token_id, member_id) in &ending {
+        let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
+        cx.emit(Subject::WORKSPACE.about(*member_id), &event)?;
+        cx.execute(1, REVOKE, &[token_id, &now])?;
+    }
+    let revoked_ids: Vec<TokenId> = ending.into_iter().map(|(token_id, _)| token_id).collect();
+    if !revoked_ids.is_empty() {
+        let metadata =
+            json!({"token_id": token.id, "member_id": token.member_id, "revoked_ids": revoked_ids});
+        cx.audit("token.revoke", metadata)?;
+    }
+    Ok(Revocation { id: token.id, revoked_at: token.revoked_at.unwrap_or(now), revoked_ids })
+}

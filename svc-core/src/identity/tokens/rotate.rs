@@ -1,0 +1,119 @@
+//! Rotating: a new secret for a token that stays the same otherwise.
+//!
+//! The old secret stops working in the same transaction.
+
+use schemars::JsonSchema;
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::mint::new_secret;
+use super::{MintedToken, Token, TokenRotated, load_token, no_such_token};
+use crate::error::{Error, Result};
+use crate::id::TokenId;
+use crate::identity::authority;
+use crate::log::event::Subject;
+use crate::op::{Read, Write, secret_hash};
+use crate::time::Time;
+
+/// Replaces a token's secret and returns the token with the new `secret`, which is shown only once.
+///
+/// The old secret stops working at once. Everything else stays: member, capabilities, expiry, and the tokens
+/// derived from it. You can rotate the token that you call with. Another token of your workspace you can
+/// rotate with `token:admin`, if you could have minted it.
+///
+/// Fails with 403 `forbidden` if another token carries capabilities that you cannot grant; 404 `not-found` if
+/// it is another token and you lack `token:admin`; 409 `wrong-state` if the token is delegated, has expired
+/// or was revoked.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RotateToken {
+    /// The token to rotate. Default: the token that you call with.
+    token_id: Option<TokenId>,
+}
+
+const SET_SECRET: &str = "update tokens set secret_hash = $2 where id = $1";
+
+pub(super) fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> {
+    let token = load_rotated(cx, input.token_id)?;
+    check_can_rotate(&token, cx.now())?;
+    let secret = new_secret(cx)?;
+    let event = TokenRotated { token_id: token.id, member_id: token.member_id };
+    cx.emit(Subject::WORKSPACE.about(token.member_id), &event)?;
+    cx.execute(1, SET_SECRET, &[&token.id, &secret_hash(&secret)])?;
+    cx.audit("token.rotate", json!(event))?;
+    Ok(MintedToken {
+        id: token.id,
+        secret: secret.expose_secret().to_owned(),
+        member_id: token.member_id,
+        label: token.label,
+        capabilities: token.capabilities,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        parent_id: token.parent_id,
+    })
+}
+
+/// Loads the token to rotate, if the caller may rotate it.
+fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
+    let caller = cx.caller();
+    let token_id = named.or(caller.token_id).ok_or_else(|| Error::malformed("name the token: `token_id`"))?;
+    if !authority::finds(caller, token_id) {
+        return Err(no_such_token());
+    }
+    let token = load_token(cx, token_id)?;
+    authority::check_takes_over(caller, token.id, token.capabilities)?;
+    Ok(token)
+}
+
+/// Fails if the token has ended or is delegated.
+fn check_can_rotate(token: &Token, now: Time) -> Result<()> {
+    if token.delegation_grant_id.is_some() {
+        return Err(Error::wrong_state("a delegated token cannot be rotated; exchange the grant again"));
+    }
+    if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
+        return Err(Error::wrong_state("the token has expired or was revoked; mint another"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Capabilities;
+    use crate::error::Code;
+
+    fn at(micros: i64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
+        result.unwrap_err().code()
+    }
+
+    fn token(n: u128, capabilities: Capabilities) -> Token {
+        Token {
+            id: uuid::Uuid::from_u128(n).into(),
+            member_id: uuid::Uuid::from_u128(9).into(),
+            label: None,
+            capabilities,
+            created_at: at(0),
+            expires_at: Some(at(100)),
+            revoked_at: None,
+            parent_id: None,
+            delegation_grant_id: None,
+            lsn: 3,
+        }
+    }
+
+    #[test]
+    fn an_ended_or_borrowed_token_cannot_be_rotated() {
+        let whole = token(1, Capabilities::all());
+        assert!(check_can_rotate(&whole, at(99)).is_ok());
+        assert_eq!(code(check_can_rotate(&whole, at(100))), Code::WrongState);
+        let revoked = Token { revoked_at: Some(at(1)), ..token(1, Capabilities::all()) };
+        assert_eq!(code(check_can_rotate(&revoked, at(2))), Code::WrongState);
+        let borrowed = Token { delegation_grant_id: Some(uuid::Uuid::from_u128(4).into()), ..whole };
+        assert_eq!(code(check_can_rotate(&borrowed, at(2))), Code::WrongState);
+    }
+}

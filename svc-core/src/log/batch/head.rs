@@ -1,0 +1,95 @@
+//! The head of a workspace's logs: how far they reach, and its row.
+//!
+//! A row is changed only where it still has the position at which it was read.
+
+use crate::Result;
+use crate::id::WorkspaceId;
+use crate::log::cache::Epochs;
+use crate::log::chain::genesis;
+use crate::store::{BulkInsert, Param, Row};
+use crate::time::Time;
+
+/// The end of a workspace's logs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub lsn: i64,
+    pub hash: [u8; 32],
+    pub at: Time,
+    pub audit_seq: i64,
+    pub epochs: Epochs,
+    pub(super) touched: bool,
+    /// The position in the stored row; none while there is no row.
+    pub(super) stored: Option<i64>,
+}
+
+impl Head {
+    /// Returns the head of a log that is being created.
+    pub(super) fn empty() -> Self {
+        let at = Time::from_micros(0);
+        Self {
+            lsn: 0,
+            hash: genesis(),
+            at,
+            audit_seq: 0,
+            epochs: Epochs::default(),
+            touched: true,
+            stored: None,
+        }
+    }
+
+    pub(super) fn take(row: &mut Row) -> Result<Self> {
+        let lsn = row.take()?;
+        Ok(Self {
+            lsn,
+            hash: row.take()?,
+            at: row.take()?,
+            audit_seq: row.take()?,
+            epochs: Epochs::take(row)?,
+            touched: false,
+            stored: Some(lsn),
+        })
+    }
+
+    /// Returns the head as it is once the batch has been committed.
+    pub(super) fn committed(self) -> Self {
+        Self { touched: false, stored: Some(self.lsn), ..self }
+    }
+}
+
+pub(super) const INSERT_HEADS: BulkInsert = BulkInsert {
+    sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
+             values ($1, $2, $3, $4, $5, $6, $7)",
+    postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
+               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
+                   $7::bigint[])",
+};
+
+/// Updates a head only if it is still at the position at which it was read.
+pub(super) const UPDATE_HEADS: BulkInsert = BulkInsert {
+    sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6, rules_epoch = $7
+             where workspace_id = $1 and lsn = $8",
+    postgres:
+        "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch,
+                   rules_epoch = n.rules_epoch
+               from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
+                   $7::bigint[], $8::bigint[])
+                   as n (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch, stored)
+               where h.workspace_id = n.workspace_id and h.lsn = n.stored",
+};
+
+/// Returns the columns of a head row, followed by its previous position if it has one.
+pub(super) fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param<'a>> {
+    let columns = [
+        Param::Uuid(workspace.uuid()),
+        Param::Int(head.lsn),
+        Param::Bytes(&head.hash),
+        Param::Int(head.at.micros()),
+        Param::Int(head.audit_seq),
+        Param::Int(head.epochs.access),
+        Param::Int(head.epochs.rules),
+    ];
+    columns.into_iter().chain(head.stored.map(Param::Int)).collect()
+}
+
+pub(super) const HEAD: &str =
+    "select lsn, hash, at, audit_seq, epoch, rules_epoch from heads where workspace_id = $1";

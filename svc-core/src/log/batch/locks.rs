@@ -1,0 +1,79 @@
+//! Locking the heads of a batch, on Postgres, where several servers write.
+//!
+//! Whoever holds the row of a head gives out the positions of its log. Heads that others hold are left for a
+//! later batch while any is free, so that one busy workspace does not delay the others.
+
+use std::collections::BTreeSet;
+
+use super::{Batch, Head};
+use crate::Result;
+use crate::id::WorkspaceId;
+use crate::limits::HELD_WAIT;
+use crate::store::executor::Held;
+use crate::store::{Conn, Row};
+use crate::time::Time;
+
+macro_rules! lock_heads {
+    ($wait:literal) => {
+        concat!(
+            "select workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch,
+                    cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+             from heads where workspace_id = any($1) order by workspace_id for update",
+            $wait
+        )
+    };
+}
+
+const LOCK_FREE_HEADS: &str = lock_heads!(" skip locked");
+
+const LOCK_HEADS: &str = lock_heads!("");
+
+const EXISTING_HEADS: &str = "select workspace_id from heads where workspace_id = any($1)";
+
+const LIMIT_LOCKS: &str = "select set_config('lock_timeout', $1, true)";
+
+const UNLIMIT_LOCKS: &str = "set local lock_timeout to default";
+
+/// Locks the heads of the batch, in the order of ids so that servers cannot deadlock.
+impl Batch {
+    /// Locks those of `wanted` that are free, or waits for all of them if none is.
+    ///
+    /// Returns those that others have locked.
+    pub(super) fn lock_heads(
+        &mut self,
+        conn: &Conn,
+        wanted: &BTreeSet<WorkspaceId>,
+        held: Held,
+    ) -> Result<BTreeSet<WorkspaceId>> {
+        self.take_heads(conn, LOCK_FREE_HEADS, wanted)?;
+        let mut missing = self.without_head(wanted);
+        if missing.len() == wanted.len() && !missing.is_empty() && held == Held::Wait {
+            conn.query(LIMIT_LOCKS, &[&format!("{}ms", HELD_WAIT.as_millis())])?;
+            self.take_heads(conn, LOCK_HEADS, wanted)?;
+            conn.defer(None, UNLIMIT_LOCKS, &[])?;
+            missing = self.without_head(wanted);
+        }
+        if missing.is_empty() {
+            return Ok(missing);
+        }
+        let ids: Vec<uuid::Uuid> = missing.iter().map(|id| id.uuid()).collect();
+        conn.query(EXISTING_HEADS, &[&ids])?.iter_mut().map(Row::take).collect()
+    }
+
+    fn without_head(&self, wanted: &BTreeSet<WorkspaceId>) -> BTreeSet<WorkspaceId> {
+        wanted.iter().filter(|id| !self.heads.contains_key(id)).copied().collect()
+    }
+
+    fn take_heads(&mut self, conn: &Conn, sql: &'static str, wanted: &BTreeSet<WorkspaceId>) -> Result<()> {
+        let ids: Vec<uuid::Uuid> = wanted.iter().map(|id| id.uuid()).collect();
+        for row in &mut conn.query(sql, &[&ids])? {
+            let workspace: WorkspaceId = row.take()?;
+            let head = Head::take(row)?;
+            let database_now: Time = row.take()?;
+            self.skew_micros = self.clock.skew_to(database_now);
+            self.cache.check(workspace, head.epochs);
+            self.heads.insert(workspace, head);
+        }
+        Ok(())
+    }
+}

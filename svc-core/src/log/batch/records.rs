@@ -1,0 +1,76 @@
+//! The rows of a batch: events and audit rows, as columns in the order of their statements.
+
+use serde_json::Value;
+
+use crate::id::{ChannelId, WorkspaceId};
+use crate::log::event::{Attribution, Recorded};
+use crate::store::{BulkInsert, Param};
+use crate::time::Time;
+
+/// The contents of an audit row.
+pub(crate) struct AuditEntry {
+    pub at: Time,
+    pub action: &'static str,
+    pub attribution: Attribution,
+    pub metadata: Value,
+}
+
+pub(super) struct AuditRow {
+    pub workspace: WorkspaceId,
+    pub seq: i64,
+    pub at: Time,
+    pub action: &'static str,
+    pub attribution: Attribution,
+    /// The channel of the change: callers who cannot see it do not learn what the change was.
+    pub channel_id: Option<ChannelId>,
+    pub metadata: String,
+}
+
+pub(super) const INSERT_EVENTS: BulkInsert = BulkInsert {
+    sqlite: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
+                 content_hash, payload) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    postgres: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
+                   content_hash, payload)
+               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::uuid[], $6::uuid[],
+                   $7::uuid[], $8::bytea[], $9::bytea[], $10::text[])",
+};
+
+pub(super) const INSERT_AUDIT: BulkInsert = BulkInsert {
+    sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    postgres:
+        "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
+               select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::uuid[], $6::uuid[],
+                   $7::uuid[], $8::uuid[], $9::text[])",
+};
+
+pub(super) fn event_columns(event: &Recorded) -> Vec<Param<'_>> {
+    let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
+    vec![
+        Param::Uuid(event.workspace_id.uuid()),
+        Param::Int(event.lsn),
+        Param::Text(event.kind),
+        Param::Int(event.at.micros()),
+        id(event.subject.channel_id.map(Into::into)),
+        id(event.subject.thread_id.map(Into::into)),
+        id(event.subject.member_id.map(Into::into)),
+        Param::Bytes(&event.prev_hash),
+        Param::Bytes(&event.content_hash),
+        Param::Text(&event.payload),
+    ]
+}
+
+pub(super) fn audit_columns(row: &AuditRow) -> Vec<Param<'_>> {
+    let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
+    vec![
+        Param::Uuid(row.workspace.uuid()),
+        Param::Int(row.seq),
+        Param::Int(row.at.micros()),
+        Param::Text(row.action),
+        id(row.attribution.actor_id.map(Into::into)),
+        id(row.attribution.subject_id.map(Into::into)),
+        id(row.attribution.grant_id.map(Into::into)),
+        id(row.channel_id.map(Into::into)),
+        Param::Text(&row.metadata),
+    ]
+}

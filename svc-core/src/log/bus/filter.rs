@@ -1,0 +1,79 @@
+//! The filter of a listener: which events it waits for.
+//!
+//! It decides from an event's kind and subject alone, so that no payload is read to wake somebody.
+
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::log::event::Subject;
+
+/// Selects the events of interest.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    kinds: Vec<String>,
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    member_id: Option<MemberId>,
+    /// Only those about the waiting member.
+    own: bool,
+    or: Vec<EventFilter>,
+}
+
+impl EventFilter {
+    /// Selects events of these kinds; of any kind if there are none.
+    pub fn on<K: Into<String>>(kinds: impl IntoIterator<Item = K>) -> Self {
+        Self { kinds: kinds.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// Restricts it to this channel, if one is given.
+    #[must_use]
+    pub fn in_channel(self, channel_id: Option<ChannelId>) -> Self {
+        Self { channel_id, ..self }
+    }
+
+    /// Restricts it to this thread, if one is given.
+    #[must_use]
+    pub fn in_thread(self, thread_id: Option<ThreadId>) -> Self {
+        Self { thread_id, ..self }
+    }
+
+    /// Restricts it to events about this member, if one is given.
+    #[must_use]
+    pub fn about(self, member_id: Option<MemberId>) -> Self {
+        Self { member_id, ..self }
+    }
+
+    /// Restricts it to events about the waiting member.
+    #[must_use]
+    pub fn about_me(self) -> Self {
+        Self { own: true, ..self }
+    }
+
+    /// Adds the events that `other` selects.
+    #[must_use]
+    pub fn or(mut self, other: EventFilter) -> Self {
+        self.or.push(other);
+        self
+    }
+
+    /// Resolves the waiting member to `member`.
+    #[must_use]
+    pub(crate) fn of(self, member: Option<MemberId>) -> Self {
+        let or = self.or.into_iter().map(|other| other.of(member)).collect();
+        match (self.own, member) {
+            (true, Some(member)) => Self { member_id: Some(member), own: false, or, ..self },
+            _ => Self { or, ..self },
+        }
+    }
+
+    pub(super) fn matches(&self, kind: &str, subject: &Subject) -> bool {
+        self.matches_alone(kind, subject) || self.or.iter().any(|other| other.matches(kind, subject))
+    }
+
+    fn matches_alone(&self, kind: &str, subject: &Subject) -> bool {
+        // No event is about a caller that is not a member.
+        !self.own
+            && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
+            && (self.channel_id.is_none() || self.channel_id == subject.channel_id)
+            && (self.thread_id.is_none() || self.thread_id == subject.thread_id)
+            && (self.member_id.is_none() || self.member_id == subject.member_id)
+    }
+}

@@ -1,0 +1,322 @@
+//! The verifier: judges the rows of one log, in order, and stops at the first that is broken.
+//!
+//! It reads nothing itself. A row whose columns cannot be read is judged too, so that it is reported.
+
+use super::rows::{EventRow, HeadRow};
+use super::{Break, ChainHead, ChainReport, Defect, ExpectedHead};
+use crate::Result;
+use crate::hash::{hash_text, sha256};
+use crate::id::WorkspaceId;
+use crate::log::chain::{Link, genesis};
+use crate::log::event::{TYPE_BEGINS, TYPE_ENDS};
+
+/// Takes the rows of one log in order and stops at the first that is broken.
+#[derive(Clone)]
+pub(super) struct Verifier {
+    pub workspace_id: WorkspaceId,
+    expected: Option<ExpectedHead>,
+    floor: i64,
+    pub events: i64,
+    pub lsn: i64,
+    pub hash: [u8; 32],
+    /// The current event's link, as its payload should begin.
+    prefix: String,
+}
+
+impl Verifier {
+    /// Creates a verifier positioned before the first event of a log that was never pruned.
+    pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
+        Self { workspace_id, expected, floor: 1, events: 0, lsn: 0, hash: genesis(), prefix: String::new() }
+    }
+
+    /// Checks the expected head, if it is the beginning of the log.
+    pub fn begin(&self) -> Result<(), Break> {
+        self.check_expected()
+    }
+
+    pub fn accept(&mut self, row: &EventRow<'_>) -> Result<(), Break> {
+        let lsn = self.lsn + 1;
+        let broken = |defect| Err(Break { lsn, defect });
+        match row.lsn {
+            Some(found) if found == lsn => {}
+            Some(found) if found < lsn => return Err(Break { lsn: found, defect: Defect::Stray }),
+            Some(_) => return broken(Defect::Missing),
+            None => return broken(Defect::Unreadable),
+        }
+        let Some(fields) = &row.fields else { return broken(Defect::Unreadable) };
+        let link = Link {
+            workspace_id: self.workspace_id,
+            lsn,
+            kind: fields.kind,
+            at: fields.at,
+            subject: fields.subject,
+            prev_hash: fields.prev_hash,
+        };
+        self.prefix.clear();
+        link.push_prefix(&mut self.prefix);
+        let Some(rest) = fields.payload.strip_prefix(&self.prefix) else { return broken(Defect::Columns) };
+        if !names_type(rest, fields.kind) {
+            return broken(Defect::Type);
+        }
+        if sha256(fields.payload.as_bytes()) != fields.content_hash {
+            return broken(Defect::Content);
+        }
+        if fields.prev_hash != self.hash {
+            return broken(Defect::Link);
+        }
+        self.lsn = lsn;
+        self.hash = fields.content_hash;
+        self.events += 1;
+        self.check_expected()
+    }
+
+    /// Checks that the walk reached `last`, where another one continues.
+    pub fn reached(&self, last: i64) -> Result<(), Break> {
+        if self.lsn == last { Ok(()) } else { Err(Break { lsn: self.lsn + 1, defect: Defect::Missing }) }
+    }
+
+    fn check_expected(&self) -> Result<(), Break> {
+        match self.expected {
+            Some(expected) if expected.lsn == self.lsn && expected.hash != self.hash => {
+                Err(Break { lsn: self.lsn, defect: Defect::Expected })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks after the last event that the head row agrees.
+    pub fn end(&self, head: Option<&HeadRow>) -> Result<(), Break> {
+        let at_end = |defect| Err(Break { lsn: self.lsn, defect });
+        match head {
+            // A workspace begins with an event; only the instance may have written none.
+            None if self.lsn == 0 && self.workspace_id == WorkspaceId::INSTANCE => {}
+            None if self.lsn == 0 => return Err(Break { lsn: 1, defect: Defect::Missing }),
+            None => return at_end(Defect::NoHead),
+            Some(HeadRow(None)) => return at_end(Defect::Unreadable),
+            Some(HeadRow(Some((lsn, _)))) if *lsn > self.lsn => {
+                return Err(Break { lsn: self.lsn + 1, defect: Defect::Missing });
+            }
+            Some(HeadRow(Some((lsn, hash)))) if *lsn != self.lsn || *hash != self.hash => {
+                return at_end(Defect::Head);
+            }
+            Some(HeadRow(Some(_))) => {}
+        }
+        match self.expected {
+            Some(expected) if expected.lsn > self.lsn => {
+                Err(Break { lsn: self.lsn + 1, defect: Defect::Expected })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn report(self, broken: Option<Break>) -> ChainReport {
+        ChainReport {
+            workspace_id: self.workspace_id,
+            valid: broken.is_none(),
+            events: self.events,
+            floor: self.floor,
+            head: ChainHead { lsn: self.lsn, hash: hash_text(&self.hash) },
+            broken,
+        }
+    }
+}
+
+/// Returns whether what follows the link begins with the type of `kind`.
+fn names_type(rest: &str, kind: &str) -> bool {
+    let after = rest
+        .strip_prefix(",\"$type\":\"")
+        .and_then(|rest| rest.strip_prefix(TYPE_BEGINS))
+        .and_then(|rest| rest.strip_prefix(kind))
+        .and_then(|rest| rest.strip_prefix(TYPE_ENDS))
+        .and_then(|rest| rest.strip_prefix('"'));
+    after.is_some_and(|rest| rest.starts_with([',', '}']))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::super::rows::Fields;
+    use super::*;
+    use crate::id::{ChannelId, MemberId, ThreadId};
+    use crate::log::event::Recorded;
+    use crate::log::event::Subject;
+    use crate::log::probe::{log_of_probes, probe};
+    use crate::time::Time;
+
+    fn workspace(n: u128) -> WorkspaceId {
+        Uuid::from_u128(n).into()
+    }
+
+    /// An event's row, to be tampered with.
+    struct Stored {
+        lsn: Option<i64>,
+        readable: bool,
+        kind: String,
+        at: Time,
+        subject: Subject,
+        prev_hash: [u8; 32],
+        content_hash: [u8; 32],
+        payload: String,
+    }
+
+    impl Stored {
+        fn row(&self) -> EventRow<'_> {
+            let fields = Fields {
+                kind: &self.kind,
+                at: self.at,
+                subject: self.subject,
+                prev_hash: self.prev_hash,
+                content_hash: self.content_hash,
+                payload: &self.payload,
+            };
+            EventRow { lsn: self.lsn, fields: self.readable.then_some(fields) }
+        }
+    }
+
+    impl From<Recorded> for Stored {
+        fn from(event: Recorded) -> Self {
+            let Recorded { lsn, kind, at, subject, prev_hash, content_hash, payload, .. } = event;
+            let kind = kind.to_owned();
+            Self { lsn: Some(lsn), readable: true, kind, at, subject, prev_hash, content_hash, payload }
+        }
+    }
+
+    fn in_a_thread() -> Subject {
+        Subject::thread(ChannelId::from(Uuid::from_u128(5)), ThreadId::from(Uuid::from_u128(6)))
+    }
+
+    fn event(owner: WorkspaceId, lsn: i64, prev_hash: [u8; 32], number: i64) -> Stored {
+        probe(owner, lsn, prev_hash, in_a_thread(), number).into()
+    }
+
+    fn log(owner: WorkspaceId) -> Vec<Stored> {
+        log_of_probes(owner, in_a_thread(), 5).into_iter().map(Stored::from).collect()
+    }
+
+    fn hash_of(row: &Stored) -> [u8; 32] {
+        row.content_hash
+    }
+
+    fn head_of(rows: &[Stored]) -> HeadRow {
+        HeadRow(Some((rows.last().unwrap().lsn.unwrap(), hash_of(rows.last().unwrap()))))
+    }
+
+    fn check(rows: &[Stored], head: Option<&HeadRow>, expected: Option<ExpectedHead>) -> Result<(), Break> {
+        let mut verifier = Verifier::new(workspace(1), expected);
+        verifier.begin()?;
+        rows.iter().try_for_each(|row| verifier.accept(&row.row()))?;
+        verifier.end(head)
+    }
+
+    fn broken(lsn: i64, defect: Defect) -> Result<(), Break> {
+        Err(Break { lsn, defect })
+    }
+
+    #[test]
+    fn an_intact_log_is_valid_and_an_unknown_workspace_is_not() {
+        let rows = log(workspace(1));
+        assert_eq!(check(&rows, Some(&head_of(&rows)), None), Ok(()));
+        assert_eq!(check(&[], None, None), broken(1, Defect::Missing));
+        assert_eq!(check(&[], Some(&HeadRow(Some((0, genesis())))), None), Ok(()));
+        assert_eq!(Verifier::new(WorkspaceId::INSTANCE, None).end(None), Ok(()));
+    }
+
+    #[test]
+    fn every_changed_column_is_reported_with_its_event() {
+        type Tamper = fn(&mut Stored);
+        let cases: [(Tamper, Defect); 13] = [
+            (|row| row.lsn = Some(9), Defect::Missing),
+            (|row| row.lsn = None, Defect::Unreadable),
+            (|row| row.kind = "Other".to_owned(), Defect::Columns),
+            (|row| row.kind.push('"'), Defect::Columns),
+            (|row| row.at = Time::from_micros(1), Defect::Columns),
+            (|row| row.subject.channel_id = None, Defect::Columns),
+            (|row| row.subject.thread_id = None, Defect::Columns),
+            (|row| row.subject.member_id = Some(MemberId::from(Uuid::from_u128(9))), Defect::Columns),
+            (|row| row.prev_hash = genesis(), Defect::Columns),
+            (|row| row.content_hash = genesis(), Defect::Content),
+            (|row| row.payload = row.payload.replace("\"number\":30", "\"number\":31"), Defect::Content),
+            (|row| row.payload = row.payload.replace("Probe/1", "Probe/2"), Defect::Type),
+            (|row| row.payload.clear(), Defect::Columns),
+        ];
+        for (place, (tamper, defect)) in cases.into_iter().enumerate() {
+            let mut rows = log(workspace(1));
+            let head = head_of(&rows);
+            tamper(&mut rows[2]);
+            assert_eq!(check(&rows, Some(&head), None), broken(3, defect), "case {place}");
+        }
+        let mut rows = log(workspace(1));
+        let head = head_of(&rows);
+        rows.insert(0, event(workspace(1), 0, genesis(), 1));
+        assert_eq!(check(&rows, Some(&head), None), broken(0, Defect::Stray));
+        rows.remove(0);
+        rows[1].readable = false;
+        assert_eq!(check(&rows, Some(&head), None), broken(2, Defect::Unreadable));
+    }
+
+    #[test]
+    fn a_deleted_event_is_reported_wherever_it_was() {
+        for place in 0..5 {
+            let mut rows = log(workspace(1));
+            let head = head_of(&rows);
+            rows.remove(place);
+            let lsn = i64::try_from(place).unwrap() + 1;
+            assert_eq!(check(&rows, Some(&head), None), broken(lsn, Defect::Missing));
+        }
+    }
+
+    #[test]
+    fn events_cannot_be_swapped_within_or_across_logs() {
+        let mut rows = log(workspace(1));
+        let head = head_of(&rows);
+        rows.swap(1, 3);
+        (rows[1].lsn, rows[3].lsn) = (Some(2), Some(4));
+        assert_eq!(check(&rows, Some(&head), None), broken(2, Defect::Columns));
+
+        let mut rows = log(workspace(1));
+        rows[0] = log(workspace(2)).remove(0);
+        assert_eq!(check(&rows, Some(&head), None), broken(1, Defect::Columns));
+    }
+
+    #[test]
+    fn a_rewritten_event_breaks_the_link_of_its_successor() {
+        let mut rows = log(workspace(1));
+        let head = head_of(&rows);
+        let prev = hash_of(&rows[0]);
+        rows[1] = event(workspace(1), 2, prev, 666);
+        assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Link));
+        // The successor's link is rewritten too, first in the column alone and then in the payload as well.
+        let rewritten = hash_of(&rows[1]);
+        rows[2].prev_hash = rewritten;
+        assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Columns));
+        rows[2] = event(workspace(1), 3, rewritten, 30);
+        assert_eq!(check(&rows, Some(&head), None), broken(4, Defect::Link));
+    }
+
+    #[test]
+    fn the_head_row_must_agree_with_the_last_event() {
+        let rows = log(workspace(1));
+        let HeadRow(Some((lsn, hash))) = head_of(&rows) else { panic!("no head") };
+        let other = HeadRow(Some((lsn, genesis())));
+        assert_eq!(check(&rows, Some(&other), None), broken(5, Defect::Head));
+        assert_eq!(check(&rows, Some(&HeadRow(Some((lsn - 1, hash)))), None), broken(5, Defect::Head));
+        assert_eq!(check(&rows, Some(&HeadRow(Some((lsn + 1, hash)))), None), broken(6, Defect::Missing));
+        assert_eq!(check(&rows, Some(&HeadRow(None)), None), broken(5, Defect::Unreadable));
+        assert_eq!(check(&rows, None, None), broken(5, Defect::NoHead));
+    }
+
+    #[test]
+    fn a_pinned_head_reveals_a_rewritten_or_truncated_history() {
+        let rows = log(workspace(1));
+        let head = head_of(&rows);
+        let at = |lsn: i64, hash| Some(ExpectedHead { lsn, hash });
+        assert_eq!(check(&rows, Some(&head), at(3, hash_of(&rows[2]))), Ok(()));
+        assert_eq!(check(&rows, Some(&head), at(0, genesis())), Ok(()));
+        assert_eq!(check(&rows, Some(&head), at(0, hash_of(&rows[2]))), broken(0, Defect::Expected));
+        assert_eq!(check(&rows, Some(&head), at(3, hash_of(&rows[1]))), broken(3, Defect::Expected));
+        let cut = &rows[..4];
+        assert_eq!(check(cut, Some(&head_of(cut)), None), Ok(()));
+        assert_eq!(check(cut, Some(&head_of(cut)), at(5, hash_of(&rows[4]))), broken(5, Defect::Expected));
+    }
+}

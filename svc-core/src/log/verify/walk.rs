@@ -1,0 +1,151 @@
+//! Walking a log: reads its rows a page at a time and hands them to a verifier.
+//!
+//! Each page is one statement, so that no snapshot is held for long. The log may grow meanwhile.
+
+use std::ops::ControlFlow;
+
+use super::rows::{EVENTS, EventRow, HEAD, HeadRow, Source, head_row};
+use super::verifier::Verifier;
+use super::{Break, ChainReport, ExpectedHead};
+use crate::Result;
+use crate::id::WorkspaceId;
+
+/// Most rows read by one statement, so that it holds its snapshot only briefly.
+const PAGE_ROWS: i64 = 1024;
+/// Rows of the first statement; later ones depend on how large the rows are.
+const FIRST_ROWS: i64 = 64;
+/// Bytes of payloads that one statement should read.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// Verifies the log of `workspace_id`, which must contain `expected` if that is given.
+///
+/// The log may grow meanwhile.
+pub(super) fn verify(
+    source: &impl Source,
+    workspace_id: WorkspaceId,
+    expected: Option<ExpectedHead>,
+) -> Result<ChainReport> {
+    let mut verification = Verification::new(workspace_id, expected);
+    let ended = verification.run(source)?;
+    Ok(verification.walk.verifier.report(ended.err()))
+}
+
+/// A verification in progress, which proceeds page by page.
+///
+/// Each page may be read in a transaction of its own, and a page that failed may be read again.
+pub(crate) struct Verification {
+    pub(super) walk: Walk,
+    /// How far the walk had come when the head was read, and the head.
+    pub(super) head: Option<(i64, Option<HeadRow>)>,
+}
+
+impl Verification {
+    /// Creates a verification before the first page of the log of `workspace_id`.
+    ///
+    /// The log must contain `expected` if that is given.
+    pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
+        // Events before the first position are stray.
+        Self { walk: Walk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX), head: None }
+    }
+
+    /// Reads a page; returns the report once the end or a defect is reached.
+    pub fn next_page(&mut self, source: &impl Source) -> Result<Option<ChainReport>> {
+        let ended = self.advance(source)?;
+        Ok(ended.map(|ended| self.walk.verifier.clone().report(ended.err())))
+    }
+
+    /// Reads to the end, or to a defect.
+    pub(super) fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
+        loop {
+            if let Some(ended) = self.advance(source)? {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// Checks a page of events, and at the end of the log the head.
+    ///
+    /// The head is read after the events, and events that it counts are read before they are reported
+    /// missing.
+    fn advance(&mut self, source: &impl Source) -> Result<Option<Result<(), Break>>> {
+        match self.walk.next_page(source)? {
+            Page::Broken(broken) => return Ok(Some(Err(broken))),
+            Page::More => return Ok(None),
+            Page::Last => {}
+        }
+        let reached = self.walk.verifier.lsn;
+        match &self.head {
+            Some((there, head)) if *there == reached => Ok(Some(self.walk.verifier.end(head.as_ref()))),
+            _ => {
+                let head = head_row(source, HEAD, &[&self.walk.verifier.workspace_id])?;
+                self.head = Some((reached, head));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A walk over the events after one position up to another.
+pub(super) struct Walk {
+    pub verifier: Verifier,
+    /// The position after which the next page begins.
+    after: i64,
+    last: i64,
+    /// Rows of the next page.
+    rows: i64,
+}
+
+/// How a page ended.
+enum Page {
+    /// There may be more.
+    More,
+    /// It was the last for now.
+    Last,
+    /// An event in it is broken.
+    Broken(Break),
+}
+
+impl Walk {
+    pub fn after(verifier: Verifier, after: i64, last: i64) -> Self {
+        Self { verifier, after, last, rows: FIRST_ROWS }
+    }
+
+    /// Checks the events of one statement. Nothing is kept of a statement that failed.
+    fn next_page(&mut self, source: &impl Source) -> Result<Page> {
+        if self.after == i64::MIN
+            && let Err(broken) = self.verifier.begin()
+        {
+            return Ok(Page::Broken(broken));
+        }
+        let mut verifier = self.verifier.clone();
+        let (mut rows, mut bytes, mut checked) = (0, 0, Ok(()));
+        let workspace_id = verifier.workspace_id;
+        source.visit(EVENTS, &[&workspace_id, &self.after, &self.last, &self.rows], &mut |row| {
+            let event = EventRow::of(row);
+            rows += 1;
+            bytes += event.fields.as_ref().map_or(0, |fields| fields.payload.len());
+            checked = verifier.accept(&event);
+            if checked.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        let asked = self.rows;
+        self.rows = if bytes > PAGE_BYTES / 2 { asked / 2 } else { asked * 2 }.clamp(1, PAGE_ROWS);
+        self.after = self.after.max(verifier.lsn);
+        self.verifier = verifier;
+        Ok(match checked {
+            Err(broken) => Page::Broken(broken),
+            Ok(()) if rows < asked => Page::Last,
+            Ok(()) => Page::More,
+        })
+    }
+
+    /// Checks everything that is left.
+    pub fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
+        loop {
+            match self.next_page(source)? {
+                Page::More => {}
+                Page::Last => return Ok(Ok(())),
+                Page::Broken(broken) => return Ok(Err(broken)),
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What SQLite's errors mean to callers.
+
+use rusqlite::ErrorCode;
+
+use crate::error::{Code, Error};
+
+pub(super) fn failed(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::new(Code::Unavailable, "another process has locked the database; try again")
+                .caused_by(error)
+        }
+        Some(ErrorCode::OperationInterrupted) => {
+            Error::new(Code::Unavailable, "the read took too long: ask for less, or try again")
+                .caused_by(error)
+        }
+        Some(ErrorCode::DiskFull) => {
+            Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(error)
+        }
+        Some(ErrorCode::ReadOnly) => {
+            Error::new(Code::Unavailable, "the database is not writable; nothing was changed")
+                .caused_by(error)
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            Error::new(Code::Unavailable, "the disk failed; nothing was changed: try again").caused_by(error)
+        }
+        _ => Error::internal(error),
+    }
+}
+
+pub(super) fn failed_in(error: rusqlite::Error, sql: &'static str) -> Error {
+    if error.sqlite_error_code() == Some(ErrorCode::Unknown) || error.sqlite_error_code().is_none() {
+        return Error::internal(format!("{error} in: {sql}"));
+    }
+    failed(error)
+}

@@ -1,0 +1,370 @@
+//! A SQLite connection: one file, write-ahead log, full durability.
+//!
+//! A statement's `$n` are rewritten to `?n` once, because SQLite treats `$2` as a named parameter and numbers
+//! it by its first appearance.
+
+mod errors;
+mod open;
+mod timeouts;
+mod values;
+mod wal;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, Statement, StatementStatus};
+
+use crate::error::{Error, Result};
+use crate::limits::{SQLITE_BUSY, STATEMENT_TIMEOUT};
+use crate::store::conn::{Failure, StatementCounts};
+use crate::store::disk::{Disk, Trouble};
+use crate::store::file::OpenHere;
+use crate::store::row::{Columns as _, Row, Visitor};
+use crate::store::transaction::{Transaction, outcome_unknown};
+use crate::store::value::{Param, Value};
+use crate::time::Clock;
+use errors::{failed, failed_in};
+pub(crate) use open::Role;
+use timeouts::{BUSY_TIMEOUT, StatementLimit};
+use values::{bind, rewrite};
+
+/// A connection to a SQLite file.
+pub struct SqliteConn {
+    conn: Connection,
+    _open_here: Option<OpenHere>,
+    rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
+    transaction: Transaction,
+    /// Whether a job runs, and has written: its first write sets the savepoint.
+    job: Cell<JobState>,
+    disk: Disk,
+    data_version: Cell<i64>,
+    counts: Cell<StatementCounts>,
+    limit: Option<StatementLimit>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JobState {
+    None,
+    Clean,
+    Written,
+}
+
+impl SqliteConn {
+    /// Sets the clock that limits the statements.
+    pub(crate) fn timed_by(mut self, clock: &Clock) -> Result<Self> {
+        if self.limit.is_some() {
+            self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone())?);
+        }
+        Ok(self)
+    }
+
+    pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.query_within(usize::MAX, sql, params)
+    }
+
+    /// Steps through a statement's rows until those read weigh `bytes`.
+    pub(crate) fn query_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>> {
+        let read = self.run(sql, params, |statement| {
+            let columns = statement.column_count();
+            let (mut rows, mut left) = (Vec::new(), bytes);
+            let mut found = statement.raw_query();
+            while left > 0
+                && let Some(row) = found.next()?
+            {
+                let values = (0..columns).map(|place| row.column(place).map(Value::of_column));
+                let row = values.collect::<Result<_>>().map(Row::new);
+                left = left.saturating_sub(row.as_ref().map_or(0, Row::weight));
+                rows.push(row);
+            }
+            Ok(rows)
+        })?;
+        read.into_iter().collect()
+    }
+
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+        self.run(sql, params, |statement| {
+            let mut found = statement.raw_query();
+            while let Some(row) = found.next()? {
+                if each(row).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
+        self.run(sql, params, |statement| statement.raw_execute().map(|rows| rows as u64))
+    }
+
+    fn run<T>(
+        &self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        step: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        self.check_transaction()?;
+        let text = self.question_marks(sql);
+        let mut statement = self
+            .conn
+            .prepare_cached(&text)
+            .map_err(|error| self.record(error, |error| failed_in(error, sql)))?;
+        if self.job.get() == JobState::Clean && !statement.readonly() {
+            self.batch("savepoint job")?;
+            self.job.set(JobState::Written);
+        }
+        for (place, param) in params.iter().enumerate() {
+            statement.raw_bind_parameter(place + 1, bind(param)).map_err(|error| failed_in(error, sql))?;
+        }
+        if let Some(limit) = &self.limit {
+            limit.restart(STATEMENT_TIMEOUT);
+        }
+        let result = step(&mut statement).map_err(|error| self.record(error, |error| failed_in(error, sql)));
+        let again = statement.reset_status(StatementStatus::RePrepare);
+        if again > 0 {
+            let mut counts = self.counts.get();
+            counts.re_prepared += u64::from(again.unsigned_abs());
+            self.counts.set(counts);
+        }
+        result
+    }
+
+    /// Rewrites `$n` to `?n`, once per text; the result is cached by the text's address and length.
+    fn question_marks(&self, sql: &'static str) -> Arc<str> {
+        let key = (sql.as_ptr().addr(), sql.len());
+        if let Some(found) = self.rewritten.borrow().get(&key) {
+            return Arc::clone(found);
+        }
+        let text: Arc<str> = rewrite(sql).into();
+        let mut counts = self.counts.get();
+        counts.prepared += 1;
+        self.counts.set(counts);
+        self.rewritten.borrow_mut().insert(key, Arc::clone(&text));
+        text
+    }
+
+    pub fn counts(&self) -> StatementCounts {
+        self.counts.get()
+    }
+
+    /// Runs statements that are not part of a job.
+    pub fn batch(&self, sql: &str) -> Result<()> {
+        self.check_transaction()?;
+        self.conn.execute_batch(sql).map_err(|error| self.record(error, failed))
+    }
+
+    /// Records what the error says about the disk, and converts it.
+    fn record(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => self.disk.set(Trouble::Full),
+            Some(ErrorCode::ReadOnly) => self.disk.set(Trouble::ReadOnly),
+            _ => {}
+        }
+        convert(error)
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&self, sql: &'static str) -> Result<()> {
+        self.execute(sql, &[])?;
+        self.transaction.begin();
+        Ok(())
+    }
+
+    /// Fails if a transaction was begun and SQLite has ended it by itself.
+    ///
+    /// SQLite does that after some disk failures. Whatever ran then would be a transaction of its own.
+    pub fn check_transaction(&self) -> Result<()> {
+        self.transaction.check(|| !self.conn.is_autocommit())
+    }
+
+    /// Returns why the transaction that was begun cannot continue, if it cannot.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.transaction.failure(|| !self.conn.is_autocommit())
+    }
+
+    /// Commits.
+    ///
+    /// After an I/O error a recovery may find the change in the write-ahead log, until that has been written
+    /// to again: see [`SqliteConn::recover`].
+    pub fn commit(&self) -> Result<()> {
+        self.check_transaction()?;
+        match self.conn.execute_batch("commit") {
+            Ok(()) => {
+                self.transaction.end();
+                self.disk.set(Trouble::None);
+                Ok(())
+            }
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
+                self.disk.set(Trouble::Unsettled);
+                Err(outcome_unknown(error))
+            }
+            Err(error) => Err(self.record(error, failed)),
+        }
+    }
+
+    /// Ends a transaction that only read.
+    pub fn end_read(&self) -> Result<()> {
+        if self.transaction.end() && !self.conn.is_autocommit() {
+            self.execute("commit", &[])?;
+        }
+        Ok(())
+    }
+
+    /// Returns the state of the disk, which other threads can read too.
+    pub(crate) fn disk(&self) -> Disk {
+        self.disk.clone()
+    }
+
+    /// Returns the value of a pragma.
+    pub fn pragma(&self, name: &str) -> Result<i64> {
+        self.conn.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)
+    }
+
+    /// Returns whether another connection has committed since the last call.
+    pub fn others_wrote(&self) -> Result<bool> {
+        let mut statement = self.conn.prepare_cached("pragma data_version").map_err(failed)?;
+        let version: i64 = statement.query_row([], |row| row.get(0)).map_err(failed)?;
+        Ok(self.data_version.replace(version) != version)
+    }
+
+    /// Begins a transaction that writes, as soon as the lock is free.
+    pub fn begin_alone(&self) -> Result<()> {
+        BUSY_TIMEOUT.set(Duration::MAX);
+        let begun = self.begin("begin immediate");
+        BUSY_TIMEOUT.set(SQLITE_BUSY);
+        begun
+    }
+
+    pub fn begin_job(&self) {
+        self.job.set(JobState::Clean);
+    }
+
+    pub fn job_wrote(&self) -> bool {
+        self.job.get() == JobState::Written
+    }
+
+    /// Keeps the job's writes.
+    pub fn keep_job(&self) -> Result<()> {
+        match self.job.replace(JobState::None) {
+            JobState::Written => self.batch("release job"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rolls back the job's writes.
+    pub fn undo_job(&self) -> Result<()> {
+        match self.job.replace(JobState::None) {
+            JobState::Written => self.batch("rollback to job; release job"),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn rollback(&self) -> Result<()> {
+        self.job.set(JobState::None);
+        self.transaction.end();
+        if self.conn.is_autocommit() { Ok(()) } else { self.batch("rollback") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::time::Time;
+    use rusqlite::functions::FunctionFlags;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn parameters_are_numbered_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        let mut rows = conn.query("select $2, $1, $2, '$1'", &[Param::Int(10), Param::Int(20)]).unwrap();
+        let row: Vec<i64> = (0..3).map(|_| rows[0].take().unwrap()).collect();
+        assert_eq!(row, [20, 10, 20]);
+        assert_eq!(rows[0].take::<String>().unwrap(), "$1");
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        let read = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&read);
+        let text = "x".repeat(1000);
+        let long = move |_: &rusqlite::functions::Context<'_>| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok(text.clone())
+        };
+        conn.conn.create_scalar_function("long", 0, FunctionFlags::SQLITE_UTF8, long).unwrap();
+        let endless =
+            "with recursive c (n) as (select 1 union all select n + 1 from c) select n, long() from c";
+        assert_eq!(conn.query_within(100_000, endless, &[]).unwrap().len(), 50);
+        assert_eq!(read.load(Ordering::Relaxed), 50);
+    }
+
+    #[test]
+    fn a_statement_that_takes_too_long_is_interrupted_and_the_next_one_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
+        let clock = Clock::mock(Time::from_micros(0));
+        let conn = SqliteConn::open(&path, Role::Reader).unwrap().timed_by(&clock).unwrap();
+        // Time passes only while the statement runs.
+        let flags = FunctionFlags::SQLITE_UTF8;
+        let new_event = clock.clone();
+        let pass = move |_: &rusqlite::functions::Context<'_>| {
+            new_event.advance(Duration::from_millis(1));
+            Ok(1)
+        };
+        conn.conn.create_scalar_function("pass", 0, flags, pass).unwrap();
+        let endless =
+            "with recursive c (n) as (select 1 union all select n + pass() from c) select count(*) from c";
+        conn.begin("begin").unwrap();
+        let began = clock.monotonic();
+        assert_eq!(conn.query(endless, &[]).unwrap_err().code(), Code::Unavailable);
+        let took = clock.monotonic().since(began);
+        assert!(took >= STATEMENT_TIMEOUT && took < 2 * STATEMENT_TIMEOUT, "{took:?}");
+        clock.advance(STATEMENT_TIMEOUT);
+        assert_eq!(conn.query("select count(*) from t", &[]).unwrap().len(), 1);
+        conn.end_read().unwrap();
+    }
+
+    #[test]
+    fn a_connection_reports_a_lost_write_permission_until_it_is_restored() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        conn.batch("create table t (n bigint); pragma query_only = on").unwrap();
+        let rejected = conn.execute("insert into t values (1)", &[]).unwrap_err();
+        assert_eq!((rejected.code(), conn.disk().trouble()), (Code::Unavailable, Trouble::ReadOnly));
+        assert_eq!(conn.recover().unwrap_err().code(), Code::Unavailable);
+        conn.batch("pragma query_only = off").unwrap();
+        conn.recover().unwrap();
+        assert!(!conn.disk().is_troubled());
+    }
+
+    #[test]
+    fn a_job_is_rolled_back_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        conn.batch("create table t (n bigint)").unwrap();
+        conn.begin("begin immediate").unwrap();
+        conn.begin_job();
+        conn.execute("insert into t values (1)", &[]).unwrap();
+        conn.keep_job().unwrap();
+        conn.begin_job();
+        assert!(!conn.job_wrote());
+        conn.execute("insert into t values (2)", &[]).unwrap();
+        assert!(conn.job_wrote());
+        conn.undo_job().unwrap();
+        conn.commit().unwrap();
+        let mut rows = conn.query("select sum(n) from t", &[]).unwrap();
+        assert_eq!(rows[0].take::<i64>().unwrap(), 1);
+    }
+}

@@ -1,0 +1,164 @@
+//! Opening a file: what a connection may do, and the settings that it needs for that.
+//!
+//! A writer is fully durable and overwrites what it deletes; a reader cannot write.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+
+use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, OpenFlags, ffi};
+
+use super::errors::failed;
+use super::timeouts::{StatementLimit, wait_for_lock};
+use super::{JobState, SqliteConn};
+use crate::error::Result;
+use crate::hash::sha256;
+use crate::store::conn::Failure;
+use crate::store::disk::Disk;
+use crate::store::file::{At, OpenHere};
+use crate::store::transaction::Transaction;
+use crate::time::Clock;
+
+/// The size of a page, fixed when the file is created.
+///
+/// The table of shelves depends on it: no node may share a page with other rows.
+const PAGE_BYTES: i64 = 4096;
+
+/// More than the service has statements, so that none is compiled twice.
+const STATEMENTS_CACHED: usize = 1024;
+
+/// What a connection may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Reads and writes, and creates the file.
+    Creator,
+    /// Reads and writes a file that exists.
+    Writer,
+    /// Reads only.
+    Reader,
+    /// Reads a file that must not change through this connection, for verification.
+    Auditor,
+}
+
+/// Rejects a read-only file: SQLite would open it all the same, and then fail each write.
+fn check_writable(conn: &Connection) -> Result<()> {
+    if !conn.is_readonly("main").map_err(failed)? {
+        return Ok(());
+    }
+    let code = ffi::Error::new(ffi::SQLITE_READONLY);
+    Err(failed(rusqlite::Error::SqliteFailure(code, None)))
+}
+
+/// Adds the function `sha256(text)`, which PostgreSQL has built in.
+fn add_sha256(conn: &Connection) -> rusqlite::Result<()> {
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
+    conn.create_scalar_function("sha256", 1, flags, |call| {
+        let text: String = call.get(0)?;
+        Ok(sha256(text.as_bytes()).to_vec())
+    })
+}
+
+impl SqliteConn {
+    pub(crate) fn open(path: &Path, role: Role) -> Result<Self> {
+        let access = match role {
+            Role::Creator => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+            Role::Writer | Role::Reader => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::Auditor => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role, Some(path))
+    }
+
+    /// Opens a file for verification, in place or as a copy.
+    pub(crate) fn audit(at: &At) -> Result<Self> {
+        let (address, flags) = at.address();
+        Self::connect(&address, flags, Role::Auditor, at.shared())
+    }
+
+    /// Connects; `shared` is the file if others may have it open too.
+    fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
+        let open_here = shared.and_then(OpenHere::mark);
+        let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
+        if role != Role::Auditor {
+            check_writable(&conn)?;
+        }
+        conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
+        conn.busy_handler(Some(wait_for_lock)).map_err(failed)?;
+        add_sha256(&conn).map_err(failed)?;
+        if role == Role::Creator {
+            conn.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
+        }
+        if matches!(role, Role::Creator | Role::Writer) {
+            conn.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+        }
+        conn.execute_batch(match role {
+            Role::Creator | Role::Writer => {
+                "pragma synchronous = full; pragma wal_autocheckpoint = 0; pragma secure_delete = on;
+                 pragma foreign_keys = on; pragma mmap_size = 0; pragma temp_store = memory;
+                 pragma cache_size = -65536; pragma journal_size_limit = 67108864;"
+            }
+            Role::Reader | Role::Auditor => {
+                "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;
+                 pragma cache_size = -65536;"
+            }
+        })
+        .map_err(failed)?;
+        let limit =
+            (role == Role::Reader).then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
+        Ok(Self {
+            limit,
+            conn,
+            // A file that was created just now did not exist before.
+            _open_here: open_here.or_else(|| shared.and_then(OpenHere::mark)),
+            rewritten: RefCell::default(),
+            transaction: Transaction::new(Failure::Statement)?,
+            job: Cell::new(JobState::None),
+            disk: Disk::default(),
+            data_version: Cell::new(-1),
+            counts: Cell::default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::store::{Database, refusal};
+
+    #[test]
+    fn a_writer_is_fully_durable_and_deletes_securely() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        let wanted = [
+            ("synchronous", 2),
+            ("secure_delete", 1),
+            ("foreign_keys", 1),
+            ("mmap_size", 0),
+            ("auto_vacuum", 0),
+            ("page_size", PAGE_BYTES),
+        ];
+        for (pragma, wanted) in wanted {
+            assert_eq!(conn.pragma(pragma).unwrap(), wanted, "{pragma}");
+        }
+    }
+
+    #[test]
+    fn a_read_only_file_is_rejected_where_it_must_be_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
+        let open = |role| SqliteConn::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY, role, Some(&path));
+        for role in [Role::Creator, Role::Writer, Role::Reader] {
+            let rejected = open(role).map(drop).unwrap_err();
+            assert_eq!(rejected.code(), Code::Unavailable, "{role:?}");
+            let database = Database::Sqlite(path.clone());
+            let convert = refusal::refusal(rejected, &database);
+            assert_eq!(convert.code(), Code::Configuration);
+            assert!(convert.detail().contains("must be writable for this user"), "{convert}");
+        }
+        assert!(open(Role::Auditor).is_ok());
+    }
+}

@@ -1,0 +1,44 @@
+//! Statements, parameters and columns as SQLite takes and returns them.
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use crate::error::{Error, Result};
+use crate::store::row::Columns;
+use crate::store::value::Param;
+
+/// Replaces `$n` by `?n`, outside of quotes.
+pub(super) fn rewrite(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len());
+    let mut quoted = false;
+    for character in sql.chars() {
+        quoted ^= character == '\'';
+        out.push(if character == '$' && !quoted { '?' } else { character });
+    }
+    out
+}
+
+pub(super) fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
+    ToSqlOutput::Borrowed(match param {
+        Param::Null => ValueRef::Null,
+        Param::Int(number) => ValueRef::Integer(*number),
+        Param::Bool(truth) => ValueRef::Integer(i64::from(*truth)),
+        Param::Text(text) => ValueRef::Text(text.as_bytes()),
+        Param::Bytes(bytes) => ValueRef::Blob(bytes),
+        Param::Uuid(id) => ValueRef::Blob(id.as_bytes()),
+        // Lists are for statements written for Postgres; here they match nothing.
+        Param::Ints(_) | Param::Uuids(_) => ValueRef::Null,
+    })
+}
+
+impl Columns for rusqlite::Row<'_> {
+    fn column(&self, place: usize) -> Result<Param<'_>> {
+        Ok(match self.get_ref(place).map_err(Error::internal)? {
+            ValueRef::Null => Param::Null,
+            ValueRef::Integer(number) => Param::Int(number),
+            ValueRef::Real(_) => return Err(Error::internal("a column holds a fraction, which none should")),
+            // SQLite does not check that text is valid UTF-8.
+            ValueRef::Text(text) => std::str::from_utf8(text).map_or(Param::Bytes(text), Param::Text),
+            ValueRef::Blob(bytes) => Param::Bytes(bytes),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Opening what is sealed, the way anybody could who has the keys and the database: by the formats alone, with
+//! nothing of the service.
+
+use std::collections::BTreeMap;
+
+use aes_gcm::aead::{Aead, KeyInit, Payload};
+use aes_gcm::{Aes256Gcm, Key, Nonce};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use svc_tests::database::TestDatabase;
+use svc_tests::text;
+
+/// What stands before sealed bytes: the id of the key-encryption key, and a nonce.
+pub const KEK_ID_BYTES: usize = 8;
+pub const NONCE_BYTES: usize = 12;
+/// Positions on a shelf, and the halvings of its key tree from the root to one of them.
+const SHELF: i64 = 4096;
+pub const LEVELS: usize = 12;
+
+pub fn bytes(value: &Value) -> Vec<u8> {
+    hex::decode(value.as_str().unwrap()).unwrap()
+}
+
+pub fn message_row(database: &TestDatabase, message: &str, columns: &str) -> Vec<Value> {
+    let message = database.id(message.parse::<uuid::Uuid>().unwrap());
+    database.rows(&format!("select {columns} from messages where id = {message}")).remove(0)
+}
+
+/// The row of the shelf that a message's key hangs on.
+pub struct Shelf {
+    pub workspace: uuid::Uuid,
+    pub number: i64,
+    version: i64,
+    pub sealed: Vec<u8>,
+}
+
+pub fn shelf(database: &TestDatabase, message: &str) -> Shelf {
+    let row = message_row(database, message, "lsn, workspace_id");
+    let (number, workspace) = (row[0].as_i64().unwrap() / SHELF, text(&row[1]).parse().unwrap());
+    let found = database.rows(&format!(
+        "select version, sealed from shelves where workspace_id = {} and shelf = {number}",
+        database.id(workspace)
+    ));
+    Shelf { workspace, number, version: found[0][0].as_i64().unwrap(), sealed: bytes(&found[0][1]) }
+}
+
+fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Vec<u8> {
+    let key: [u8; 32] = key.try_into().unwrap();
+    let (nonce, sealed) = sealed.split_at(NONCE_BYTES);
+    let nonce: [u8; NONCE_BYTES] = nonce.try_into().unwrap();
+    let payload = Payload { msg: sealed, aad };
+    Aes256Gcm::new(&Key::<Aes256Gcm>::from(key)).decrypt(&Nonce::from(nonce), payload).unwrap()
+}
+
+impl Shelf {
+    /// The nodes that are left, by number, opened the way anybody with the key-encryption key could.
+    pub fn nodes(&self, kek: [u8; 32]) -> BTreeMap<u16, Vec<u8>> {
+        let numbers = [self.number.to_be_bytes(), self.version.to_be_bytes()].concat();
+        let aad = [b"svc.shelf/1".as_slice(), self.workspace.as_bytes(), &numbers].concat();
+        let plain = decrypt(&kek, &aad, &self.sealed[KEK_ID_BYTES..]);
+        let nodes = plain.chunks_exact(34);
+        nodes.map(|node| (u16::from_be_bytes([node[0], node[1]]), node[2..].to_vec())).collect()
+    }
+}
+
+/// The numbers of the nodes from a tree's root to the leaf of a position.
+pub fn way_down(lsn: i64) -> Vec<u16> {
+    let leaf = u16::try_from(lsn % SHELF + SHELF).unwrap();
+    (0..=LEVELS).rev().map(|height| leaf >> height).collect()
+}
+
+/// The keys of the nodes from a whole tree's root to the leaf of a position.
+pub fn keys_down(root: &[u8], lsn: i64) -> Vec<Vec<u8>> {
+    let mut keys = vec![root.to_vec()];
+    for number in &way_down(lsn)[1..] {
+        let side = u8::from(number % 2 == 1);
+        let child = Sha256::digest([b"svc.shelf-node/1".as_slice(), &[side], &keys[keys.len() - 1]].concat());
+        keys.push(child.to_vec());
+    }
+    keys
+}
+
+/// A message's key, opened the way anybody with its leaf could.
+pub fn message_key(database: &TestDatabase, message: &str, leaf: &[u8]) -> Vec<u8> {
+    let row = message_row(database, message, "workspace_id, thread_id, author_id, id, wrapped");
+    let bound =
+        [b"svc.message-key/2".to_vec(), bytes(&row[0]), bytes(&row[1]), bytes(&row[2]), bytes(&row[3])];
+    decrypt(leaf, &bound.concat(), &bytes(&row[4]))
+}
