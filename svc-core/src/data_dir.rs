@@ -303,7 +303,8 @@ impl Setup {
 fn env_text() -> String {
     let files = KEY_FILES.map(|(variable, name)| format!("{variable}_FILE={KEYS}/{name}\n")).concat();
     format!(
-        "# Settings that the environment does not override; see svc-env(7). Paths are relative to this folder.\n\
+        "# Settings that the environment does not override; see svc-env(7). Paths are relative to this \
+         folder.\n\
          {files}"
     )
 }

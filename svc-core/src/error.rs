@@ -20,7 +20,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub const PROBLEM_BASE: &str = "/problems/";
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $title:literal, $next:literal;)*) => {
+    ($(
+        $(#[doc = $doc:literal])*
+        $variant:ident = $code:literal, $status:literal, $title:literal, $next:literal;
+    )*) => {
         /// The stable kinds of failure.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($(#[doc = $doc])* $variant),* }
@@ -64,7 +67,8 @@ codes! {
     /// No credential came with the request, or it is unknown, expired or revoked.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed",
         "Send a live token as `Authorization: Bearer`.";
-    /// The credential is valid but does not carry a capability that the operation needs, which the detail names.
+    /// The credential is valid but does not carry a capability that the operation needs, which the detail
+    /// names.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability",
         "Use a token that has it, or ask a holder of `token:admin` for one.";
     /// A rule about this caller and this object forbids the change, such as editing another's message.
@@ -106,12 +110,14 @@ codes! {
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
         "Remove another dependency of the cycle first, or do without this one.";
-    /// A thread cannot wait for a thread in another channel that is private, which some of its readers may not see. Likewise a channel cannot become private while threads outside it wait for its threads.
+    /// A thread cannot wait for a thread in another channel that is private, which some of its readers may
+    /// not see. Likewise a channel cannot become private while threads outside it wait for its threads.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
         "Put both into one channel, or remove the dependency.";
     /// The event log does not verify: `lsn` names the first broken event.
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
-        "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the event log; `svc verify` in svc(1) says how.";
+        "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
+         event log; `svc verify` in svc(1) says how.";
     /// Setup has already been done; nothing was changed.
     AlreadyInitialised = "already-initialised", 409, "Already set up",
         "Use what is there; `svc token mint --as-instance` gives a new token.";
@@ -142,16 +148,21 @@ codes! {
     /// The server is shutting down and did not accept the request, or ended a wait.
     Closing = "closing", 503, "The server is closing",
         "Try again: another server will respond, or this one once it is back.";
-    /// The database cannot serve the request now: it did not respond in time, its disk is full or failing, another process or server has locked what the request needs, or too many requests were ahead of it. Nothing was changed.
+    /// The database cannot serve the request now: it did not respond in time, its disk is full or failing,
+    /// another process or server has locked what the request needs, or too many requests were ahead of it.
+    /// Nothing was changed.
     Unavailable = "unavailable", 503, "The database is unavailable",
         "Try again.";
-    /// The database failed while the change was being committed: the connection broke, the reply did not arrive in time, or the disk failed. The change may or may not have happened.
+    /// The database failed while the change was being committed: the connection broke, the reply did not
+    /// arrive in time, or the disk failed. The change may or may not have happened.
     OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown",
         "Read before you repeat it.";
 }
 
 impl Code {
-    /// The codes with which every operation can fail, in the order of [`Code::ALL`]. An operation declares the others.
+    /// The codes with which every operation can fail, in the order of [`Code::ALL`].
+    ///
+    /// An operation declares the others.
     pub const OF_EVERY_OPERATION: &[Self] = &[
         Self::Malformed,
         Self::Unauthenticated,

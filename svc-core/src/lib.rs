@@ -41,7 +41,8 @@
 //! | layer | contents |
 //! |---|---|
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`], [`hash`], [`page`], [`error`] |
-//! | | [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`], `schema`, `sync`, `timers`, `rate` |
+//! | | [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`] |
+//! | | `schema`, `sync`, `timers`, `rate` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, cache, sealing, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |

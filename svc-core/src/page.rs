@@ -288,7 +288,11 @@ mod tests {
     proptest! {
         /// Any text is either read as a cursor of ours or rejected, and our cursors round-trip.
         #[test]
-        fn any_cursor_is_read_or_rejected(text in any::<String>(), bytes in any::<Vec<u8>>(), lsn in any::<i64>()) {
+        fn any_cursor_is_read_or_rejected(
+            text in any::<String>(),
+            bytes in any::<Vec<u8>>(),
+            lsn in any::<i64>(),
+        ) {
             for text in [text, String::from_utf8_lossy(&bytes).into_owned()] {
                 if let Ok(cursor) = serde_json::from_value::<Cursor>(text.as_str().into()) {
                     prop_assert_eq!(serde_json::to_value(cursor).unwrap(), serde_json::Value::from(text));

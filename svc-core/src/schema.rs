@@ -1,5 +1,7 @@
-//! JSON Schemas (draft 2020-12) of Rust types: inlined, as tools and checks need them, or with each type by its name, as
-//! OpenAPI has them. Descriptions are the doc comments, without the line breaks of the source.
+//! JSON Schemas (draft 2020-12) of Rust types.
+//!
+//! They are inlined, as tools and checks need them, or have each type by its name, as OpenAPI needs them.
+//! Descriptions are the doc comments, without the line breaks of the source.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -31,8 +33,9 @@ fn inlined(schema: SchemaOf, mut settings: SchemaSettings) -> Value {
     schema
 }
 
-/// An object with the members of all alternatives, of which those are required that each requires: dialects of schemas
-/// that some clients have know of no alternatives. Other schemas are left alone.
+/// An object with the members of all alternatives, of which those are required that each requires.
+///
+/// Dialects of schemas that some clients have know of no alternatives. Other schemas are left alone.
 pub(crate) fn one_object(mut schema: Value) -> Value {
     if !schema.is_object() {
         // Of a type that may be anything.
@@ -84,7 +87,9 @@ impl Components {
         format!("#{}/{name}", Self::PATH)
     }
 
-    /// Adds a type, and those that it names. Returns a reference to it, or the schema itself if it has no name.
+    /// Adds a type, and those that it names.
+    ///
+    /// Returns a reference to it, or the schema itself if it has no name.
     pub fn add(&mut self, schema: SchemaOf) -> Value {
         let mut schema = schema(&mut self.generator).to_value();
         unwrap_descriptions(&mut schema);
@@ -103,8 +108,10 @@ impl Components {
 /// Members that an object must have so that others are said to have all of its members.
 const SHARED_MEMBERS_MIN: usize = 5;
 
-/// Says of an object that has all members of another one that it is such an object, with what else it has. Those are the
-/// types that embed another (`serde(flatten)`): a new member of that one then changes one schema.
+/// Says of an object that has all members of another one that it is such an object, with what else it has.
+///
+/// Those are the types that embed another (`serde(flatten)`): a new member of that one then changes one
+/// schema.
 fn share_members(named: &mut Map<String, Value>) {
     let parents: Vec<(String, Value)> = named.iter().map(|(name, it)| (name.clone(), it.clone())).collect();
     for (name, schema) in named.iter_mut() {

@@ -54,7 +54,8 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
 /// Returns whether `c` is a control character, a line or paragraph separator, or a bidirectional control.
 fn breaks_a_line(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl<const MIN: usize, const MAX: usize, const LINES: bool> Deref for Text<MIN, MAX, LINES> {
@@ -133,7 +134,9 @@ impl<const MAX: usize> JsonSchema for Handle<MAX> {
         format!("Handle{MAX}").into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "minLength": 1, "maxLength": MAX, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"})
+        json_schema!({
+            "type": "string", "minLength": 1, "maxLength": MAX, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        })
     }
 }
 

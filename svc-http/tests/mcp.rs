@@ -143,7 +143,8 @@ async fn the_newest_revision_is_stated_by_each_request() {
         );
     }
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}}});
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}}}});
     let astray = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
     let answer = server.post(&astray, body.clone()).await;
     assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32020)));
@@ -309,7 +310,8 @@ async fn a_repeated_member_is_rejected() {
     for twice in [
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","name":"x"}}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","arguments":{"a":{"b":1,"b":2}}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call",
+            "params":{"name":"whoami","arguments":{"a":{"b":1,"b":2}}}}"#,
     ] {
         let answer = server.send(Method::POST, &[], twice).await;
         assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32600)));

@@ -274,7 +274,8 @@ async fn every_request_gets_a_response_after_the_end_of_input() {
     let mut pipe = Pipe::open();
     pipe.initialize("2025-11-25").await;
     for id in 0..50 {
-        let params = json!({"name": "create_channel", "arguments": {"workspace_id": pipe.workspace, "name": format!("c{id}")}});
+        let arguments = json!({"workspace_id": pipe.workspace, "name": format!("c{id}")});
+        let params = json!({"name": "create_channel", "arguments": arguments});
         pipe.write(
             &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string(),
         )
@@ -291,7 +292,8 @@ async fn waits_time_out_at_the_end_of_input_and_vanish_when_cancelled() {
     pipe.initialize("2025-11-25").await;
     let channel = pipe.call("create_channel", json!({"workspace_id": pipe.workspace, "name": "work"})).await;
     let id = &channel["result"]["structuredContent"]["id"];
-    let params = json!({"name": "wait_for_ready", "arguments": {"workspace_id": pipe.workspace, "channel_id": id, "timeout_secs": 300}});
+    let arguments = json!({"workspace_id": pipe.workspace, "channel_id": id, "timeout_secs": 300});
+    let params = json!({"name": "wait_for_ready", "arguments": arguments});
     for id in ["kept", "cancelled"] {
         let wait = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         pipe.write(&wait.to_string()).await;

@@ -1,6 +1,7 @@
-//! Refusals as clients see them: each must be one that its operation declares. With `SVC_TEST_REFUSALS` naming a file,
-//! those that are seen are appended to it, for all processes of a run, and `refusals` (the program) says which are
-//! declared and never seen.
+//! Refusals as clients see them: each must be one that its operation declares.
+//!
+//! With `SVC_TEST_REFUSALS` naming a file, those that are seen are appended to it, for all processes of a
+//! run, and `refusals` (the program) says which are declared and never seen.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;

@@ -134,9 +134,9 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_CLAIM_ACK_TIMEOUT_SECS", Form::Number(limits::ACK_TIMEOUT_SECS, 0, limits::LEASE_MAX_SECS),
         "Seconds within which a claim must be acknowledged; 0 requires no acknowledgement."),
     variable("SVC_LOG", Form::Text("info"),
-        "The filter of the diagnostic log: a level, or target=level pairs separated by commas. No level writes \
-        tokens: the libraries for MCP and WebSocket would log whole messages, so only their errors are \
-        written."),
+        "The filter of the diagnostic log: a level, or target=level pairs separated by commas. No level \
+        writes tokens: the libraries for MCP and WebSocket would log whole messages, so only their errors \
+        are written."),
     variable("SVC_LOG_FORMAT", Form::OneOf(&["text", "json"]),
         "The format of the diagnostic log."),
 ];

@@ -335,7 +335,8 @@ fn list_thread_dependencies(cx: &Read<'_>, input: &ListThreadDependencies) -> Re
 const LIST: &str = concat!(
     "select ",
     dependency_columns!(),
-    " from thread_dependencies d join threads t on t.id = d.depends_on_id join channels c on c.id = t.channel_id
+    " from thread_dependencies d join threads t on t.id = d.depends_on_id
+     join channels c on c.id = t.channel_id
      where d.thread_id = $5 and ",
     visible!(c),
     " order by d.lsn, t.id"
@@ -440,7 +441,8 @@ const UNBLOCK_ALL: &str = "
 /// The dependents that can be claimed now, which only this thread blocked.
 const FREED: &str = "
     select t.id, t.channel_id from thread_dependencies d join threads t on t.id = d.thread_id
-    where d.depends_on_id = $1 and t.blocked = 0 and t.state = 'open' and not t.settled and t.assignee_id is null
+    where d.depends_on_id = $1
+        and t.blocked = 0 and t.state = 'open' and not t.settled and t.assignee_id is null
     order by t.lsn";
 
 /// Blocks the dependents of a `reopened` thread. Those that could be claimed leave the ready queue.

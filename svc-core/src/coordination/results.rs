@@ -323,8 +323,10 @@ const LIST: &str = concat!(
     "select ",
     result_columns!(),
     " from results r join threads t on t.id = r.thread_id join channels c on c.id = t.channel_id
-     where r.workspace_id = $5 and r.lsn > $6 and r.lsn <= $9 and (cast($7 as text) is null or r.result_kind = $7)
-         and not exists (select 1 from results later where later.thread_id = r.thread_id and later.lsn > r.lsn)
+     where r.workspace_id = $5 and r.lsn > $6 and r.lsn <= $9
+         and (cast($7 as text) is null or r.result_kind = $7)
+         and not exists (
+             select 1 from results later where later.thread_id = r.thread_id and later.lsn > r.lsn)
          and ",
     visible!(c),
     " order by r.lsn limit $8"

@@ -41,7 +41,8 @@ mod tests {
     use super::*;
     use crate::error::Code;
 
-    /// Agents plan by the description, clients by the list: one that names more or less than the other misleads.
+    /// Agents plan by the description, clients by the list: one that names more or less than the other
+    /// misleads.
     #[test]
     fn what_a_description_says_it_fails_with_is_what_its_row_lists() {
         for operation in operation_table().unwrap().operations() {

@@ -80,8 +80,8 @@ fn rows<T: FromRow>(conn: &Conn, sql: &'static str) -> Result<Vec<T>> {
 
 fn wrong_key(ids: &[String]) -> Error {
     Error::configuration(format!(
-        "SVC_CONTENT_KEK is not the key that this database was used with: its messages need the key with the id \
-         {}; set SVC_CONTENT_KEK to that key, or, to change keys, add it to SVC_CONTENT_KEK_PREVIOUS",
+        "SVC_CONTENT_KEK is not the key that this database was used with: its messages need the key with the \
+         id {}; set SVC_CONTENT_KEK to that key, or, to change keys, add it to SVC_CONTENT_KEK_PREVIOUS",
         ids.join(" and the key with the id ")
     ))
 }

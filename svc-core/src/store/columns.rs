@@ -1,7 +1,8 @@
-//! Columns once: a kind of row has one list of its columns, from which follow the text that selects them, the
-//! reading of a row and, for what is made with the same fields, the statement that inserts one. Fields are
-//! matched by name: a list that lacks a field or has one too many does not compile, and its order means nothing.
-//! All texts are literals.
+//! Columns once: a kind of row has one list of its columns.
+//!
+//! From it follow the text that selects them, the reading of a row and, for what is made with the same
+//! fields, the statement that inserts one. Fields are matched by name: a list that lacks a field or has one
+//! too many does not compile, and its order means nothing. All texts are literals.
 
 use super::value::ToParam;
 
@@ -13,8 +14,8 @@ pub(crate) struct NewRow<'a> {
 
 /// The columns of a kind of row: `columns! { token_columns: Token as t { id, grant = grant_id } }` makes
 ///
-/// - a macro `token_columns!()` for `concat!`: the select list, here `t.id, t.grant_id`. Others can use it after
-///   `pub(crate) token_columns`;
+/// - a macro `token_columns!()` for `concat!`: the select list, here `t.id, t.grant_id`. Others can use it
+///   after `pub(crate) token_columns`;
 /// - [`FromRow`](super::FromRow) for `Token`, which takes these columns. After `Token in Stored` it is that
 ///   of `Stored(Token)`, for rows that are not to be used as they are.
 ///
@@ -22,10 +23,10 @@ pub(crate) struct NewRow<'a> {
 /// literal, or SQL in parentheses as `concat!` takes it. Sections may follow, in this order:
 ///
 /// - `read { name }`: these are selected and taken like fields, but only `make` uses them;
-/// - `make { field: value }`: fields that are no columns but follow from what was read. Where the compiler must
-///   know a type before it comes to the field, the list says it: `state: ThreadState`;
-/// - `insert "insert into tokens" { column: value }`: adds `Token::with_new_row`, the row with each field that
-///   has a column, but not with those that are SQL, and with the given values of other columns.
+/// - `make { field: value }`: fields that are no columns but follow from what was read. Where the compiler
+///   must know a type before it comes to the field, the list says it: `state: ThreadState`;
+/// - `insert "insert into tokens" { column: value }`: adds `Token::with_new_row`, the row with each field
+///   that has a column, but not with those that are SQL, and with the given values of other columns.
 macro_rules! columns {
     (pub($scope:ident) $list:ident: $($rest:tt)+) => {
         $crate::store::columns! { $list: $($rest)+ }
@@ -116,8 +117,9 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-/// A [`NewRow`]: `new_row!("insert into tokens" { id, label: mint.label })` names each column beside its value,
-/// which is the variable of the same name if none is given.
+/// A [`NewRow`]: `new_row!("insert into tokens" { id, label: mint.label })`.
+///
+/// Each column stands beside its value, which is the variable of the same name if none is given.
 macro_rules! new_row {
     (
         $insert:literal

@@ -205,8 +205,8 @@ impl Copy {
     fn of(path: &Path) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| {
             Error::configuration(format!(
-                "{} can only be read from a copy, for which there is no room in the folder for temporary files \
-                 (TMPDIR)",
+                "{} can only be read from a copy, for which there is no room in the folder for temporary \
+                 files (TMPDIR)",
                 path.display()
             ))
             .caused_by(error)
@@ -329,7 +329,8 @@ mod tests {
         let path = folder.join("a ?#%.db");
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch(
-            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table schema_migrations (version bigint)",
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;
+             create table schema_migrations (version bigint)",
         )
         .unwrap();
         let copy = folder.join("svc.db");
@@ -373,7 +374,8 @@ mod tests {
         let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
         let conn = Connection::open(&made).unwrap();
         conn.execute_batch(
-            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table schema_migrations (version);
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;
+             create table schema_migrations (version);
              create table more (bytes); insert into more values (zeroblob(100000));",
         )
         .unwrap();
@@ -467,7 +469,8 @@ mod tests {
         let path = folder.path().join("svc.db");
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch(
-            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table schema_migrations (version bigint)",
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;
+             create table schema_migrations (version bigint)",
         )
         .unwrap();
         assert!(!has_schema(&At::Immutable(path.clone())).unwrap());

@@ -94,7 +94,8 @@ impl Schema {
         if !self.exists {
             conn.batch(
                 "create table schema_migrations (
-                     version bigint primary key, name text not null, checksum text not null, applied_at bigint not null)",
+                     version bigint primary key, name text not null, checksum text not null, \
+                     applied_at bigint not null)",
             )?;
         }
         for migration in &self.missing {
@@ -243,7 +244,8 @@ mod tests {
         let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
         conn.batch(MIGRATIONS[0].sqlite).unwrap();
         conn.batch(
-            "insert into heads values (x'01', 7, x'02', 3, 4, 5); insert into message_keys values (x'06', x'08');
+            "insert into heads values (x'01', 7, x'02', 3, 4, 5);
+             insert into message_keys values (x'06', x'08');
              insert into events values (x'01', 2, 'B', 4, null, x'05', null, x'09', x'0a', '{}');
              insert into events values (x'01', 1, 'A', 3, x'07', null, null, x'09', x'0a', '{}');",
         )
@@ -280,8 +282,8 @@ mod tests {
             "insert into workspaces values (x'01', 'w', null, 1, 1);
              insert into members values (x'02', x'01', 'm', 'human', null, 1, null, null, 2);
              insert into channels values (x'03', x'01', 'c', null, false, x'02', 1, null, 3);
-             insert into threads values (x'04', x'01', x'03', null, 0, 't', 'open', 0, 0, 0, false, null, null, null,
-                 null, null, null, null, 0, null, x'02', 1, 4);
+             insert into threads values (x'04', x'01', x'03', null, 0, 't', 'open', 0, 0, 0, false, null,
+                 null, null, null, null, null, null, 0, null, x'02', 1, 4);
              insert into messages values
                  (x'05', x'01', x'03', x'04', x'02', 7, 8, 1, null, x'aa', 12),
                  (x'06', x'01', x'03', x'04', x'02', 9, null, 0, 10, null, 15);
@@ -340,11 +342,13 @@ mod tests {
              insert into members (id, workspace_id, handle, kind, created_at, lsn) values
                  (x'0a', x'01', 'a', 'agent', 0, 1), (x'0b', x'01', 'b', 'agent', 0, 2),
                  (x'0c', x'01', 'c', 'agent', 0, 3);
-             insert into channels (id, workspace_id, name, private, created_at, lsn) values (x'02', x'01', 'c', 0, 0, 4);
-             insert into threads (id, workspace_id, channel_id, depth, title, state, priority, skill_set, blocked,
-                 settled, worked_micros, created_at, lsn)
+             insert into channels (id, workspace_id, name, private, created_at, lsn)
+                 values (x'02', x'01', 'c', 0, 0, 4);
+             insert into threads (id, workspace_id, channel_id, depth, title, state, priority, skill_set,
+                 blocked, settled, worked_micros, created_at, lsn)
                  values (x'03', x'01', x'02', 1, 't', 'open', 0, 1, 0, 0, 0, 0, 5);
-             insert into events (workspace_id, lsn, kind, at, thread_id, member_id, prev_hash, content_hash, payload)
+             insert into events (workspace_id, lsn, kind, at, thread_id, member_id, prev_hash, content_hash,
+                 payload)
                  values (x'01', 5, 'ThreadCreated', 0, x'03', x'0c', x'', x'', ''),
                  (x'01', 6, 'ThreadAssignmentChanged', 0, x'03', x'0a', x'', x'', ''),
                  (x'01', 7, 'ThreadAssignmentChanged', 0, x'03', x'0a', x'', x'', '');

@@ -91,13 +91,13 @@ fn of_postgres(error: &Error) -> Option<Error> {
         None if error.code() == Code::Unavailable => {
             return Some(Error::new(
                 Code::Unavailable,
-                "the PostgreSQL server in DATABASE_URL cannot be reached: check the address, and that the server \
-                 is running",
+                "the PostgreSQL server in DATABASE_URL cannot be reached: check the address, and that the \
+                 server is running",
             ));
         }
         _ if lacks_privilege(error) => {
-            "the role in DATABASE_URL lacks a privilege: it must own the tables of svc, and for a set-up be allowed \
-             to create them"
+            "the role in DATABASE_URL lacks a privilege: it must own the tables of svc, and for a set-up be \
+             allowed to create them"
         }
         _ => return None,
     };

@@ -108,7 +108,8 @@ impl Transaction {
 pub(super) fn outcome_unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(
         Code::OutcomeUnknown,
-        "the database failed during the commit: the change may or may not have happened; read before repeating",
+        "the database failed during the commit: the change may or may not have happened; read \
+         before repeating",
     )
     .caused_by(cause)
 }

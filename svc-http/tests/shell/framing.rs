@@ -144,7 +144,8 @@ async fn ambiguous_requests_are_rejected() {
     }
     let chosen = post(
         &format!(
-            "Host: localhost\r\n{token}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n"
+            "Host: localhost\r\n{token}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\
+             Expect: 100-continue\r\n"
         ),
         "2\r\n{}\r\n0\r\n\r\n",
     );

@@ -1,5 +1,5 @@
-//! Opening what is sealed, the way anybody could who has the keys and the database: by the formats alone, with
-//! nothing of the service.
+//! Opening what is sealed, the way anybody could who has the keys and the database: by the formats alone,
+//! with nothing of the service.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
-//! The API as it was agreed, in golden files that say each thing once: a list of operations for people, a file for each
-//! operation and for each named schema, and one example of how an operation is shown as a tool and in OpenAPI.
+//! The API as it was agreed, in golden files that say each thing once.
+//!
+//! They are a list of operations for people, a file for each operation and for each named schema, and one
+//! example of how an operation is shown as a tool and in OpenAPI.
 
 use serde_json::{Map, Value, json};
 use svc_core::op::{Operation, Table, contract, mcp};
@@ -38,13 +40,14 @@ fn described(operation: &Operation, document: &Value) -> Value {
     let description = input.as_object_mut().unwrap().remove("description");
     let method = operation.method().name().to_lowercase();
     let responses = &document["paths"][operation.path()][method]["responses"];
-    let status = operation.success().status();
+    let status = operation.success().status().to_string();
+    let success = &responses[&status]["content"]["application/json"]["schema"];
     let refuses: Vec<&str> = operation.own_refusals().iter().map(|code| code.name()).collect();
     json!({
         "title": operation.title_text(),
         "description": description,
         "input": input,
-        "success": {status.to_string(): responses[status.to_string()]["content"]["application/json"]["schema"]},
+        "success": {status: success},
         "refuses": refuses,
     })
 }

@@ -78,6 +78,9 @@ const ROUTES: &[&str] = &["svc-http/src/route.rs", "svc-http/src/routes.rs"];
 
 const LINES_MAX: usize = 800;
 
+/// As in `.rustfmt.toml`.
+const COLUMNS_MAX: usize = 110;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
@@ -174,7 +177,26 @@ fn files_are_short_and_say_what_they_are() {
     none(findings);
 }
 
-/// `todo!` and `unimplemented!` compile, and panic while a caller waits.
+/// The lines that are too wide, by number.
+fn wide_lines(text: &str) -> impl Iterator<Item = usize> {
+    let lines = text.lines().enumerate();
+    lines.filter(|(_, line)| line.chars().count() > COLUMNS_MAX).map(|(at, _)| at + 1)
+}
+
+/// The formatter leaves literals, comments and macros as wide as they are, and a condition beyond the edge of
+/// a window passes the review of whoever does not scroll.
+#[test]
+fn no_line_is_wider_than_a_window() {
+    let control = [1, COLUMNS_MAX, COLUMNS_MAX + 1].map(|width| "\u{e9}".repeat(width)).join("\n");
+    assert_eq!(wide_lines(&control).collect::<Vec<_>>(), [3]);
+    let mut findings = Vec::new();
+    for source in sources() {
+        let wide = wide_lines(&source.text);
+        findings.extend(wide.map(|line| format!("{}:{line}: wider than {COLUMNS_MAX}", source.path)));
+    }
+    none(findings);
+}
+
 /// A map that names what was renamed since sends its reader into the void.
 #[test]
 fn the_map_names_what_exists() {
@@ -203,6 +225,7 @@ fn the_map_names_what_exists() {
     none(findings);
 }
 
+/// `todo!` and `unimplemented!` compile, and panic while a caller waits.
 #[test]
 fn nothing_is_left_undone() {
     let mut findings = Vec::new();

@@ -1,5 +1,6 @@
-//! `refusals FILE`: which refusals operations declare that no test of a whole run has shown. `tests/run` calls it; FILE is
-//! that of `SVC_TEST_REFUSALS`. Exit 1 if there are any.
+//! `refusals FILE`: which refusals operations declare that no test of a whole run has shown.
+//!
+//! `tests/run` calls it; FILE is that of `SVC_TEST_REFUSALS`. Exit 1 if there are any.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,10 @@
 //! Channels: the places of threads, public or private.
 //!
 //! A private channel and everything in it exists only for its members. A public channel may have members too,
-//! which does not affect access. What a channel is, and how it is created and read, are in this file; `change`
-//! has its later life, `members` who is in it, and `privacy` the rules of who decides who sees it. What
-//! archiving and privacy mean for the tasks inside follows from the events of this folder, in coordination.
+//! which does not affect access. What a channel is, and how it is created and read, are in this file;
+//! `change` has its later life, `members` who is in it, and `privacy` the rules of who decides who sees it.
+//! What archiving and privacy mean for the tasks inside follows from the events of this folder, in
+//! coordination.
 
 mod change;
 mod members;
@@ -99,8 +100,8 @@ pub(crate) fn feature() -> Feature {
             .needs(&[WorkspaceWrite])
             .created()
             .example(|w| {
-                json!({"workspace_id": w.id("workspace"), "name": "build", "topic": "The build and its failures",
-                       "private": true})
+                json!({"workspace_id": w.id("workspace"), "name": "build",
+                       "topic": "The build and its failures", "private": true})
             }),
         read("list_channels", list_channels)
             .title("List channels")

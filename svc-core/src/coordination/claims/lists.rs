@@ -64,4 +64,5 @@ const ACTIVE: &str = concat!(
 );
 
 const HORIZON: &str = "
-    select lsn from threads where workspace_id = $1 and assignee_id is not null and lsn > $2 order by lsn limit 1 offset $3";
+    select lsn from threads where workspace_id = $1 and assignee_id is not null and lsn > $2
+    order by lsn limit 1 offset $3";

@@ -305,7 +305,8 @@ fn hand_over(
 }
 
 const HAND_OVER: &str = "
-    update threads set worked_micros = worked_micros + case when $4 > claimed_at then $4 - claimed_at else 0 end,
+    update threads set
+        worked_micros = worked_micros + case when $4 > claimed_at then $4 - claimed_at else 0 end,
         assignee_id = $2, claim_lease_id = $3,
         claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
     where id = $1 and claim_lease_id = $7";
@@ -349,8 +350,10 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
 }
 
 const END: &str = "
-    update threads set worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
-        assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null
+    update threads set
+        worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
+        assignee_id = null, claim_lease_id = null,
+        claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null
     where id = $1 and claim_lease_id = $2";
 
 /// Ends the claim on a thread whose lease has lapsed.

@@ -110,7 +110,8 @@ const READY_BY_THREAD: &str = "
     select count(*) from (
         select 1 from ready where thread_id = $1
         union all
-        select 1 from thread_dependencies d join ready r on r.thread_id = d.thread_id where d.depends_on_id = $1
+        select 1 from thread_dependencies d join ready r on r.thread_id = d.thread_id
+        where d.depends_on_id = $1
         limit 100) counted";
 
 const READY_BY_CHANNEL: &str =
@@ -273,7 +274,8 @@ struct Probes {
 /// It returns whether there are sets that the connection has not cached, and the head if there is one.
 macro_rules! unknown_sets_or_head {
     () => {
-        "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4), head.thread_id, head.channel_id
+        "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4),
+                head.thread_id, head.channel_id
          from (values (1)) as one (row) left join head on true"
     };
 }
@@ -288,7 +290,8 @@ macro_rules! probes {
             ),
             heads_postgres: concat!(
                 "with head as (select head.thread_id, head.channel_id
-                 from unnest($1::uuid[]) as wanted (place) cross join unnest($2::bigint[]) as covered (skill_set)
+                 from unnest($1::uuid[]) as wanted (place)
+                 cross join unnest($2::bigint[]) as covered (skill_set)
                  cross join lateral (
                      select r.thread_id, r.channel_id, r.urgency, r.lsn from ready r where r.",
                 $place,

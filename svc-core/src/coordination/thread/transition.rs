@@ -118,9 +118,9 @@ impl Event for ThreadStateChanged {
 /// again is given out again.
 ///
 /// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if it may not be
-/// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close yet;
-/// 409 `stale-claim` if the claim that `claim_lease_id` names has ended or lapsed; 409 `claim-not-held` if
-/// another member holds that claim.
+/// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
+/// yet; 409 `stale-claim` if the claim that `claim_lease_id` names has ended or lapsed; 409 `claim-not-held`
+/// if another member holds that claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransitionThread {

@@ -211,7 +211,8 @@ const HELD_BY: &str = thread_select!(
 );
 
 const HORIZON_OF_HOLDER: &str = "
-    select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3 order by lsn limit 1 offset $4";
+    select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
+    order by lsn limit 1 offset $4";
 
 /// The state of a thread and its possible transitions.
 #[derive(Serialize, JsonSchema)]

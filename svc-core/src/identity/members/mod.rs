@@ -106,7 +106,8 @@ columns! {
         lsn,
     }
     read {
-        names: Option<String> = "(select string_agg(s.skill, ',') from member_skills s where s.member_id = m.id)",
+        names: Option<String> =
+            "(select string_agg(s.skill, ',') from member_skills s where s.member_id = m.id)",
     }
     make { skills: names.map_or_else(Vec::new, |names| skill_names(&names)) }
     insert "insert into members" {}

@@ -154,17 +154,18 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::Forbidden, Code::WrongState])
                     .example(|w| {
                         json!({
-                            "workspace_id": w.id("workspace"), "member_id": w.id("agent"), "label": "night shift",
-                            "capability_set": "svc.agent.worker", "expires_in_secs": 86_400,
+                            "workspace_id": w.id("workspace"), "member_id": w.id("agent"),
+                            "label": "night shift", "capability_set": "svc.agent.worker",
+                            "expires_in_secs": 86_400,
                         })
                     }),
                 read("list_tokens", list_tokens)
                     .title("List a member's tokens")
                     .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
-                    .example(
-                        |w| json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "limit": 10}),
-                    ),
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "limit": 10})
+                    }),
                 destructive("revoke_token", revoke_token)
                     .title("Revoke a token")
                     .delete("/tokens/{token_id}")

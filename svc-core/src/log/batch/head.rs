@@ -60,8 +60,8 @@ pub(super) const INSERT_HEADS: BulkInsert = BulkInsert {
     sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
              values ($1, $2, $3, $4, $5, $6, $7)",
     postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
-               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
-                   $7::bigint[])",
+               select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[],
+                   $6::bigint[], $7::bigint[])",
 };
 
 /// Updates a head only if it is still at the position at which it was read.

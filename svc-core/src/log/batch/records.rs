@@ -31,17 +31,17 @@ pub(super) const INSERT_EVENTS: BulkInsert = BulkInsert {
                  content_hash, payload) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     postgres: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
                    content_hash, payload)
-               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::uuid[], $6::uuid[],
-                   $7::uuid[], $8::bytea[], $9::bytea[], $10::text[])",
+               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::uuid[],
+                   $6::uuid[], $7::uuid[], $8::bytea[], $9::bytea[], $10::text[])",
 };
 
 pub(super) const INSERT_AUDIT: BulkInsert = BulkInsert {
-    sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-    postgres:
-        "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id, metadata)
-               select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::uuid[], $6::uuid[],
-                   $7::uuid[], $8::uuid[], $9::text[])",
+    sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id,
+                 metadata) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    postgres: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id,
+                   metadata)
+               select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::uuid[],
+                   $6::uuid[], $7::uuid[], $8::uuid[], $9::text[])",
 };
 
 pub(super) fn event_columns(event: &Recorded) -> Vec<Param<'_>> {

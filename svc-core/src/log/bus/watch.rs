@@ -1,7 +1,7 @@
 //! The watch over one workspace's log: its listeners, and how far they have been told of events.
 //!
-//! No announcement gets lost: one that comes while the log is read causes another read, and a listener that is
-//! behind moves the watch back to where it has read the log.
+//! No announcement gets lost: one that comes while the log is read causes another read, and a listener that
+//! is behind moves the watch back to where it has read the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

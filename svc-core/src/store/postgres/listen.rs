@@ -39,7 +39,9 @@ pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
                         tried.take();
                         if let Err(error) = received {
                             let cause = error.cause();
-                            tracing::warn!(%error, ?cause, "notifications are interrupted; polling continues");
+                            tracing::warn!(
+                                %error, ?cause, "notifications are interrupted; polling continues"
+                            );
                         }
                         tokio::time::sleep(BUS_RECONCILE).await;
                     }

@@ -112,7 +112,8 @@ fn bounded(sql: &str, whole: &Statement) -> String {
     let (names, last) = (names.join(", "), whole.params().len() + 1);
     format!(
         "select {names} from (
-             select *, sum({ROW_BYTES}{bytes}) over (rows between unbounded preceding and 1 preceding) as before
+             select *,
+                 sum({ROW_BYTES}{bytes}) over (rows between unbounded preceding and 1 preceding) as before
              from ({sql}) as found ({names})
          ) as weighed where coalesce(before, 0) < cast(${last} as bigint)"
     )

@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn the_address_overrides_our_defaults() {
         let config = parsed(
-            "postgres://svc@host/svc?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5&keepalives_interval=6\
-             &keepalives_retries=7&options=-c%20statement_timeout%3D8",
+            "postgres://svc@host/svc?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5\
+             &keepalives_interval=6&keepalives_retries=7&options=-c%20statement_timeout%3D8",
         );
         let seconds = Duration::from_secs;
         assert_eq!(config.get_connect_timeout(), Some(&seconds(3)));
