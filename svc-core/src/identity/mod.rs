@@ -7,12 +7,14 @@
 //! - `members`: people and agents, and their skills
 //! - `authority`: the rules of granting and revoking
 //! - `tokens`: minting, narrowing, rotating and revoking
+//! - `enrol`: how a member joins a workspace
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
 
 mod authority;
-pub(crate) mod members;
-pub(crate) mod setup;
-pub(crate) mod tokens;
-pub(crate) mod whoami;
 pub(crate) mod workspaces;
+pub(crate) mod members;
+pub(crate) mod tokens;
+pub(crate) mod enrol;
+pub(crate) mod whoami;
+pub(crate) mod setup;

@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::authority;
-use super::members::{
-    Member, MemberKind, MemberWithToken, NewMember, enrol, enrol_with_token, member_called,
-};
+use super::enrol::{MemberWithToken, NewMember, enrol, enrol_with_token};
+use super::members::{Member, MemberKind, member_called};
 use super::tokens::{self, Mint, MintedToken, check_active, issue};
 use super::workspaces::{Workspace, any_exists, create};
 use crate::capability::Capability::OperatorGlobal;
@@ -205,7 +204,7 @@ mod bootstrap {
     use super::*;
     use crate::capability::Capability::TokenAdmin;
     use crate::id::TokenId;
-    use crate::identity::members::check_handle_free;
+    use crate::identity::enrol::check_handle_free;
     use crate::op::{Operation, write};
 
     pub(super) fn operations() -> Vec<Operation> {

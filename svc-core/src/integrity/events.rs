@@ -15,7 +15,7 @@ use crate::conversation::messages::{OpenedEvent, open_words};
 use crate::conversation::places::{visible_at, visible_place};
 use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::members::MemberCreated;
+use crate::identity::enrol::MemberCreated;
 use crate::identity::workspaces::own_workspace;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;

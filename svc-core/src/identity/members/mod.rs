@@ -1,29 +1,26 @@
 //! Members: the people and agents of a workspace, and their skills.
 //!
-//! What a member is and how it is found are in this file. `enrol` adds members; `skills` has what they can do
-//! and which of it they set themselves.
+//! What a member is and how it is found are in this file; `skills` has what members can do and which of it
+//! they set themselves.
 
-mod enrol;
 mod skills;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::capability::Capability::{ThreadTransition, TokenAdmin, WorkspaceRead};
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::HANDLE_MAX;
 use crate::log::event::{EventKind, Invalidates};
-use crate::op::{Feature, Read, TypedOperation, idempotent, read, write};
+use crate::op::{Feature, Read, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Handle;
 use crate::time::Time;
-use enrol::create_agent;
-pub(crate) use enrol::{MemberCreated, MemberWithToken, NewMember, enrol, enrol_with_token, named_surface};
 pub(crate) use skills::{MemberSkillsChanged, skills_of};
 use skills::{list_skills, set_skills};
 
@@ -90,7 +87,7 @@ pub struct Member {
     /// Whether it may use the service at all.
     pub active: bool,
     #[serde(skip)]
-    lsn: i64,
+    pub(super) lsn: i64,
 }
 
 columns! {
@@ -113,6 +110,13 @@ columns! {
     insert "insert into members" {}
 }
 
+impl Member {
+    /// Inserts the row of a new member.
+    pub(super) fn insert(&self, cx: &mut Write<'_>) -> Result<()> {
+        self.with_new_row(|row| cx.insert(row))
+    }
+}
+
 /// A statement that selects whole members as `m`, with their skills; `$rest` is the rest of the statement.
 macro_rules! member_select {
     ($rest:literal) => {
@@ -132,18 +136,6 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "members",
             vec![
-                write("create_agent", create_agent)
-                    .title("Add an agent")
-                    .post("/workspaces/{workspace_id}/agents")
-                    .needs(&[TokenAdmin])
-                    .rest_only()
-                    .created()
-                    .refuses(&[Code::HandleTaken])
-                    .example(|w| {
-                        json!({
-                            "workspace_id": w.id("workspace"), "handle": "builder", "display_name": "Builder",
-                        })
-                    }),
                 read(LIST_MEMBERS, list_members)
                     .title("List members")
                     .get("/workspaces/{workspace_id}/members")
@@ -168,10 +160,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
             ],
         )
-        .events(vec![
-            EventKind::of::<MemberCreated>(),
-            EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules),
-        ])
+        .events(vec![EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules)])
 }
 
 const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
@@ -183,17 +172,6 @@ pub(crate) fn member_called(
     handle: &str,
 ) -> Result<Option<Member>> {
     cx.one(BY_HANDLE, &[&workspace_id, &handle])
-}
-
-/// Fails if another member of the workspace has the handle.
-pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
-    match cx.one::<Member>(BY_HANDLE, &[&new.workspace_id, &new.handle])? {
-        None => Ok(()),
-        Some(_) => {
-            let detail = format!("the handle {} is in use in this workspace; choose another", new.handle);
-            Err(Error::new(Code::HandleTaken, detail))
-        }
-    }
 }
 
 /// Returns the members of a workspace, in the order in which they joined.

@@ -2,20 +2,21 @@
 //!
 //! Whoever calls [`issue`] has checked that it is allowed; all new tokens, minted or derived, go through it.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use std::time::Duration;
+use serde_json::{Value as Json, json};
 
 use super::{MintedToken, TokenMinted};
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
-use crate::identity::members::{Member, MemberKind, load_member, named_surface};
+use crate::identity::members::{Member, MemberKind, load_member};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::NAME_MAX;
 use crate::log::event::Subject;
@@ -197,6 +198,14 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
 pub(super) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
     let bytes: [u8; 32] = cx.entropy().bytes()?;
     Ok(SecretString::from(format!("{SECRET_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
+}
+
+/// Adds the surface to an audit row's metadata, for requests that no member made.
+pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
+    if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
+        members.insert("surface".to_owned(), surface.name().into());
+    }
+    metadata
 }
 
 #[cfg(test)]

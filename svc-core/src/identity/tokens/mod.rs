@@ -29,7 +29,7 @@ use crate::time::Time;
 use attenuate::attenuate_token;
 use mint::mint_token;
 pub use mint::{MINT_TOKEN, MintToken};
-pub(crate) use mint::{Mint, check_active, issue, wanted};
+pub(crate) use mint::{Mint, check_active, issue, named_surface, wanted};
 use revoke::revoke_token;
 use rotate::rotate_token;
 

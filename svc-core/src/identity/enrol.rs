@@ -4,18 +4,41 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
-use super::{Member, MemberKind, check_handle_free};
+use crate::capability::Capability::TokenAdmin;
 use crate::capability::CapabilitySet;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::tokens::{self, Mint, MintedToken};
+use crate::identity::members::{Member, MemberKind, member_called};
+use crate::identity::tokens::{self, Mint, MintedToken, named_surface};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
-use crate::log::event::{Event, Subject};
-use crate::op::{Surface, Write};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::op::{Feature, Read, Surface, Write, write};
 use crate::text::{Handle, Text};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "members",
+            vec![
+                write("create_agent", create_agent)
+                    .title("Add an agent")
+                    .post("/workspaces/{workspace_id}/agents")
+                    .needs(&[TokenAdmin])
+                    .rest_only()
+                    .created()
+                    .refuses(&[Code::HandleTaken])
+                    .example(|w| {
+                        json!({
+                            "workspace_id": w.id("workspace"), "handle": "builder", "display_name": "Builder",
+                        })
+                    }),
+            ],
+        )
+        .events(vec![EventKind::of::<MemberCreated>()])
+}
 
 /// A member joined the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -41,7 +64,7 @@ impl Event for MemberCreated {
 /// Fails with 409 `handle-taken` if another member of the workspace has the handle; nothing is created then.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CreateAgent {
+struct CreateAgent {
     /// The workspace that the agent joins. It must be yours.
     workspace_id: WorkspaceId,
     /// The agent's name in the workspace, such as `builder`. Upper-case letters are converted to lower case.
@@ -59,7 +82,7 @@ pub(crate) struct MemberWithToken {
     pub token: MintedToken,
 }
 
-pub(super) fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithToken> {
+fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithToken> {
     own_workspace(cx, input.workspace_id)?;
     let new = NewMember {
         workspace_id: input.workspace_id,
@@ -80,6 +103,17 @@ pub(crate) struct NewMember<'a> {
     pub display_name: Option<&'a str>,
     /// The surface of the request, for the audit row if no member made it.
     pub surface: Option<Surface>,
+}
+
+/// Fails if another member of the workspace has the handle.
+pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
+    match member_called(cx, new.workspace_id, new.handle)? {
+        None => Ok(()),
+        Some(_) => {
+            let detail = format!("the handle {} is in use in this workspace; choose another", new.handle);
+            Err(Error::new(Code::HandleTaken, detail))
+        }
+    }
 }
 
 /// Creates a member. The caller has checked that it is allowed and that the handle is free.
@@ -105,18 +139,10 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
         active: true,
         lsn,
     };
-    member.with_new_row(|row| cx.insert(row))?;
+    member.insert(cx)?;
     let metadata = json!({"member_id": id, "handle": new.handle, "kind": new.kind});
     cx.audit_in(new.workspace_id, "member.create", named_surface(metadata, new.surface))?;
     Ok(member)
-}
-
-/// Adds the surface to an audit row's metadata, for requests that no member made.
-pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
-    if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
-        members.insert("surface".to_owned(), surface.name().into());
-    }
-    metadata
 }
 
 /// Creates a member and mints its first token.
