@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::seal::{self, MessageKey, Unopened};
+use super::cipher::{self, MessageKey, Unopened};
 use crate::Result;
 use crate::entropy::Entropy;
 use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
@@ -148,12 +148,12 @@ impl Binding {
 impl Leaf {
     /// Wraps a message's key, in the form stored in the message's row: nonce, wrapped key.
     pub fn wrap(&self, bound: &Binding, key: &MessageKey, entropy: &Entropy) -> Result<Vec<u8>> {
-        seal::encrypt(&self.0, &bound.aad(), key.bytes(), entropy)
+        cipher::encrypt(&self.0, &bound.aad(), key.bytes(), entropy)
     }
 
     /// Unwraps what [`Leaf::wrap`] returned.
     pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
-        seal::decrypt(&self.0, &bound.aad(), wrapped).and_then(MessageKey::of)
+        cipher::decrypt(&self.0, &bound.aad(), wrapped).and_then(MessageKey::of)
     }
 }
 
@@ -194,8 +194,8 @@ mod tests {
     /// Returns whether both are the same key.
     fn same(leaf: &Leaf, key: &[u8; KEY_BYTES]) -> bool {
         let other = Leaf(Aes256Gcm::new(key.into()));
-        let sealed = seal::encrypt(&leaf.0, b"", b"x", &Entropy::seeded(2)).unwrap();
-        seal::decrypt(&other.0, b"", &sealed).is_ok()
+        let sealed = cipher::encrypt(&leaf.0, b"", b"x", &Entropy::seeded(2)).unwrap();
+        cipher::decrypt(&other.0, b"", &sealed).is_ok()
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub(crate) mod batch;
 pub(crate) mod bus;
 pub(crate) mod cache;
 pub(crate) mod canonical;
+mod cipher;
 pub mod chain;
 pub(crate) mod event;
 pub mod key_tree;

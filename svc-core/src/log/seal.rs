@@ -5,10 +5,11 @@
 //! its tree the content is gone everywhere at once. Each sealed text has a fresh 96-bit nonce; the associated
 //! data bind it to its message, field and edit, so that sealed bytes cannot be moved.
 
-use aes_gcm::aead::{Aead, KeyInit, Payload};
-use aes_gcm::{Aes256Gcm, Nonce};
+use aes_gcm::Aes256Gcm;
 use zeroize::{Zeroize, Zeroizing};
 
+pub use super::cipher::{MessageKey, Unopened};
+use super::cipher::{cipher, decrypt, encrypt};
 use super::key_tree::KeyTree;
 use super::tree_cache::TreeCache;
 use crate::Result;
@@ -18,19 +19,9 @@ use crate::hash::sha256;
 use crate::id::{MessageId, WorkspaceId};
 use crate::time::Clock;
 
-const NONCE_BYTES: usize = 12;
 const KEK_ID_BYTES: usize = 8;
 /// The plaintext of a key-encryption key's check value. The authentication tag is what identifies the key.
 const CHECKED: &[u8] = b"svc.kek-check/1";
-
-/// Sealed data does not open.
-///
-/// It was altered or moved, its key is gone, or the key-encryption key is a different one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a sealed text or key cannot be opened: it was altered, or the key-encryption key is a different one"
-)]
-pub struct Unopened;
 
 /// The key-encryption keys: the one that seals, and retired ones that still open.
 pub struct Sealer {
@@ -55,20 +46,6 @@ impl Kek {
         let cipher = cipher(&key);
         key.zeroize();
         Self { id, cipher }
-    }
-}
-
-/// The key of one message.
-pub struct MessageKey(Zeroizing<[u8; 32]>);
-
-impl MessageKey {
-    pub(super) fn of(bytes: Zeroizing<Vec<u8>>) -> Result<Self, Unopened> {
-        let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| Unopened)?;
-        Ok(Self(Zeroizing::new(key)))
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.0.as_slice()
     }
 }
 
@@ -209,25 +186,6 @@ fn check_aad(id: &[u8]) -> Vec<u8> {
 
 fn text_aad(message: MessageId, field: &str, edit: i64) -> Vec<u8> {
     [b"svc.sealed/1".as_slice(), message.uuid().as_bytes(), &edit.to_be_bytes(), field.as_bytes()].concat()
-}
-
-pub(super) fn encrypt(cipher: &Aes256Gcm, aad: &[u8], plain: &[u8], entropy: &Entropy) -> Result<Vec<u8>> {
-    let nonce: [u8; NONCE_BYTES] = entropy.bytes()?;
-    let payload = Payload { msg: plain, aad };
-    let sealed = cipher
-        .encrypt(&Nonce::from(nonce), payload)
-        .map_err(|_| Error::internal("a text is too long to be sealed"))?;
-    Ok([nonce.as_slice(), &sealed].concat())
-}
-
-pub(super) fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopened> {
-    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
-    let payload = Payload { msg: sealed, aad };
-    cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| Unopened)
-}
-
-fn cipher(key: &[u8; 32]) -> Aes256Gcm {
-    Aes256Gcm::new(key.into())
 }
 
 #[cfg(test)]

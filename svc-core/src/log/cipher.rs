@@ -1,0 +1,54 @@
+//! AES-256-GCM (NIST SP 800-38D) as everything that is sealed uses it: a fresh 96-bit nonce before the sealed
+//! bytes, and associated data that bind them to their place.
+
+use aes_gcm::aead::{Aead, KeyInit, Payload};
+use aes_gcm::{Aes256Gcm, Nonce};
+use zeroize::Zeroizing;
+
+use crate::Result;
+use crate::entropy::Entropy;
+use crate::error::Error;
+
+const NONCE_BYTES: usize = 12;
+
+/// Sealed data does not open.
+///
+/// It was altered or moved, its key is gone, or the key-encryption key is a different one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a sealed text or key cannot be opened: it was altered, or the key-encryption key is a different one"
+)]
+pub struct Unopened;
+
+/// The key of one message.
+pub struct MessageKey(pub(super) Zeroizing<[u8; 32]>);
+
+impl MessageKey {
+    pub(super) fn of(bytes: Zeroizing<Vec<u8>>) -> Result<Self, Unopened> {
+        let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| Unopened)?;
+        Ok(Self(Zeroizing::new(key)))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+pub(super) fn encrypt(cipher: &Aes256Gcm, aad: &[u8], plain: &[u8], entropy: &Entropy) -> Result<Vec<u8>> {
+    let nonce: [u8; NONCE_BYTES] = entropy.bytes()?;
+    let payload = Payload { msg: plain, aad };
+    let sealed = cipher
+        .encrypt(&Nonce::from(nonce), payload)
+        .map_err(|_| Error::internal("a text is too long to be sealed"))?;
+    Ok([nonce.as_slice(), &sealed].concat())
+}
+
+pub(super) fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopened> {
+    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
+    let payload = Payload { msg: sealed, aad };
+    cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| Unopened)
+}
+
+pub(super) fn cipher(key: &[u8; 32]) -> Aes256Gcm {
+    Aes256Gcm::new(key.into())
+}
