@@ -13,7 +13,8 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::conn::{BulkInsert, Conn, Engine, Failure};
+use super::conn::{BulkInsert, Conn};
+use super::engine::{Engine, Failure};
 use super::executor::{Executor, Open, Readers, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url, server_for_tests};

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
-use super::conn::{Failure, check_rows};
+use super::engine::{Failure, check_rows};
 use super::row::{Row, Visitor};
 use super::sqlite::{Role, SqliteConn};
 use super::transaction::{Transaction, outcome_unknown};

@@ -3,7 +3,8 @@
 //! A migration is never edited once it has been applied; its checksum is compared at every start. Numbers
 //! increase and may have gaps. Whether a database may be given a schema at all is up to the caller.
 
-use super::conn::{Conn, Engine};
+use super::conn::Conn;
+use super::engine::Engine;
 use super::row::Row;
 use crate::error::{Code, Error, Result};
 use crate::hash::sha256;

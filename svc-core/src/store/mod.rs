@@ -7,7 +7,9 @@ mod columns;
 #[cfg(test)]
 mod conform;
 mod conn;
+mod database;
 mod disk;
+mod engine;
 pub(crate) mod executor;
 mod file;
 #[cfg(test)]
@@ -23,10 +25,12 @@ mod transaction;
 mod value;
 
 pub(crate) use columns::{NewRow, columns, new_row};
-pub(crate) use conn::{BulkInsert, WalCut};
-pub use conn::{Conn, Engine, StatementCounts};
+pub(crate) use conn::BulkInsert;
+pub use conn::Conn;
+pub use database::{Database, OpenMode};
+pub(crate) use engine::WalCut;
+pub use engine::{Engine, StatementCounts};
 pub(crate) use opener::Opener;
-pub use opener::{Database, OpenMode};
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use value::{FromValue, Param, ToParam, Value};

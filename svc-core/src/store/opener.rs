@@ -4,43 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use secrecy::SecretString;
-
 use super::conn::Conn;
+use super::database::{Database, OpenMode};
 use super::file::{self, At};
 use super::postgres::{PgConn, listen, parse_url, read_only, without_timeouts};
 use super::sqlite::{Role, SqliteConn};
-use crate::data_dir::DataDir;
 use crate::error::{Error, Result};
 use crate::log::bus::Bus;
 use crate::time::Clock;
-
-/// The location of the database.
-#[derive(Clone, Debug)]
-pub enum Database {
-    /// A SQLite file.
-    Sqlite(PathBuf),
-    /// A PostgreSQL database, by its `postgres://` address.
-    Postgres(SecretString),
-}
-
-impl Database {
-    /// Returns the database at `url`, or without one that of the folder `data_dir`.
-    pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
-        url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
-    }
-}
-
-/// Whether opening may create a database.
-///
-/// Only a setup may: any other program that finds none has lost it, or was pointed at the wrong place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenMode {
-    /// The database must exist, with its schema.
-    Existing,
-    /// Missing parts are created.
-    Create,
-}
 
 /// Opens connections to a known database.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::opener::Database;
+use super::database::Database;
 use crate::error::{Code, Error};
 
 /// Converts the failure of a start into an error that says what to do.

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use super::conn::Failure;
+use super::engine::Failure;
 use crate::error::{Code, Error, Result};
 
 /// The transaction state of one connection.

@@ -17,8 +17,9 @@ use super::{BatchState, Held, SharedError, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUE_MAX};
-use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
+use crate::store::conn::Conn;
 use crate::store::disk::Disk;
+use crate::store::engine::{Engine, Failure, StatementCounts};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 

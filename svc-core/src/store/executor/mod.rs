@@ -18,7 +18,8 @@ use std::thread::JoinHandle;
 
 use uuid::Uuid;
 
-use super::conn::{Conn, Engine, StatementCounts, WalCut};
+use super::conn::Conn;
+use super::engine::{Engine, StatementCounts, WalCut};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::sync::lock;

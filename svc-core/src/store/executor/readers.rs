@@ -13,7 +13,8 @@ use super::queue::{Capacity, Queue, Task};
 use super::{Open, SharedError, spawn};
 use crate::error::{Error, Result};
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
-use crate::store::conn::{Conn, Engine, Failure, StatementCounts};
+use crate::store::conn::Conn;
+use crate::store::engine::{Engine, Failure, StatementCounts};
 use crate::sync::lock;
 use crate::time::Clock;
 

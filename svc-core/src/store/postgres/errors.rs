@@ -3,7 +3,7 @@
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::{Code, Error};
-use crate::store::conn::Failure;
+use crate::store::engine::Failure;
 use crate::store::transaction::outcome_unknown;
 
 /// A failure, with the error for the caller.

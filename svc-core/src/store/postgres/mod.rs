@@ -26,7 +26,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Statement};
 use uuid::Uuid;
 
-use super::conn::{Failure, check_rows};
+use super::engine::{Failure, check_rows};
 use super::row::{Row, Visitor};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};

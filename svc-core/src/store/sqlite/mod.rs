@@ -18,8 +18,8 @@ use rusqlite::{Connection, ErrorCode, Statement, StatementStatus};
 
 use crate::error::{Error, Result};
 use crate::limits::{SQLITE_BUSY, STATEMENT_TIMEOUT};
-use crate::store::conn::{Failure, StatementCounts};
 use crate::store::disk::{Disk, Trouble};
+use crate::store::engine::{Failure, StatementCounts};
 use crate::store::file::OpenHere;
 use crate::store::row::{Columns as _, Row, Visitor};
 use crate::store::transaction::{Transaction, outcome_unknown};

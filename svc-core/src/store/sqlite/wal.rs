@@ -7,8 +7,8 @@ use super::errors::failed;
 use super::timeouts::BUSY_TIMEOUT;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
-use crate::store::conn::WalCut;
 use crate::store::disk::Trouble;
+use crate::store::engine::WalCut;
 
 /// How long truncating the write-ahead log waits for readers before it is postponed.
 const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);

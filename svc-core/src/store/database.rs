@@ -1,0 +1,34 @@
+//! Where a database is, and whether opening may create it.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+use crate::data_dir::DataDir;
+
+/// The location of the database.
+#[derive(Clone, Debug)]
+pub enum Database {
+    /// A SQLite file.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database, by its `postgres://` address.
+    Postgres(SecretString),
+}
+
+impl Database {
+    /// Returns the database at `url`, or without one that of the folder `data_dir`.
+    pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
+        url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
+    }
+}
+
+/// Whether opening may create a database.
+///
+/// Only a setup may: any other program that finds none has lost it, or was pointed at the wrong place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// The database must exist, with its schema.
+    Existing,
+    /// Missing parts are created.
+    Create,
+}
