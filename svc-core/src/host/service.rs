@@ -163,6 +163,7 @@ impl Service {
             executor,
             bus,
             credentials: Credentials::default(),
+            lookups: Default::default(),
             reading_long: Mutex::default(),
         });
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;

@@ -1,8 +1,8 @@
 //! An operation of the table: everything that is declared about it.
 //!
 //! The generics end here: from a typed function an operation keeps a step that prepares a call on the
-//! caller's side, and which yields a *job* that a core thread runs, and may run again. There are two ways into
-//! that step: with the input of a request, which is decoded, and with an input of its type, by a
+//! caller's side, and which yields a *job* that a core thread runs, and may run again. There are two ways
+//! into that step: with the input of a request, which is decoded, and with an input of its type, by a
 //! [`TypedOperation`](crate::op::TypedOperation).
 
 use std::any::{Any, TypeId};

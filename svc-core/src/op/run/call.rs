@@ -108,13 +108,6 @@ impl Call {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Finds the caller in the stage's transaction.
-    pub fn enter(&mut self, stage: &impl super::pipeline::Stage) -> Result<()> {
-        self.entered = None;
-        self.entered = Some(stage.find(self)?);
-        Ok(())
-    }
-
     /// Returns the caller, once it has been found.
     pub fn entered(&self) -> Result<&Entered> {
         self.entered.as_ref().ok_or_else(|| Error::internal("the caller has not been looked up yet"))

@@ -5,13 +5,15 @@
 //! commit with its audit row, a rejection, or a read.
 
 pub(super) mod audit;
-mod call;
 pub(super) mod context;
 mod credentials;
+mod lookups;
+mod call;
+mod pipeline;
+mod admit;
+mod tasks;
 mod long;
 mod own;
-mod pipeline;
-mod tasks;
 pub(super) mod wait;
 
 use std::collections::BTreeSet;
@@ -40,11 +42,14 @@ use crate::rate::{Client, RateLimits};
 use crate::store::executor::{Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
+use admit::AdmitCall;
+pub(crate) use admit::Admitted;
 use call::{COPIES, Work};
 pub(super) use call::{Call, Credential};
-use credentials::{AdmitCall, Found, Gate, KnownToken, LookupStart, SecretHash};
-pub(crate) use credentials::{Admitted, Credentials};
+pub(crate) use credentials::Credentials;
+use credentials::{Found, Gate, KnownToken, SecretHash};
 use long::LongCall;
+use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
 pub(super) use pipeline::run;
 pub(super) use tasks::Reading;
@@ -195,6 +200,7 @@ pub struct Dispatch {
     pub(crate) rounds: Rounds,
     pub(crate) limits: RateLimits,
     pub(crate) credentials: Credentials,
+    pub(crate) lookups: Lookups<Box<AdmitCall>>,
     /// The workspaces with a long read in progress.
     pub(crate) reading_long: Mutex<BTreeSet<WorkspaceId>>,
 }
@@ -229,7 +235,7 @@ impl Dispatch {
         let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
         let task = AdmitCall { call, hash, peer, charged, found: Found::Unknown, admission, done };
-        let flushes = match self.credentials.lookups.begin(peer.map(Client::at), Box::new(task)) {
+        let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
             LookupStart::Rejected(task) => {

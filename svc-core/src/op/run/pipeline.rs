@@ -25,7 +25,8 @@ pub(in crate::op) fn run<S: Stage>(
     call: &mut Call,
     job: &mut Prepared<S::Job>,
 ) -> Result<S::Answer> {
-    call.enter(stage)?;
+    call.entered = None;
+    call.entered = Some(stage.find(call)?);
     call.check_live()?;
     call.check_capability()?;
     let job = job.decoded()?;

@@ -332,6 +332,7 @@ mod tests {
 
     use super::*;
     use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX};
+    use crate::op::run::pipeline::Stage as _;
     use crate::op::run::wait::tests::{Fixture, Run, script};
 
     #[test]
@@ -431,7 +432,8 @@ mod tests {
 
         fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
             let (dispatch, workspace) = (self.fixture.dispatch(), self.fixture.workspace());
-            Call::instance(dispatch, workspace, Surface::System).enter(&Reading::<()>::on(reader))?;
+            let call = Call::instance(dispatch, workspace, Surface::System);
+            Reading::<()>::on(reader).find(&call)?;
             self.emit.take().unwrap()(&self.fixture);
             self.round.poll(reader)
         }

@@ -1,0 +1,101 @@
+//! Admission by a token that is not cached, which is looked up in the database.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::call::Call;
+use super::credentials::{Found, Gate, KnownToken, SecretHash};
+use super::{Admission, pipeline};
+use crate::error::{Code, Error, Result};
+use crate::log::cache::ReaderCache;
+use crate::op::call::caller::Caller;
+use crate::store::executor::{ReadTask, Reader, Task};
+use crate::time::Time;
+
+/// Receives an admission. Called on a core thread: it must only hand it on.
+pub(crate) type Admitted = Box<dyn FnOnce(Result<Admission>) + Send>;
+
+/// Looks up a token in the database, and admits its request.
+pub(crate) struct AdmitCall {
+    /// The call, whose caller is not known yet.
+    pub(super) call: Call,
+    pub(super) hash: SecretHash,
+    pub(super) peer: Option<IpAddr>,
+    pub(super) charged: bool,
+    pub(super) found: Found,
+    pub(super) admission: Admission,
+    pub(super) done: Admitted,
+}
+
+impl AdmitCall {
+    /// Admits or rejects the request by what was found, after the transaction.
+    fn admit(&self) -> Result<()> {
+        let (limits, needs) = (&self.call.dispatch.limits, self.call.needs);
+        let mut gate = Gate { limits, needs, peer: self.peer, now: self.now(), charged: self.charged };
+        pipeline::admit(&mut gate, &self.found)
+    }
+
+    /// Returns the time of the transaction.
+    fn now(&self) -> Time {
+        self.call.entered().map_or_else(|_| self.call.dispatch.clock.now(), |entered| entered.now)
+    }
+}
+
+impl ReadTask<ReaderCache> for AdmitCall {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
+        (self.found, self.call.entered) = (Found::Unknown, None);
+        let caller = match Caller::by_secret(&reader.conn, &self.hash) {
+            Ok(caller) => caller,
+            Err(error) if error.code() == Code::Unauthenticated => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let root = caller.root(&reader.conn)?;
+        self.call.entered = Some(self.call.entered_in(reader, caller.clone())?);
+        let now = self.call.dispatch.clock.monotonic();
+        self.found = Found::Token(Arc::new(KnownToken::new(self.hash, caller, root, now)));
+        Ok(())
+    }
+}
+
+impl Task for AdmitCall {
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.call.is_abandoned()
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let dispatch = Arc::clone(&self.call.dispatch);
+        match &outcome {
+            Err(error) if error.code() == Code::Overloaded => {
+                let waited = dispatch.lookups.end_without_reader();
+                waited.into_iter().for_each(|lookup| (lookup.done)(Err(error.clone())));
+            }
+            _ => {
+                let next = dispatch.lookups.end();
+                next.into_iter().for_each(|lookup| dispatch.executor.read(lookup, false));
+            }
+        }
+        self.settle(outcome);
+    }
+}
+
+impl AdmitCall {
+    fn settle(self, outcome: Result<()>) {
+        let outcome = outcome.and_then(|()| self.admit());
+        let now = self.now();
+        let Self { call, hash, found, admission, done, .. } = self;
+        let credentials = &call.dispatch.credentials;
+        match &found {
+            Found::Token(known) if found.live(now).is_some() => credentials.insert(Arc::clone(known)),
+            _ => credentials.remove(&hash),
+        }
+        match (found, outcome) {
+            (Found::Token(known), Ok(())) => done(Ok(admission.of_token(known))),
+            (_, Ok(())) => done(Err(Error::internal("a request was admitted by an unknown token"))),
+            (_, Err(error)) => call.refuse(error, move |error| done(Err(error))),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The queue of token lookups.
+//!
+//! A token that is not cached is looked up whatever its address has done, so only a few lookups run at a time,
+//! and addresses take turns: made-up tokens wait for each other, and take no reader away from known ones.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+
+use crate::rate::Client;
+use crate::sync::lock;
+
+/// Most lookups in progress.
+const LOOKUPS_MAX: usize = 64;
+/// Most queued lookups of one address: more than the connections that it may have.
+const WAITING_OF_ONE_MAX: usize = 4096;
+/// Most queued lookups of all addresses.
+const WAITING_MAX: usize = 16_384;
+
+/// Where lookups come from: an address; none if it is not known.
+type Source = Option<Client>;
+
+/// The lookups in progress, and those that are queued.
+pub(crate) struct Lookups<T>(Mutex<Queues<T>>);
+
+struct Queues<T> {
+    running: usize,
+    waiting: HashMap<Source, VecDeque<T>>,
+    /// The sources with queued lookups, in the order of their turns.
+    turns: VecDeque<Source>,
+    count: usize,
+}
+
+/// The outcome of starting a lookup.
+pub(crate) enum LookupStart<T> {
+    /// This lookup must be run now: the new one, or one that was queued before it.
+    Now(T),
+    Queued,
+    /// Too many are queued.
+    Rejected(T),
+}
+
+impl<T> Default for Lookups<T> {
+    fn default() -> Self {
+        let (waiting, turns) = (HashMap::new(), VecDeque::new());
+        Self(Mutex::new(Queues { running: 0, waiting, turns, count: 0 }))
+    }
+}
+
+impl<T> Lookups<T> {
+    pub fn begin(&self, source: Source, lookup: T) -> LookupStart<T> {
+        let mut queues = lock(&self.0);
+        if queues.count >= WAITING_MAX {
+            return LookupStart::Rejected(lookup);
+        }
+        let queue = queues.waiting.entry(source).or_default();
+        if queue.len() >= WAITING_OF_ONE_MAX {
+            return LookupStart::Rejected(lookup);
+        }
+        queue.push_back(lookup);
+        if queue.len() == 1 {
+            queues.turns.push_back(source);
+        }
+        queues.count += 1;
+        if queues.running >= LOOKUPS_MAX {
+            return LookupStart::Queued;
+        }
+        queues.running += 1;
+        queues.next().map_or(LookupStart::Queued, LookupStart::Now)
+    }
+
+    /// Ends a lookup and returns the next one, which is in progress in its place.
+    pub fn end(&self) -> Option<T> {
+        let mut queues = lock(&self.0);
+        let next = queues.next();
+        if next.is_none() {
+            queues.running = queues.running.saturating_sub(1);
+        }
+        next
+    }
+
+    /// Ends a lookup that got no reader.
+    ///
+    /// Returns the queued lookups if none in progress is left that would start them when it ends.
+    pub fn end_without_reader(&self) -> Vec<T> {
+        let mut queues = lock(&self.0);
+        queues.running = queues.running.saturating_sub(1);
+        let left = if queues.running == 0 { queues.count } else { 0 };
+        (0..left).map_while(|_| queues.next()).collect()
+    }
+}
+
+impl<T> Queues<T> {
+    /// Takes the oldest lookup of the source whose turn it is.
+    fn next(&mut self) -> Option<T> {
+        let source = self.turns.pop_front()?;
+        let queue = self.waiting.get_mut(&source)?;
+        let next = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&source);
+        } else {
+            self.turns.push_back(source);
+        }
+        self.count = self.count.saturating_sub(1);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn few_lookups_are_under_way_and_each_address_has_its_turn() {
+        let peer = |number: u8| Some(Client::at(IpAddr::from([192, 0, 2, number])));
+        let lookups = Lookups::<usize>::default();
+        for number in 0..LOOKUPS_MAX {
+            assert!(matches!(lookups.begin(peer(1), number), LookupStart::Now(now) if now == number));
+        }
+        for number in 0..WAITING_OF_ONE_MAX {
+            assert!(matches!(lookups.begin(peer(1), number), LookupStart::Queued));
+        }
+        assert!(matches!(lookups.begin(peer(1), 7), LookupStart::Rejected(7)));
+        assert!(
+            matches!(lookups.begin(peer(2), 9_000), LookupStart::Queued),
+            "another address has a queue of its own"
+        );
+        assert_eq!([lookups.end(), lookups.end(), lookups.end()], [Some(0), Some(9_000), Some(1)]);
+        for _ in 1..LOOKUPS_MAX {
+            assert!(lookups.end_without_reader().is_empty(), "those that are left start the others");
+        }
+        assert_eq!(lookups.end_without_reader().len(), WAITING_OF_ONE_MAX - 2);
+        assert!(matches!(lookups.begin(peer(1), 8), LookupStart::Now(8)), "all slots are free again");
+        assert_eq!(lookups.end(), None);
+    }
+}
