@@ -1,8 +1,8 @@
-//! The OpenAPI document by programs that are not ours. The Python package `openapi-spec-validator` reads it as
-//! any reader would: it is what OpenAPI 3.1 says. `schemathesis` holds it against the service that serves it:
-//! it makes requests from the document, sound ones and broken ones, and compares each answer with it. No
-//! failure of the service, no status and no body that the document does not name, and nothing refused as
-//! unreadable that the document allows. A variable says how long it searches.
+//! The OpenAPI document by programs that are not ours. The Python package `openapi-spec-validator` reads it
+//! as any reader would: it is what OpenAPI 3.1 says. `schemathesis` holds it against the service that
+//! serves it: it makes requests from the document, sound ones and broken ones, and compares each answer
+//! with it. No failure of the service, no status and no body that the document does not name, and nothing
+//! refused as unreadable that the document allows. A variable says how long it searches.
 
 use std::process::Command;
 
