@@ -148,15 +148,15 @@ impl ToParam for ResultKind {
 
 /// A thread's result.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ThreadResult {
+pub(super) struct ThreadResult {
     /// The thread.
     thread_id: ThreadId,
     /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`.
-    result: Map<String, Value>,
+    pub result: Map<String, Value>,
     /// The kind of the result, if the worker named it: `<namespace>.<name>/<n>`.
     result_kind: Option<String>,
     /// The member who set it.
-    produced_by: MemberId,
+    pub produced_by: MemberId,
     /// When it was set.
     produced_at: Time,
     /// The position in the event log at which it was set.
@@ -285,7 +285,8 @@ fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadRes
     latest(cx, thread.id)?.ok_or_else(|| Error::not_found("result"))
 }
 
-fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
+/// Returns the latest result of a thread that the caller may see, if one was ever set.
+pub(super) fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
     cx.one(LATEST, &[&thread])
 }
 

@@ -11,6 +11,7 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
 use crate::conversation::places::{self, visible};
 use crate::coordination::notices::{self, Notice};
+use crate::coordination::results;
 use crate::coordination::thread::{self, Thread, ThreadState, thread_select, transition, visible_thread};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
@@ -87,12 +88,11 @@ struct GetThread {
 
 fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let (result, produced_by) = cx.one(LATEST_RESULT, &[&thread.id])?.unzip();
+    let latest = results::latest(cx, thread.id)?;
+    let (result, produced_by) =
+        latest.map(|latest| (Value::Object(latest.result), latest.produced_by)).unzip();
     Ok(ThreadDetail { notices: notices::last(cx, thread.id)?, thread, result, produced_by })
 }
-
-const LATEST_RESULT: &str =
-    "select result, produced_by from results where thread_id = $1 order by lsn desc limit 1";
 
 /// Returns the threads of a channel, oldest first.
 ///
