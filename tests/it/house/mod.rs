@@ -7,3 +7,4 @@ pub mod rules;
 pub mod schema;
 pub mod source;
 mod table;
+mod tables;

@@ -81,7 +81,8 @@ const LINES_MAX: usize = 800;
 /// As in `.rustfmt.toml`.
 const COLUMNS_MAX: usize = 110;
 
-fn root() -> PathBuf {
+/// The root of the project.
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 

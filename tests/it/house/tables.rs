@@ -1,0 +1,204 @@
+//! Who names which table: each has an owner, and what else names it in SQL is listed.
+//!
+//! A *place* is a file or a folder of the core, such as `identity/tokens`, or a whole layer. It covers what
+//! is below it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::house::rules::{none, root, sources};
+
+/// Each table, the place that owns it, and the other places that name it.
+///
+/// `channels` is joined wherever `visible!` decides who sees what is in one.
+const TABLES: &[(&str, &str, &[&str])] = &[
+    ("audit", "log/batch", &["log/verify", "integrity/audit"]),
+    ("channel_members", "conversation/channels", &["conversation/places"]),
+    (
+        "channels",
+        "conversation/channels",
+        &[
+            "conversation/places",
+            "coordination/claims",
+            "coordination/dependencies",
+            "coordination/queue",
+            "coordination/results",
+            "coordination/thread",
+            "integrity/audit",
+            "integrity/events",
+        ],
+    ),
+    ("events", "log", &["coordination/thread", "integrity/events"]),
+    // A reader's position is read where the caller is found, and where logs are read.
+    ("heads", "log", &["op/run", "integrity/audit", "integrity/events"]),
+    ("key_checks", "log/keys", &[]),
+    ("leases", "op/declare/chore", &[]),
+    ("member_skills", "identity/members", &[]),
+    // The caller is found by its token, with its member.
+    ("members", "identity/members", &["op/call", "conversation/channels"]),
+    ("message_edits", "conversation/messages", &[]),
+    // Keys from before there were shelves.
+    ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
+    ("messages", "conversation/messages", &[]),
+    ("ready", "coordination/queue", &[]),
+    ("results", "coordination/results", &[]),
+    ("scrubs", "conversation/scrub", &[]),
+    ("shelves", "conversation/shelves", &["conversation/scrub"]),
+    ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),
+    ("thread_dependencies", "coordination/dependencies", &["conversation/channels", "coordination/queue"]),
+    ("thread_notices", "coordination/notices", &[]),
+    ("thread_workers", "coordination/workers", &[]),
+    // Each feature of threads has columns of its own in the row of a thread.
+    (
+        "threads",
+        "coordination/thread",
+        &[
+            "conversation/channels",
+            "conversation/places",
+            "coordination/claims",
+            "coordination/dependencies",
+            "coordination/queue",
+            "coordination/reaper",
+            "coordination/results",
+            "coordination/skill_sets",
+        ],
+    ),
+    ("tokens", "identity/tokens", &["op/call", "identity/setup"]),
+    ("workspaces", "identity/workspaces", &["log/keys", "log/verify", "identity/setup"]),
+];
+
+/// The words of a text, and its commas and parentheses.
+fn tokens(sql: &str) -> Vec<&str> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    let mut rest = sql;
+    while let Some(first) = rest.chars().next() {
+        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let length = if word > 0 { word } else { first.len_utf8() };
+        if is_word(first) || matches!(first, ',' | '(' | ')') {
+            found.push(&rest[..length]);
+        }
+        rest = &rest[length..];
+    }
+    found
+}
+
+/// What a text names where a statement names a table.
+fn named_in(sql: &str) -> BTreeSet<&str> {
+    let tokens = tokens(sql);
+    let mut named = BTreeSet::new();
+    for (at, word) in tokens.iter().enumerate() {
+        if !["from", "join", "into", "update", "table"].contains(word) {
+            continue;
+        }
+        let mut after =
+            tokens[at + 1..].iter().skip_while(|word| ["if", "not", "exists", "only"].contains(*word));
+        while let Some(name) = after.next() {
+            named.insert(*name);
+            // A list goes on after a comma, behind the table's alias if it has one.
+            let mut alias = after.by_ref().filter(|token| **token != "as").take(2);
+            if *word != "from" || !alias.any(|token| *token == ",") {
+                break;
+            }
+        }
+    }
+    named
+}
+
+/// The tables that the migrations of an engine leave. A partition is part of its table.
+fn migrated(engine: &str) -> BTreeSet<String> {
+    let folder = root().join("migrations").join(engine);
+    let files: BTreeSet<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let texts: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    after_statements(&texts.concat())
+}
+
+fn after_statements(sql: &str) -> BTreeSet<String> {
+    let code: String = sql.lines().map(|line| line.split("--").next().unwrap().to_owned() + "\n").collect();
+    let mut tables = BTreeSet::new();
+    for statement in code.split(';') {
+        match tokens(statement)[..] {
+            ["create", "table", _, "partition", ..] => {}
+            ["create", "table", name, ..] => drop(tables.insert(name.to_owned())),
+            ["drop", "table", name] => assert!(tables.remove(name), "{name} is dropped and was not there"),
+            ["alter", "table", name, "rename", "to", new] => {
+                assert!(tables.remove(name), "{name} is renamed and was not there");
+                tables.insert(new.to_owned());
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+/// Whether the place covers the file, both from `svc-core/src`.
+fn covers(place: &str, file: &str) -> bool {
+    Path::new(&file).with_extension("").starts_with(place)
+}
+
+/// What is wrong with what each file names: strangers to a table, and places that are listed in vain.
+fn findings(named: &BTreeMap<String, BTreeSet<String>>, tables: &[(&str, &str, &[&str])]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (table, owner, others) in tables {
+        let files: Vec<&String> =
+            named.iter().filter(|(_, tables)| tables.contains(*table)).map(|(file, _)| file).collect();
+        let places = || others.iter().chain([owner]);
+        let strangers = files.iter().filter(|file| !places().any(|place| covers(place, file)));
+        findings.extend(strangers.map(|file| format!("{file} names {table}, which {owner} owns")));
+        let idle = places().filter(|place| !files.iter().any(|file| covers(place, file)));
+        findings
+            .extend(idle.map(|place| format!("{place} no longer names {table}: remove it from the list")));
+    }
+    findings
+}
+
+/// A column changes, and a statement two layers away that nobody thought of fails at run time.
+#[test]
+fn a_table_is_named_by_its_owner_and_by_whom_the_list_allows() {
+    let listed: BTreeSet<String> = TABLES.iter().map(|(table, ..)| (*table).to_owned()).collect();
+    let (sqlite, postgres) = (migrated("sqlite"), migrated("postgres"));
+    assert_eq!(sqlite, postgres, "both engines have the same tables");
+    assert_eq!(listed, sqlite, "each table has an owner");
+    let mut named = BTreeMap::new();
+    for source in sources() {
+        let Some(file) = source.path.strip_prefix("svc-core/src/") else { continue };
+        let literals = source.literals.iter().filter(|literal| !literal.in_tests);
+        let tables = literals.flat_map(|literal| named_in(&literal.text)).map(str::to_owned).collect();
+        named.insert(file.to_owned(), tables);
+    }
+    none(findings(&named, TABLES));
+}
+
+#[test]
+fn a_stranger_and_an_idle_exception_would_be_found() {
+    let names = |sql: &str| named_in(sql).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    for (sql, tables) in [
+        (" from threads t\n join channels c on c.id = t.channel_id", vec!["channels", "threads"]),
+        ("select 1 from heads as h, events e, audit where", vec!["audit", "events", "heads"]),
+        ("insert into ready (lsn) select lsn from heads", vec!["heads", "ready"]),
+        ("update tokens set label = $1, revoked_at = $2", vec!["tokens"]),
+        ("lock table only shelves in share mode", vec!["shelves"]),
+        ("the events of threads", vec![]),
+    ] {
+        assert_eq!(names(sql), tables, "{sql}");
+    }
+    let left = after_statements(
+        "create table a (n); -- create table d (n);\ncreate table b as select 1;
+         create table a_0 partition of a; drop table b; alter table a rename to c;",
+    );
+    assert_eq!(left, BTreeSet::from(["c".to_owned()]));
+    let named = |file: &str, sql: &str| (file.to_owned(), names(sql).into_iter().collect());
+    let named = BTreeMap::from([
+        named("identity/tokens/mint.rs", "insert into tokens"),
+        named("identity/tokens_of.rs", "from tokens"),
+        named("op/call.rs", "from members"),
+    ]);
+    assert_eq!(findings(&named, &[("tokens", "identity/tokens", &["identity/tokens_of"])]), [""; 0]);
+    assert_eq!(
+        findings(&named, &[("tokens", "identity/tokens", &["op/call"])]),
+        [
+            "identity/tokens_of.rs names tokens, which identity/tokens owns",
+            "op/call no longer names tokens: remove it from the list",
+        ]
+    );
+}
