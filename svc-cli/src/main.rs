@@ -4,8 +4,8 @@
 //! over standard input and output. It parses the command line, calls the core and prints; all decisions are
 //! made in the core.
 
-mod commands;
 mod output;
+mod commands;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -42,7 +42,7 @@
 //! |---|---|
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`], [`hash`], [`page`], [`error`] |
 //! | | [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`] |
-//! | | `schema`, `sync`, `timers`, `rate` |
+//! | | `schema`, `sync`, `monitor`, `timers`, `rate` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, cache, sealing, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
@@ -120,30 +120,31 @@
 //! The environment, the terminal, sockets and framing. The core reads no environment variable and prints
 //! nothing; causes of failures go to `tracing`.
 
-pub mod capability;
-pub mod config;
-mod conversation;
-mod coordination;
-pub mod data_dir;
-pub mod entropy;
-pub mod error;
-pub mod hash;
-mod host;
-pub mod id;
-mod identity;
-mod integrity;
-pub mod json;
 pub mod limits;
+mod sync;
+pub mod hash;
+pub mod text;
+pub mod error;
+pub mod time;
+pub mod id;
+pub mod json;
+pub mod entropy;
+pub mod capability;
+mod schema;
+pub mod page;
+pub mod config;
+pub mod data_dir;
+mod monitor;
+mod timers;
+mod rate;
+mod store;
 mod log;
 pub mod op;
-pub mod page;
-mod rate;
-mod schema;
-mod store;
-mod sync;
-pub mod text;
-pub mod time;
-mod timers;
+mod identity;
+mod conversation;
+mod coordination;
+mod integrity;
+mod host;
 
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::operation_table;

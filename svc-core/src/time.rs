@@ -2,7 +2,7 @@
 //!
 //! The service hands it out; features never read it from SQL or the system clock. On the wire a time is an
 //! RFC 3339 string ending in `Z`. Deadlines use a second, monotonic clock, which never jumps; waiting for one
-//! is left to `sync`.
+//! is left to `monitor`.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, Weak};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::Monitor;
+use crate::monitor::Monitor;
 use crate::time::{Clock, Monotonic};
 
 type Callback = Box<dyn FnOnce() + Send>;

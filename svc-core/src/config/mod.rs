@@ -5,8 +5,8 @@
 //! such errors are reported at once, and never the value of a secret. [`crate::data_dir`] checks whether the
 //! folder is completely set up.
 
-mod reader;
 mod registry;
+mod reader;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

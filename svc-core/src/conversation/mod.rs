@@ -3,8 +3,8 @@
 //! Every feature with a place in the workspace finds it through [`places`]; what the caller may not see is
 //! not found. Tasks and their states belong to coordination.
 
-pub(crate) mod channels;
-pub(crate) mod messages;
 pub(crate) mod places;
+pub(crate) mod channels;
 pub(crate) mod scrub;
 mod shelves;
+pub(crate) mod messages;

@@ -2,11 +2,11 @@
 //!
 //! Exempt from the order of the layers.
 
-mod ask;
 pub(crate) mod features;
-mod housekeeping;
 mod opening;
-pub mod ops;
+mod housekeeping;
 mod scheduler;
 pub mod service;
+mod ask;
+pub mod ops;
 pub mod setup;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
+use crate::monitor::Monitor;
 use crate::op::{Chore, Dispatch, Leases, Round, Step};
-use crate::sync::Monitor;
 use crate::time::Monotonic;
 
 /// Steps that a chore runs before others have their turn.

@@ -3,26 +3,26 @@
 //! Statements have one text with `$1..$n`; a [`Conn`] runs them on SQLite or Postgres. Executors own the
 //! connections and decide what is committed together.
 
-mod columns;
-#[cfg(test)]
-mod conform;
-mod conn;
 mod database;
 mod disk;
 mod engine;
-pub(crate) mod executor;
-mod file;
-#[cfg(test)]
-mod hostile;
-pub(crate) mod migrate;
-mod opener;
-mod postgres;
 pub(crate) mod refusal;
-mod row;
-pub(crate) mod scrubber;
-mod sqlite;
+mod file;
 mod transaction;
 mod value;
+mod row;
+mod columns;
+mod postgres;
+mod sqlite;
+#[cfg(test)]
+mod hostile;
+mod conn;
+pub(crate) mod executor;
+#[cfg(test)]
+mod conform;
+pub(crate) mod migrate;
+mod opener;
+pub(crate) mod scrubber;
 
 pub(crate) use columns::{NewRow, columns, new_row};
 pub(crate) use conn::BulkInsert;

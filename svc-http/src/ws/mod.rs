@@ -6,8 +6,8 @@
 //! that it returned. So events come in the order of the log, without gaps or repetitions, and a client that
 //! does not read delays only itself.
 
-mod first_frame;
 mod socket;
+mod first_frame;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

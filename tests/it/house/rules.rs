@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
         "capability",
         "entropy",
         "sync",
+        "monitor",
         "timers",
         "config",
         "data_dir",

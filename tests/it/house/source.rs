@@ -79,10 +79,15 @@ impl Source {
         })
     }
 
+    /// The code without the file's unit tests.
+    pub fn code_outside_tests(&self) -> &str {
+        self.code.split("#[cfg(test)]\nmod tests").next().unwrap()
+    }
+
     /// What the code uses of its own crate, outside of unit tests: `a::b` for `crate::a::b`, and for each of
     /// the names in `use crate::{..}`.
     pub fn crate_paths(&self) -> BTreeSet<String> {
-        let code = self.code.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let code = self.code_outside_tests();
         let mut paths = BTreeSet::new();
         for (at, _) in code.match_indices("crate::") {
             let rest = &code[at + "crate::".len()..];

@@ -6,11 +6,11 @@
 //! editing, withdrawing and the plaintext of events have a file each. Mentions, reactions, pins and search
 //! are other features.
 
-mod edit;
-mod in_events;
 pub(crate) mod keys;
 mod plaintext;
+mod edit;
 mod post;
+mod in_events;
 mod withdraw;
 
 use schemars::JsonSchema;

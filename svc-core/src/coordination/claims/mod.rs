@@ -5,9 +5,9 @@
 //! under it, and how it begins, changes hands and ends; the operations are in the files below. A claim is
 //! independent of the thread's state, except that a finished thread has none.
 
+mod take;
 mod hold;
 mod lists;
-mod take;
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -5,10 +5,10 @@
 //! columns up to date and records its changes by an event at the thread's place, from which the ready queue
 //! follows.
 
-pub(crate) mod cancel;
 mod change;
 mod create;
 pub(crate) mod transition;
+pub(crate) mod cancel;
 pub(crate) mod views;
 
 use schemars::JsonSchema;

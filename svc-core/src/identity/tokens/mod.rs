@@ -6,8 +6,8 @@
 //! read, do not contain them. What a token is, its events and its reading are in this file; each change has a
 //! file of its own.
 
-mod attenuate;
 mod mint;
+mod attenuate;
 mod revoke;
 mod rotate;
 

@@ -10,11 +10,11 @@
 //! after another, `walk` reads them page by page, `database` does that for all logs of a database, and
 //! `presence` checks the audit trail.
 
-mod database;
 mod presence;
 mod rows;
 mod verifier;
 mod walk;
+mod database;
 
 use std::str::FromStr;
 

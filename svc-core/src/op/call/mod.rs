@@ -4,5 +4,5 @@
 //! identifies. Nothing here runs anything.
 
 pub(super) mod caller;
-pub(super) mod input;
 pub(super) mod request;
+pub(super) mod input;

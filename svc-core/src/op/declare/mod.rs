@@ -4,11 +4,11 @@
 //! `run`.
 
 pub(super) mod chore;
-pub(super) mod functions;
-pub(super) mod hooks;
 pub(super) mod job;
-pub(super) mod operation;
 pub(super) mod sample;
+pub(super) mod operation;
+pub(super) mod hooks;
 pub(super) mod table;
 pub(super) mod typed;
+pub(super) mod functions;
 pub(super) mod wait_secs;

@@ -5,10 +5,10 @@
 //! arrive at the same moment can share one transaction on a caller's thread. Full queues reject tasks instead
 //! of growing, and a task that was queued for too long, or whose caller has gone, is rejected instead of run.
 
-mod batched;
-mod lane;
 mod queue;
+mod lane;
 mod readers;
+mod batched;
 #[cfg(test)]
 mod tally;
 

@@ -7,8 +7,8 @@
 //! than the server's own limit.
 
 mod errors;
-mod listen;
 mod session;
+mod listen;
 mod settings;
 mod values;
 

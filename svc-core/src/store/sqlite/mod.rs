@@ -4,8 +4,8 @@
 //! it by its first appearance.
 
 mod errors;
-mod open;
 mod timeouts;
+mod open;
 mod values;
 mod wal;
 

@@ -1,0 +1,113 @@
+//! A value that is waited on until it changes, or a deadline of the service's clock passes.
+//!
+//! Only that clock decides when, so tests control these waits too.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::sync::lock;
+use crate::time::{Clock, Monotonic, Sleeper};
+
+/// A value that several threads change, and whose changes can be waited for.
+pub(crate) struct Monitor<T> {
+    value: Mutex<T>,
+    changed: Condvar,
+    clock: Clock,
+}
+
+impl<T: Send + 'static> Monitor<T> {
+    /// Creates a monitor whose waits end by `clock`.
+    pub fn new(clock: &Clock, value: T) -> Arc<Self> {
+        let monitor =
+            Arc::new(Self { value: Mutex::new(value), changed: Condvar::new(), clock: clock.clone() });
+        let sleeper: Weak<Self> = Arc::downgrade(&monitor);
+        clock.wake(sleeper);
+        monitor
+    }
+}
+
+impl<T> Monitor<T> {
+    /// Returns the clock that ends the waits.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Locks the value.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        lock(&self.value)
+    }
+
+    /// Wakes all waiters. A change without a notification is seen at the next wake-up.
+    pub fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits for [`Monitor::notify`] or until `until`, indefinitely if there is none.
+    ///
+    /// It may also return early: the caller checks its condition and the clock again.
+    pub fn wait<'a>(&self, guard: MutexGuard<'a, T>, until: Option<Monotonic>) -> MutexGuard<'a, T> {
+        let Some(until) = until else {
+            return self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        };
+        let left = self.clock.remaining(until);
+        if left.is_zero() {
+            return guard;
+        }
+        match self.clock {
+            Clock::Mock(_) => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            _ => self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0,
+        }
+    }
+}
+
+impl<T: Send> Sleeper for Monitor<T> {
+    fn clock_moved(&self) {
+        // Under the lock, so that no thread reads the clock before the move and starts to wait after this.
+        let _guard = self.lock();
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::time::Time;
+
+    #[test]
+    fn a_wait_ends_by_the_mock_clock() {
+        let clock = Clock::mock(Time::from_micros(0));
+        let monitor = Monitor::new(&clock, false);
+        let until = clock.deadline(Duration::from_secs(3600));
+        let (sender, receiver) = mpsc::channel();
+        let waiting = Arc::clone(&monitor);
+        let thread = std::thread::spawn(move || {
+            let mut guard = waiting.lock();
+            while !waiting.clock().remaining(until).is_zero() {
+                sender.send(waiting.clock().remaining(until)).unwrap();
+                guard = waiting.wait(guard, Some(until));
+            }
+            *guard
+        });
+        assert_eq!(receiver.recv().unwrap(), Duration::from_secs(3600));
+        clock.set(Time::from_micros(i64::MAX));
+        clock.advance(Duration::from_secs(3599));
+        assert!(receiver.iter().any(|left| left == Duration::from_secs(1)), "it reads the clock again");
+        *monitor.lock() = true;
+        clock.advance(Duration::from_secs(1));
+        assert!(thread.join().unwrap());
+    }
+
+    #[test]
+    fn a_wait_ends_by_the_system_clock() {
+        let monitor = Monitor::new(&Clock::System, ());
+        let until = Clock::System.deadline(Duration::from_millis(5));
+        let mut guard = monitor.lock();
+        while !Clock::System.remaining(until).is_zero() {
+            guard = monitor.wait(guard, Some(until));
+        }
+        drop(guard);
+        assert!(Clock::System.monotonic() >= until);
+    }
+}
