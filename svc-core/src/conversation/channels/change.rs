@@ -6,17 +6,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::members::insert_member;
-use super::privacy::{
-    check_decides_who_sees, check_not_waited_for_outside, check_waits_for_nothing_hidden, newcomers,
-};
+use super::members::{find_member, insert_member};
+use super::privacy::{check_decides_who_sees, check_not_waited_for_outside, check_waits_for_nothing_hidden};
 use super::{Channel, load_visible};
 use crate::Result;
 use crate::conversation::places::{check_not_archived, visible_channel};
-use crate::id::ChannelId;
+use crate::id::{ChannelId, MemberId};
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, Subject};
-use crate::op::Write;
+use crate::op::{Read, Write};
 use crate::text::{Change, Patch, Text};
 use crate::time::Time;
 
@@ -140,6 +138,22 @@ fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     before != (channel.name.clone(), channel.topic.clone(), channel.private)
 }
 
+/// The creator and the caller, as far as they are not members yet of a channel that becomes private.
+fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
+    let mut newcomers = Vec::new();
+    for member in keepers(channel.created_by, cx.caller().member) {
+        if find_member(cx, channel.id, member)?.is_none() {
+            newcomers.push(member);
+        }
+    }
+    Ok(newcomers)
+}
+
+/// The creator and the caller, each once.
+fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
+    creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
+}
+
 /// Archives a channel and returns it.
 ///
 /// An archived channel can be read as before, but takes no new threads, messages or members until it is
@@ -209,5 +223,20 @@ mod tests {
         assert_eq!((probe.name.as_str(), &probe.topic, probe.private), ("build", &None, false));
         assert!(apply(&mut probe, &wanted(json!({"name": "release", "private": true}))));
         assert_eq!((probe.name.as_str(), probe.private), ("release", true));
+    }
+
+    #[test]
+    fn creator_and_caller_keep_a_channel_that_becomes_private() {
+        let (a, b) = (MemberId::from(Uuid::from_u128(1)), MemberId::from(Uuid::from_u128(2)));
+        let cases = [
+            (Some(a), Some(b), vec![a, b]),
+            (Some(a), Some(a), vec![a]),
+            (None, Some(b), vec![b]),
+            (Some(a), None, vec![a]),
+            (None, None, vec![]),
+        ];
+        for (creator, caller, kept) in cases {
+            assert_eq!(keepers(creator, caller).collect::<Vec<_>>(), kept);
+        }
     }
 }

@@ -6,9 +6,9 @@
 //! What archiving and privacy mean for the tasks inside follows from the events of this folder, in
 //! coordination.
 
-mod change;
-mod members;
 mod privacy;
+mod members;
+mod change;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,6 @@
 //! never shows a member a thread that it may not see, so privacy does not change while one would.
 
 use super::Channel;
-use super::members::find_member;
 use crate::Result;
 use crate::capability::Capability::ChannelAdmin;
 use crate::error::{Code, Error};
@@ -67,22 +66,6 @@ const WAIT_OUTSIDE: &str = "
     where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
     order by w.lsn limit 10";
 
-/// The creator and the caller, as far as they are not members yet of a channel that becomes private.
-pub(super) fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
-    let mut newcomers = Vec::new();
-    for member in keepers(channel.created_by, cx.caller().member) {
-        if find_member(cx, channel.id, member)?.is_none() {
-            newcomers.push(member);
-        }
-    }
-    Ok(newcomers)
-}
-
-/// The creator and the caller, each once.
-fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
-    creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
-}
-
 /// Fails if the caller may not remove `member`.
 ///
 /// Everybody may leave. Membership of a public channel does not affect access, so anybody may remove others
@@ -135,21 +118,6 @@ mod tests {
         ] {
             let done = check_may_remove(&caller(who, capabilities), &of(Some(creator), private), removed);
             assert_eq!(done.is_ok(), allowed, "{who} {capabilities:?} removes {removed}, private {private}");
-        }
-    }
-
-    #[test]
-    fn creator_and_caller_keep_a_channel_that_becomes_private() {
-        let (a, b) = (MemberId::from(Uuid::from_u128(1)), MemberId::from(Uuid::from_u128(2)));
-        let cases = [
-            (Some(a), Some(b), vec![a, b]),
-            (Some(a), Some(a), vec![a]),
-            (None, Some(b), vec![b]),
-            (Some(a), None, vec![a]),
-            (None, None, vec![]),
-        ];
-        for (creator, caller, kept) in cases {
-            assert_eq!(keepers(creator, caller).collect::<Vec<_>>(), kept);
         }
     }
 }
