@@ -21,9 +21,9 @@
 //! 5. In there `pipeline::run` finds the caller again and checks it, its capability, that it is not frozen,
 //!    and the guards. This check decides; that of step 2 only keeps strangers out. Then it runs the function,
 //!    `create_thread` in `coordination/thread/create.rs`, which calls `Write::emit` and inserts its row.
-//! 6. Still in the transaction, the projectors run over the events, such as that of `coordination/queue`, and
-//!    the audit row is written. `Batch::flush` writes the events; commit; `Batch::committed` announces the
-//!    new LSN to the bus.
+//! 6. Still in the transaction, the projectors run over the events, such as those of
+//!    `coordination/queue_projector.rs`, and the audit row is written. `Batch::flush` writes the events;
+//!    commit; `Batch::committed` announces the new LSN to the bus.
 //! 7. The reply is encoded on the caller's side ([`op::Reply::body`]) and framed by the shell.
 //!
 //! # A claim, by its functions

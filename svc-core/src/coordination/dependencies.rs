@@ -468,8 +468,7 @@ const HELD_UP: &str = "
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coordination::claims::Held;
-    use crate::coordination::thread::untouched;
+    use crate::coordination::thread::{Held, untouched};
     use crate::time::Time;
 
     #[test]

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{ClaimEnd, ClaimedThread, Held, LeaseSecs, check_holder, end_claim, hand_over, lease_end, live};
+use super::{ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, hand_over, lease_end, live};
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places;
 use crate::coordination::claims::take::{check_skills, not_claimable};
-use crate::coordination::thread::{Thread, visible_thread};
+use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::identity::members;

@@ -1,9 +1,9 @@
 //! Claims: who works on a thread, under a lease and a fencing id that is fresh whenever the holder changes.
 //!
 //! One member at a time holds a claim. It is live until it is ended or its lease lapses, and a lapsed claim
-//! counts for nothing even before the reaper has ended it. This file defines what a claim is, who may act
-//! under it, and how it begins, changes hands and ends; the operations are in the files below. A claim is
-//! independent of the thread's state, except that a finished thread has none.
+//! counts for nothing even before the reaper has ended it. This file defines who may act under a claim, and
+//! how it begins, changes hands and ends; the operations are in the files below. A claim is independent of
+//! the thread's state, except that a finished thread has none.
 
 mod take;
 mod hold;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::workers;
 use crate::Result;
-use crate::coordination::thread::Thread;
+use crate::coordination::thread::{Held, Thread};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
@@ -76,26 +76,6 @@ impl JsonSchema for LeaseSecs {
              operator configured another."
         );
         described(Count::<LEASE_MIN_SECS, LEASE_MAX_SECS>::json_schema(generator), description)
-    }
-}
-
-/// The claim in a thread's row, live or lapsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub holder: MemberId,
-    pub lease_id: LeaseId,
-    pub until: Time,
-}
-
-impl Held {
-    /// Makes a claim of the three columns of a thread's row, which are null together.
-    pub fn of(holder: Option<MemberId>, lease_id: Option<LeaseId>, until: Option<Time>) -> Option<Self> {
-        Some(Self { holder: holder?, lease_id: lease_id?, until: until? })
-    }
-
-    /// Whether the lease has not lapsed.
-    pub fn is_live(&self, now: Time) -> bool {
-        now < self.until
     }
 }
 

@@ -1,13 +1,11 @@
-//! Claiming threads: the next one of a channel or of the workspace, one by its id, and waiting for one.
-
-use std::time::Duration;
+//! Claiming threads: the next one of a channel or of the workspace, one by its id.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::Result;
-use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::capability::Capability::ThreadTransition;
 use crate::conversation::places;
 use crate::coordination::claims::{Claimed, ClaimedThread, LeaseSecs, begin, expire, has_lapsed, live};
 use crate::coordination::queue::{self, Scope};
@@ -16,8 +14,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
 use crate::limits::REPO_MAX;
-use crate::log::bus::EventFilter;
-use crate::op::{LongPoll, Operation, Poll, Read, Supply, WaitSecs, Write, wait, write};
+use crate::op::{Operation, Write, write};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -39,14 +36,6 @@ pub(in crate::coordination) fn operations() -> Vec<Operation> {
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotClaimable])
             .example(|w| json!({"thread_id": w.id("thread"), "lease_secs": 900})),
-        wait("wait_for_ready", wait_for_ready)
-            .title("Wait until there is a thread to claim")
-            .get("/workspaces/{workspace_id}/wait/ready")
-            .needs(&[WorkspaceRead])
-            .example(|w| {
-                json!({"workspace_id": w.id("workspace"), "channel_id": w.id("channel"),
-                       "timeout_secs": 1})
-            }),
     ]
 }
 
@@ -183,68 +172,12 @@ pub(in crate::coordination) fn not_claimable(reason: &str, detail: &str) -> Erro
     Error::new(Code::NotClaimable, format!("the thread cannot be claimed: {detail}")).with("reason", reason)
 }
 
-/// Waits until there is a thread that you could claim, and returns which.
-///
-/// The thread is in one channel, or in any that you may see. If there is one, the call returns at once. It is
-/// not reserved: claim next, and expect `{}` if others were faster. Of several waiting callers, the first to
-/// come is answered, and another one a second later if the thread is still there. Returns
-/// `{"timed_out": true}` when the time is over; if you are frozen, always.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct WaitForReady {
-    /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
-    /// Only threads of this channel.
-    channel_id: Option<ChannelId>,
-    timeout_secs: Option<WaitSecs>,
-}
-
-impl LongPoll for WaitForReady {
-    fn filter(&self) -> EventFilter {
-        queue::filter(self.channel_id)
-    }
-
-    fn timeout(&self) -> Duration {
-        WaitSecs::timeout(self.timeout_secs)
-    }
-
-    fn supply(&self) -> Option<Supply> {
-        Some(queue::supply)
-    }
-}
-
-/// A thread that can be claimed.
-#[derive(Serialize, JsonSchema)]
-struct ReadyThread {
-    /// True: there is one.
-    ready: bool,
-    /// The thread that you would be given.
-    thread_id: ThreadId,
-    /// The channel of the thread.
-    channel_id: ChannelId,
-}
-
-fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyThread>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
-    let scope = match input.channel_id {
-        Some(channel) => Scope::Channel(places::visible_channel(cx, channel)?.id),
-        None => Scope::Workspace,
-    };
-    if cx.caller().frozen {
-        return Ok(Poll::Pending);
-    }
-    Ok(match queue::next(cx, scope)? {
-        Some((thread_id, channel_id)) => Poll::Ready(ReadyThread { ready: true, thread_id, channel_id }),
-        None => Poll::Pending,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::coordination::claims::Held;
+    use crate::coordination::thread::Held;
     use crate::id::LeaseId;
 
     fn thread() -> Thread {

@@ -18,7 +18,6 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
 use crate::conversation::places;
-use crate::coordination::claims::Held;
 use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -134,6 +133,26 @@ pub(crate) struct Thread {
     /// The claim in its row. Once it has lapsed, it counts for nothing and is not returned.
     #[serde(skip)]
     pub held: Option<Held>,
+}
+
+/// The claim in a thread's row, live or lapsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub holder: MemberId,
+    pub lease_id: LeaseId,
+    pub until: Time,
+}
+
+impl Held {
+    /// Makes a claim of the three columns of a thread's row, which are null together.
+    pub fn of(holder: Option<MemberId>, lease_id: Option<LeaseId>, until: Option<Time>) -> Option<Self> {
+        Some(Self { holder: holder?, lease_id: lease_id?, until: until? })
+    }
+
+    /// Whether the lease has not lapsed.
+    pub fn is_live(&self, now: Time) -> bool {
+        now < self.until
+    }
 }
 
 /// A thread's row, before it is known whether its claim is live.

@@ -1,96 +1,27 @@
 //! The ready queue: one row for each thread that a member could claim now.
 //!
 //! A thread is ready while it is open, without a result that stands, without an unfinished dependency and
-//! without an assignee, in a channel that is not archived. One projector derives the rows from the threads,
-//! in the transaction of whatever changes a thread; nothing else writes them. The next thread is found from
-//! the heads of the skill sets that the member covers, so the cost does not depend on how many threads wait.
+//! without an assignee, in a channel that is not archived. This file derives the rows from the threads, in the
+//! transaction of whatever changes a thread; nothing else writes them. It is called by `queue_projector`, which
+//! follows the events, and by `dependencies` where the event is that of another thread. The next thread is
+//! found from the heads of the skill sets that the member covers, so the cost does not depend on how many
+//! threads wait.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::Result;
-use crate::conversation::channels::{ChannelArchived, ChannelMemberAdded, ChannelUnarchived, ChannelUpdated};
 use crate::conversation::places::{self, audience};
-use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
-use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyRemoved, ThreadReady};
-use crate::coordination::results::ThreadResultSet;
-use crate::coordination::skill_sets::{self, Sets, ThreadSkillsChanged};
-use crate::coordination::thread::cancel::ThreadCancelled;
-use crate::coordination::thread::transition::ThreadStateChanged;
-use crate::coordination::thread::{ThreadCreated, ThreadPriorityChanged};
+use crate::coordination::skill_sets::{self, Sets};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::members::{self, MemberSkillsChanged};
-use crate::log::bus::EventFilter;
+use crate::identity::members;
 use crate::log::cache::Cached;
-use crate::log::event::{Event, Invalidates, Recorded, Subject};
-use crate::op::{Feature, Read, Write};
+use crate::log::event::{Invalidates, Subject};
+use crate::op::{Read, Write};
 use crate::store::Engine;
-
-pub(crate) fn feature() -> Feature {
-    Feature::new()
-        .projector(&MOVES_A_THREAD, refresh_threads)
-        .projector(&[ChannelUpdated::KIND], move_pools)
-        .projector(&[ChannelArchived::KIND, ChannelUnarchived::KIND], refresh_channels)
-}
-
-/// The events that may change the place of their thread in the queue.
-const MOVES_A_THREAD: [&str; 10] = [
-    ThreadCreated::KIND,
-    ThreadStateChanged::KIND,
-    ThreadReady::KIND,
-    ThreadPriorityChanged::KIND,
-    ThreadSkillsChanged::KIND,
-    ThreadDependencyAdded::KIND,
-    ThreadDependencyRemoved::KIND,
-    ThreadAssignmentChanged::KIND,
-    ClaimExpired::KIND,
-    ThreadResultSet::KIND,
-];
-
-fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    let threads: BTreeSet<ThreadId> = events.iter().filter_map(|event| event.subject.thread_id).collect();
-    threads.into_iter().try_for_each(|thread| refresh(cx, thread))
-}
-
-fn move_pools(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    channels_of(events).into_iter().try_for_each(|channel| move_pool(cx, channel))
-}
-
-fn refresh_channels(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    channels_of(events).into_iter().try_for_each(|channel| refresh_channel(cx, channel))
-}
-
-fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
-    events.iter().filter_map(|event| event.subject.channel_id).collect()
-}
-
-/// The events that can make a thread of their channel ready.
-const IN_ITS_CHANNEL: [&str; 9] = [
-    ThreadCreated::KIND,
-    ThreadStateChanged::KIND,
-    ThreadReady::KIND,
-    ThreadSkillsChanged::KIND,
-    ThreadDependencyRemoved::KIND,
-    ThreadAssignmentChanged::KIND,
-    ClaimExpired::KIND,
-    ChannelUpdated::KIND,
-    ChannelUnarchived::KIND,
-];
-
-/// The event that can make threads of any channel ready: those that waited for the cancelled one.
-const ANYWHERE: [&str; 1] = [ThreadCancelled::KIND];
-
-/// The events that can make threads ready for the member they are about.
-const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];
-
-/// Matches the events that can make a thread ready for another member, in one channel or in any.
-pub(in crate::coordination) fn filter(channel: Option<ChannelId>) -> EventFilter {
-    let elsewhere = EventFilter::on(ANYWHERE).or(EventFilter::on(FOR_ONE).about_me());
-    EventFilter::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
-}
 
 /// Returns how many of the threads are ready that an event at `place` may have made ready.
 ///
@@ -118,13 +49,13 @@ const READY_BY_CHANNEL: &str =
     "select count(*) from (select 1 from ready where channel_id = $1 limit 100) counted";
 
 /// Removes a thread from the queue and adds it where it belongs now, if it is ready.
-pub(crate) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(REMOVE_THREAD, &[&thread])?;
     cx.execute_any(ADD_THREAD, &[&thread])
 }
 
 /// Removes a channel's threads from the queue and adds those that are ready.
-fn refresh_channel(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
+pub(in crate::coordination) fn refresh_channel(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     cx.execute_any(REMOVE_CHANNEL, &[&channel])?;
     cx.execute_any(ADD_CHANNEL, &[&channel])
 }
@@ -132,7 +63,7 @@ fn refresh_channel(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
 /// Moves the rows of a channel to the pool that matches its privacy.
 ///
 /// All rows of a channel are in one pool, so one of them shows whether there is anything to do.
-fn move_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
+pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     if let Some((found, wanted)) = cx.one::<(Uuid, Uuid)>(POOLS, &[&channel])?
         && found != wanted
     {

@@ -1,0 +1,57 @@
+//! The projector of the ready queue: it updates the queue after the events that may change it.
+//!
+//! The queue stands above the features whose events these are, so that they can use it; its projector stands
+//! below all of them.
+
+use std::collections::BTreeSet;
+
+use crate::Result;
+use crate::conversation::channels::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
+use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
+use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyRemoved, ThreadReady};
+use crate::coordination::queue::{move_pool, refresh, refresh_channel};
+use crate::coordination::results::ThreadResultSet;
+use crate::coordination::skill_sets::ThreadSkillsChanged;
+use crate::coordination::thread::transition::ThreadStateChanged;
+use crate::coordination::thread::{ThreadCreated, ThreadPriorityChanged};
+use crate::id::{ChannelId, ThreadId};
+use crate::log::event::{Event, Recorded};
+use crate::op::{Feature, Write};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .projector(&MOVES_A_THREAD, refresh_threads)
+        .projector(&[ChannelUpdated::KIND], move_pools)
+        .projector(&[ChannelArchived::KIND, ChannelUnarchived::KIND], refresh_channels)
+}
+
+/// The events that may change the place of their thread in the queue.
+const MOVES_A_THREAD: [&str; 10] = [
+    ThreadCreated::KIND,
+    ThreadStateChanged::KIND,
+    ThreadReady::KIND,
+    ThreadPriorityChanged::KIND,
+    ThreadSkillsChanged::KIND,
+    ThreadDependencyAdded::KIND,
+    ThreadDependencyRemoved::KIND,
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ThreadResultSet::KIND,
+];
+
+fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let threads: BTreeSet<ThreadId> = events.iter().filter_map(|event| event.subject.thread_id).collect();
+    threads.into_iter().try_for_each(|thread| refresh(cx, thread))
+}
+
+fn move_pools(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    channels_of(events).into_iter().try_for_each(|channel| move_pool(cx, channel))
+}
+
+fn refresh_channels(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    channels_of(events).into_iter().try_for_each(|channel| refresh_channel(cx, channel))
+}
+
+fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
+    events.iter().filter_map(|event| event.subject.channel_id).collect()
+}

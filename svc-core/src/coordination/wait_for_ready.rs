@@ -1,0 +1,124 @@
+//! Waiting until there is a thread to claim.
+//!
+//! A wait looks at the ready queue whenever an event may have made a thread ready for its caller.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::channels::{ChannelMemberAdded, ChannelUnarchived, ChannelUpdated};
+use crate::conversation::places;
+use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
+use crate::coordination::dependencies::{ThreadDependencyRemoved, ThreadReady};
+use crate::coordination::queue::{self, Scope};
+use crate::coordination::skill_sets::ThreadSkillsChanged;
+use crate::coordination::thread::ThreadCreated;
+use crate::coordination::thread::cancel::ThreadCancelled;
+use crate::coordination::thread::transition::ThreadStateChanged;
+use crate::id::{ChannelId, ThreadId, WorkspaceId};
+use crate::identity::members::MemberSkillsChanged;
+use crate::identity::workspaces;
+use crate::log::bus::EventFilter;
+use crate::log::event::Event;
+use crate::op::{Feature, LongPoll, Poll, Read, Supply, WaitSecs, wait};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "claims",
+        vec![
+            wait("wait_for_ready", wait_for_ready)
+                .title("Wait until there is a thread to claim")
+                .get("/workspaces/{workspace_id}/wait/ready")
+                .needs(&[WorkspaceRead])
+                .example(|w| {
+                    json!({"workspace_id": w.id("workspace"), "channel_id": w.id("channel"),
+                       "timeout_secs": 1})
+                }),
+        ],
+    )
+}
+
+/// Waits until there is a thread that you could claim, and returns which.
+///
+/// The thread is in one channel, or in any that you may see. If there is one, the call returns at once. It is
+/// not reserved: claim next, and expect `{}` if others were faster. Of several waiting callers, the first to
+/// come is answered, and another one a second later if the thread is still there. Returns
+/// `{"timed_out": true}` when the time is over; if you are frozen, always.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaitForReady {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// Only threads of this channel.
+    channel_id: Option<ChannelId>,
+    timeout_secs: Option<WaitSecs>,
+}
+
+impl LongPoll for WaitForReady {
+    fn filter(&self) -> EventFilter {
+        filter(self.channel_id)
+    }
+
+    fn timeout(&self) -> Duration {
+        WaitSecs::timeout(self.timeout_secs)
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        Some(queue::supply)
+    }
+}
+
+/// A thread that can be claimed.
+#[derive(Serialize, JsonSchema)]
+struct ReadyThread {
+    /// True: there is one.
+    ready: bool,
+    /// The thread that you would be given.
+    thread_id: ThreadId,
+    /// The channel of the thread.
+    channel_id: ChannelId,
+}
+
+fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyThread>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let scope = match input.channel_id {
+        Some(channel) => Scope::Channel(places::visible_channel(cx, channel)?.id),
+        None => Scope::Workspace,
+    };
+    if cx.caller().frozen {
+        return Ok(Poll::Pending);
+    }
+    Ok(match queue::next(cx, scope)? {
+        Some((thread_id, channel_id)) => Poll::Ready(ReadyThread { ready: true, thread_id, channel_id }),
+        None => Poll::Pending,
+    })
+}
+
+/// The events that can make a thread of their channel ready.
+const IN_ITS_CHANNEL: [&str; 9] = [
+    ThreadCreated::KIND,
+    ThreadStateChanged::KIND,
+    ThreadReady::KIND,
+    ThreadSkillsChanged::KIND,
+    ThreadDependencyRemoved::KIND,
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ChannelUpdated::KIND,
+    ChannelUnarchived::KIND,
+];
+
+/// The event that can make threads of any channel ready: those that waited for the cancelled one.
+const ANYWHERE: [&str; 1] = [ThreadCancelled::KIND];
+
+/// The events that can make threads ready for the member they are about.
+const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];
+
+/// Matches the events that can make a thread ready for another member, in one channel or in any.
+fn filter(channel: Option<ChannelId>) -> EventFilter {
+    let elsewhere = EventFilter::on(ANYWHERE).or(EventFilter::on(FOR_ONE).about_me());
+    EventFilter::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
+}
