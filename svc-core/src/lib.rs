@@ -20,7 +20,7 @@
 //!    begins one transaction for all of it, and locks the heads of their workspaces.
 //! 5. In there `pipeline::run` finds the caller again and checks it, its capability, that it is not frozen,
 //!    and the guards. This check decides; that of step 2 only keeps strangers out. Then it runs the function,
-//!    `create_thread` in `coordination/thread/create.rs`, which calls `Write::emit` and inserts its row.
+//!    `create_thread` in `coordination/lifecycle/create.rs`, which calls `Write::emit` and inserts its row.
 //! 6. Still in the transaction, the projectors run over the events, such as those of
 //!    `coordination/queue_projector.rs`, and the audit row is written. `Batch::flush` writes the events;
 //!    commit; `Batch::committed` announces the new LSN to the bus.

@@ -3,14 +3,16 @@
 //! Only this layer changes a thread's rows. One projector keeps the ready queue up to date, from the events
 //! of each job.
 
-pub(crate) mod claims;
+mod skill_sets;
+mod thread;
+mod queue;
 pub(crate) mod dependencies;
 pub(crate) mod notices;
-pub(crate) mod queue;
+mod workers;
+pub(crate) mod claims;
+pub(crate) mod results;
+pub(crate) mod lifecycle;
+pub(crate) mod views;
+pub(crate) mod wait_for_ready;
 pub(crate) mod queue_projector;
 pub(crate) mod reaper;
-pub(crate) mod results;
-pub(crate) mod skill_sets;
-pub(crate) mod thread;
-pub(crate) mod wait_for_ready;
-mod workers;

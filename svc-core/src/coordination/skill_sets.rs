@@ -1,4 +1,4 @@
-//! Required skills: the skills that a member must have to claim a thread.
+//! Sets of required skills: the skills that a member must have to claim a thread.
 //!
 //! Each set is stored once per workspace under a small id, so that a claimer reads the few sets that its
 //! skills cover and not every thread. Sets are never removed; the empty set is one like any other. Members'
@@ -7,22 +7,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-
 use crate::Result;
-use crate::capability::Capability::ThreadTransition;
-use crate::coordination::thread::{self, Thread};
-use crate::error::{Code, Error};
+use crate::error::Error;
 use crate::hash::sha256;
-use crate::id::ThreadId;
-use crate::limits::{SKILL_MAX, SKILL_SETS_MAX, SKILLS_MAX};
+use crate::limits::{SKILL_MAX, SKILL_SETS_MAX};
 use crate::log::cache::Cached;
-use crate::log::event::{Event, EventKind, Invalidates};
-use crate::op::{Feature, Read, Write, idempotent};
+use crate::log::event::Invalidates;
+use crate::op::{Read, Write};
 use crate::store::{FromValue, Value, new_row};
-use crate::text::{Handle, Items};
+use crate::text::Handle;
 
 pub(crate) type Skill = Handle<SKILL_MAX>;
 
@@ -40,7 +33,12 @@ impl SkillSet {
         Self(unique.into_iter().map(str::to_owned).collect())
     }
 
-    /// Returns the names, sorted.
+    /// The names, sorted.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Turns the set into its names, sorted.
     pub fn into_names(self) -> Vec<String> {
         self.0
     }
@@ -59,65 +57,6 @@ impl FromValue for SkillSet {
         String::from_value(value).map(|text| Self::parse(&text))
     }
 }
-
-pub(crate) fn feature() -> Feature {
-    Feature::new()
-        .operations(
-            "threads",
-            vec![
-                idempotent("set_required_skills", set_required_skills)
-                    .title("Set the skills that a thread requires")
-                    .put("/threads/{thread_id}/required-skills")
-                    .needs(&[ThreadTransition])
-                    .refuses(&[Code::WrongState])
-                    .example(|w| json!({"thread_id": w.id("thread"), "required_skills": ["python"]})),
-            ],
-        )
-        .events(vec![EventKind::of::<ThreadSkillsChanged>()])
-}
-
-/// The required skills of a thread were replaced.
-#[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct ThreadSkillsChanged<'a> {
-    /// The skills that a member must have from now on to claim it.
-    required_skills: &'a [String],
-}
-
-impl Event for ThreadSkillsChanged<'_> {
-    const KIND: &'static str = "ThreadSkillsChanged";
-}
-
-/// Replaces the skills that a member must have to claim a thread, and returns the thread.
-///
-/// An empty list lets every member claim it. A live claim is not affected.
-///
-/// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace has 10000
-/// different ones.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetRequiredSkills {
-    /// The thread.
-    thread_id: ThreadId,
-    /// All required skills from now on.
-    required_skills: Items<Skill, SKILLS_MAX>,
-}
-
-fn set_required_skills(cx: &mut Write<'_>, input: &SetRequiredSkills) -> Result<Thread> {
-    let mut thread = thread::visible_thread(cx, input.thread_id)?;
-    thread.check_not_archived()?;
-    let set = SkillSet::of(&input.required_skills);
-    if set.0 == thread.required_skills {
-        return Ok(thread);
-    }
-    let id = intern(cx, &set)?;
-    cx.execute(1, SET_SKILLS, &[&thread.id, &id])?;
-    cx.emit(thread.place(), &ThreadSkillsChanged { required_skills: &set.0 })?;
-    thread.skill_set = id;
-    thread.required_skills = set.into_names();
-    Ok(thread)
-}
-
-const SET_SKILLS: &str = "update threads set skill_set = $2 where id = $1";
 
 /// Returns the id of `set` in the caller's workspace, storing the set if it is new.
 ///

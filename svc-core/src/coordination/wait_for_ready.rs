@@ -14,11 +14,10 @@ use crate::conversation::channels::{ChannelMemberAdded, ChannelUnarchived, Chann
 use crate::conversation::places;
 use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
 use crate::coordination::dependencies::{ThreadDependencyRemoved, ThreadReady};
+use crate::coordination::lifecycle::cancel::ThreadCancelled;
+use crate::coordination::lifecycle::transition::ThreadStateChanged;
+use crate::coordination::lifecycle::{ThreadCreated, ThreadSkillsChanged};
 use crate::coordination::queue::{self, Scope};
-use crate::coordination::skill_sets::ThreadSkillsChanged;
-use crate::coordination::thread::ThreadCreated;
-use crate::coordination::thread::cancel::ThreadCancelled;
-use crate::coordination::thread::transition::ThreadStateChanged;
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::members::MemberSkillsChanged;
 use crate::identity::workspaces;

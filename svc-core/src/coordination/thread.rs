@@ -1,40 +1,22 @@
 //! Threads: a thread is a task in a channel, and may have child threads.
 //!
-//! This file defines what a thread is and how it is loaded. Creating one, the changes of its own fields,
-//! transitions, claims, dependencies and required skills have files of their own; each keeps the thread's
-//! columns up to date and records its changes by an event at the thread's place, from which the ready queue
-//! follows.
-
-mod change;
-mod create;
-pub(crate) mod transition;
-pub(crate) mod cancel;
-pub(crate) mod views;
+//! This file defines what a thread is, with the claim in its row, and how it is loaded. What changes one is in
+//! the files of this folder that use this one: each keeps the thread's columns up to date and records its
+//! changes by an event at the thread's place, from which the ready queue follows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::Result;
-use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
 use crate::conversation::places;
 use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
-use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
-use crate::log::event::{EventKind, Subject};
-use crate::op::{Feature, Read, idempotent, write};
+use crate::log::event::Subject;
+use crate::op::{Read, Write};
 use crate::page::Rows;
 use crate::store::{FromValue, Param, ToParam, Value, columns};
-use crate::text::{Count, Text};
 use crate::time::Time;
-pub(in crate::coordination) use change::ThreadPriorityChanged;
-use change::{ThreadUpdated, set_thread_priority, update_thread};
-pub(in crate::coordination) use create::ThreadCreated;
-use create::{create_child_thread, create_thread};
-
-type Title = Text<1, TITLE_MAX>;
-type Priority = Count<PRIORITY_MIN, PRIORITY_MAX>;
 
 /// The state of a thread: open, in review, closed, archived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -239,7 +221,8 @@ macro_rules! thread_select {
 }
 pub(crate) use thread_select;
 
-fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
+/// Returns the address of a thread.
+pub(in crate::coordination) fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
     format!("svc://{workspace}/channels/{channel}/threads/{thread}")
 }
 
@@ -278,62 +261,11 @@ impl Thread {
         Ok(())
     }
 
-    fn wrong_state(&self, advice: &str) -> Error {
+    /// The error of a change that the thread's state does not allow.
+    pub(in crate::coordination) fn wrong_state(&self, advice: &str) -> Error {
         let state = self.state.name();
         Error::wrong_state(format!("the thread is {state}: {advice}")).with("state", state)
     }
-}
-
-pub(crate) fn feature() -> Feature {
-    Feature::new()
-        .operations(
-            "threads",
-            vec![
-                write("create_thread", create_thread)
-                    .title("Create a thread")
-                    .post("/channels/{channel_id}/threads")
-                    .needs(&[WorkspaceWrite])
-                    .created()
-                    .refuses(&[Code::WrongState, Code::NotVisibleToAll])
-                    .example(|w| {
-                        json!({
-                            "channel_id": w.id("channel"), "title": "Port the parser", "priority": 10,
-                            "required_skills": ["rust"], "depends_on": [w.id("thread")],
-                        })
-                    }),
-                write("create_child_thread", create_child_thread)
-                    .title("Create a child thread")
-                    .post("/threads/{thread_id}/children")
-                    .needs(&[WorkspaceWrite])
-                    .created()
-                    .refuses(&[Code::WrongState, Code::NotVisibleToAll])
-                    .example(|w| {
-                        json!({
-                            "thread_id": w.id("thread"), "title": "Write the tests", "priority": -5,
-                            "required_skills": ["python"], "depends_on": [w.id("claimed_thread")],
-                        })
-                    }),
-                idempotent("update_thread", update_thread)
-                    .title("Change a thread's title")
-                    .patch("/threads/{thread_id}")
-                    .needs(&[WorkspaceWrite])
-                    .refuses(&[Code::WrongState])
-                    .example(
-                        |w| json!({"thread_id": w.id("thread"), "title": "Port the parser and its tests"}),
-                    ),
-                idempotent("set_thread_priority", set_thread_priority)
-                    .title("Set a thread's priority")
-                    .put("/threads/{thread_id}/priority")
-                    .needs(&[ThreadTransition])
-                    .refuses(&[Code::WrongState])
-                    .example(|w| json!({"thread_id": w.id("thread"), "priority": 50})),
-            ],
-        )
-        .events(vec![
-            EventKind::of::<ThreadCreated>(),
-            EventKind::of::<ThreadUpdated>(),
-            EventKind::of::<ThreadPriorityChanged>(),
-        ])
 }
 
 /// Loads the thread `id`, if the caller may see it.
@@ -349,6 +281,11 @@ const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 /// A thread in a channel that the caller may not see is not found.
 fn as_hidden_thread(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
+}
+
+/// Inserts the row of a new thread.
+pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+    thread.with_new_row(|row| cx.insert(row))
 }
 
 /// A thread that was not changed since it was created, for unit tests of rules.
@@ -385,6 +322,8 @@ pub(in crate::coordination) fn untouched() -> Thread {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -5,11 +5,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Priority, Thread, ThreadState, Title, uri, visible_thread};
+use super::{Priority, Title};
 use crate::Result;
 use crate::conversation::places::{self, ChannelPlace};
 use crate::coordination::dependencies::{self, DependsOn};
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
+use crate::coordination::thread::{self, Thread, ThreadState, visible_thread};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::limits::{SKILLS_MAX, THREAD_DEPTH_MAX};
@@ -154,7 +155,7 @@ fn open(
     let lsn = cx.emit(Subject::thread(channel.id, id), &created)?.lsn;
     let thread = Thread {
         id,
-        uri: uri(channel.workspace_id, channel.id, id),
+        uri: thread::uri(channel.workspace_id, channel.id, id),
         workspace_id: channel.workspace_id,
         channel_id: channel.id,
         parent_id,
@@ -178,7 +179,7 @@ fn open(
         skill_set,
         held: None,
     };
-    thread.with_new_row(|row| cx.insert(row))?;
+    thread::insert(cx, &thread)?;
     dependencies::insert(cx, thread.id, &awaited.ids, thread.lsn)?;
     Ok(thread)
 }

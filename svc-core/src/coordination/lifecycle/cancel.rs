@@ -7,12 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::transition;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
 use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places;
 use crate::coordination::claims::{self, ClaimEnd};
-use crate::coordination::thread::{Thread, ThreadState, transition, visible_thread};
+use crate::coordination::thread::{Thread, ThreadState, visible_thread};
 use crate::coordination::{dependencies, notices};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId};

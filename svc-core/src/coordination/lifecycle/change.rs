@@ -1,16 +1,19 @@
-//! Changing a thread's own fields: its title and its priority.
+//! Changing a thread's own fields: its title, its priority and the skills that it requires.
 //!
 //! A change to what a field holds already is none, and leaves no event.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Priority, Thread, Title, visible_thread};
+use super::{Priority, Title};
 use crate::Result;
+use crate::coordination::skill_sets::{self, Skill, SkillSet};
+use crate::coordination::thread::{Thread, visible_thread};
 use crate::id::ThreadId;
+use crate::limits::SKILLS_MAX;
 use crate::log::event::Event;
 use crate::op::Write;
-use crate::text::Change;
+use crate::text::{Change, Items};
 
 /// A thread's title was changed.
 #[derive(Serialize, JsonSchema)]
@@ -91,3 +94,46 @@ pub(super) fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority)
 }
 
 const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";
+
+/// The required skills of a thread were replaced.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadSkillsChanged<'a> {
+    /// The skills that a member must have from now on to claim it.
+    required_skills: &'a [String],
+}
+
+impl Event for ThreadSkillsChanged<'_> {
+    const KIND: &'static str = "ThreadSkillsChanged";
+}
+
+/// Replaces the skills that a member must have to claim a thread, and returns the thread.
+///
+/// An empty list lets every member claim it. A live claim is not affected.
+///
+/// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace has 10000
+/// different ones.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetRequiredSkills {
+    /// The thread.
+    thread_id: ThreadId,
+    /// All required skills from now on.
+    required_skills: Items<Skill, SKILLS_MAX>,
+}
+
+pub(super) fn set_required_skills(cx: &mut Write<'_>, input: &SetRequiredSkills) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let set = SkillSet::of(&input.required_skills);
+    if set.names() == thread.required_skills {
+        return Ok(thread);
+    }
+    let id = skill_sets::intern(cx, &set)?;
+    cx.execute(1, SET_SKILLS, &[&thread.id, &id])?;
+    cx.emit(thread.place(), &ThreadSkillsChanged { required_skills: set.names() })?;
+    thread.skill_set = id;
+    thread.required_skills = set.into_names();
+    Ok(thread)
+}
+
+const SET_SKILLS: &str = "update threads set skill_set = $2 where id = $1";

@@ -1,0 +1,84 @@
+//! The life of a thread: it is created, changed, moved between states, and perhaps cancelled.
+//!
+//! This file lists the operations that create threads and change their fields. Transitions and cancelling list
+//! their own, beside the conditions of a transition.
+
+mod create;
+mod change;
+pub(crate) mod transition;
+pub(crate) mod cancel;
+
+use serde_json::json;
+
+use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
+use crate::error::Code;
+use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
+use crate::log::event::EventKind;
+use crate::op::{Feature, idempotent, write};
+use crate::text::{Count, Text};
+pub(in crate::coordination) use change::{ThreadPriorityChanged, ThreadSkillsChanged};
+use change::{ThreadUpdated, set_required_skills, set_thread_priority, update_thread};
+pub(in crate::coordination) use create::ThreadCreated;
+use create::{create_child_thread, create_thread};
+
+type Title = Text<1, TITLE_MAX>;
+type Priority = Count<PRIORITY_MIN, PRIORITY_MAX>;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "threads",
+            vec![
+                write("create_thread", create_thread)
+                    .title("Create a thread")
+                    .post("/channels/{channel_id}/threads")
+                    .needs(&[WorkspaceWrite])
+                    .created()
+                    .refuses(&[Code::WrongState, Code::NotVisibleToAll])
+                    .example(|w| {
+                        json!({
+                            "channel_id": w.id("channel"), "title": "Port the parser", "priority": 10,
+                            "required_skills": ["rust"], "depends_on": [w.id("thread")],
+                        })
+                    }),
+                write("create_child_thread", create_child_thread)
+                    .title("Create a child thread")
+                    .post("/threads/{thread_id}/children")
+                    .needs(&[WorkspaceWrite])
+                    .created()
+                    .refuses(&[Code::WrongState, Code::NotVisibleToAll])
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.id("thread"), "title": "Write the tests", "priority": -5,
+                            "required_skills": ["python"], "depends_on": [w.id("claimed_thread")],
+                        })
+                    }),
+                idempotent("update_thread", update_thread)
+                    .title("Change a thread's title")
+                    .patch("/threads/{thread_id}")
+                    .needs(&[WorkspaceWrite])
+                    .refuses(&[Code::WrongState])
+                    .example(
+                        |w| json!({"thread_id": w.id("thread"), "title": "Port the parser and its tests"}),
+                    ),
+                idempotent("set_thread_priority", set_thread_priority)
+                    .title("Set a thread's priority")
+                    .put("/threads/{thread_id}/priority")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| json!({"thread_id": w.id("thread"), "priority": 50})),
+                idempotent("set_required_skills", set_required_skills)
+                    .title("Set the skills that a thread requires")
+                    .put("/threads/{thread_id}/required-skills")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| json!({"thread_id": w.id("thread"), "required_skills": ["python"]})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<ThreadCreated>(),
+            EventKind::of::<ThreadUpdated>(),
+            EventKind::of::<ThreadPriorityChanged>(),
+            EventKind::of::<ThreadSkillsChanged>(),
+        ])
+}
