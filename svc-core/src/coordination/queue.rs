@@ -1,10 +1,10 @@
 //! The ready queue: one row for each thread that a member could claim now.
 //!
 //! A thread is ready while it is open, without a result that stands, without an unfinished dependency and
-//! without an assignee, in a channel that is not archived. This file derives the rows from the threads, in the
-//! transaction of whatever changes a thread; nothing else writes them. It is called by `queue_projector`, which
-//! follows the events, and by `dependencies` where the event is that of another thread. The next thread is
-//! found from the heads of the skill sets that the member covers, so the cost does not depend on how many
+//! without an assignee, in a channel that is not archived. This file derives the rows from the threads, in
+//! the transaction of whatever changes a thread; nothing else writes them. It is called by `queue_projector`,
+//! which follows the events, and by `dependencies` where the event is that of another thread. The next thread
+//! is found from the heads of the skill sets that the member covers, so the cost does not depend on how many
 //! threads wait.
 
 use std::collections::HashSet;

@@ -1,7 +1,7 @@
 //! Threads: a thread is a task in a channel, and may have child threads.
 //!
-//! This file defines what a thread is, with the claim in its row, and how it is loaded. What changes one is in
-//! the files of this folder that use this one: each keeps the thread's columns up to date and records its
+//! This file defines what a thread is, with the claim in its row, and how it is loaded. What changes one is
+//! in the files of this folder that use this one: each keeps the thread's columns up to date and records its
 //! changes by an event at the thread's place, from which the ready queue follows.
 
 use schemars::JsonSchema;

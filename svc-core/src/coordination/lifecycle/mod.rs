@@ -1,7 +1,7 @@
 //! The life of a thread: it is created, changed, moved between states, and perhaps cancelled.
 //!
-//! This file lists the operations that create threads and change their fields. Transitions and cancelling list
-//! their own, beside the conditions of a transition.
+//! This file lists the operations that create threads and change their fields. Transitions and cancelling
+//! list their own, and transitions also the conditions that are asked before one.
 
 mod create;
 mod change;
