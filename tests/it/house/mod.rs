@@ -3,6 +3,7 @@
 mod agreed;
 pub mod areas;
 mod document;
+mod order;
 pub mod rules;
 pub mod schema;
 pub mod source;

@@ -1,7 +1,8 @@
 //! The queue of token lookups.
 //!
-//! A token that is not cached is looked up whatever its address has done, so only a few lookups run at a time,
-//! and addresses take turns: made-up tokens wait for each other, and take no reader away from known ones.
+//! A token that is not cached is looked up whatever its address has done, so only a few lookups run at a
+//! time, and addresses take turns: made-up tokens wait for each other, and take no reader away from known
+//! ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
