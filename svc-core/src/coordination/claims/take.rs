@@ -177,37 +177,11 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::coordination::thread::Held;
+    use crate::coordination::thread::{Held, untouched};
     use crate::id::LeaseId;
 
     fn thread() -> Thread {
-        let id = Uuid::from_u128(1);
-        Thread {
-            id: id.into(),
-            uri: String::new(),
-            workspace_id: id.into(),
-            channel_id: id.into(),
-            parent_id: None,
-            title: "Port the parser".to_owned(),
-            state: ThreadState::Open,
-            priority: 0,
-            required_skills: vec!["python".to_owned(), "rust".to_owned()],
-            blocked: 0,
-            has_result: false,
-            owner_id: None,
-            assignee_id: None,
-            claim_lease_id: None,
-            assignment_expires_at: None,
-            acknowledged_at: None,
-            cancelled: false,
-            cancelled_at: None,
-            created_by: None,
-            created_at: Time::from_micros(0),
-            lsn: 1,
-            depth: 1,
-            skill_set: 1,
-            held: None,
-        }
+        Thread { required_skills: vec!["python".to_owned(), "rust".to_owned()], ..untouched() }
     }
 
     fn claimed(holder: u128, until: i64) -> Thread {
