@@ -340,17 +340,16 @@ impl Mcp {
         loop {
             let outcome = principal.request(&self.service, &entry.operation, input).await;
             principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
-            let reply = outcome?;
-            let text = reply.body()?;
+            let text = outcome?.body()?;
             if entry.changes() {
                 principal.take_turn(text.len()).await;
-                return Output::of(text, &reply);
+                return Output::of(text);
             }
             if let Some(permit) = permits::take_ready(text.len()).await {
                 principal.set_permit(permit);
-                return Output::of(text, &reply);
+                return Output::of(text);
             }
-            drop((text, reply));
+            drop(text);
             permits::fewer_ready().await?;
         }
     }
@@ -400,9 +399,11 @@ struct Output {
 }
 
 impl Output {
-    fn of(text: Vec<u8>, reply: &Reply) -> Result<Self> {
+    /// Parses the text, once there is a permit: until then a response waits as text, because its values are
+    /// many times as large.
+    fn of(text: Vec<u8>) -> Result<Self> {
         let text = String::from_utf8(text).map_err(Error::internal)?;
-        Ok(Self { text, structured: reply.to_value()? })
+        Ok(Self { structured: serde_json::from_str(&text).map_err(Error::internal)?, text })
     }
 
     /// Returns the output of a wait that ends with the input or at the deadline of its batch.

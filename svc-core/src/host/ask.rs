@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::service::{Service, answered, waited};
 use crate::op::{Admission, Head, Reply, RunOn, TypedOperation};
 
@@ -35,6 +35,14 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         let reply =
             answered(|done| dispatch.start_typed(operation, admission, input, RunOn::Batched, done)).await?;
         TypedReply::of(reply)
+    }
+
+    /// Returns the error for an admitted caller whose input could not be read, as [`Service::refuse`] does.
+    pub async fn refuse(self, service: &Service, admission: Admission, refusal: Error) -> Error {
+        match self.operation(service.table()) {
+            Ok(operation) => service.refuse(Some(operation), admission, refusal).await,
+            Err(error) => error,
+        }
     }
 
     /// Calls the operation and blocks until it is done, on this thread if the core is idle.

@@ -18,6 +18,7 @@ use hyper::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET
 use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, StatusCode, Version};
+use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Value, json};
 use svc_core::op::{self, Admission, WaitOutput};
@@ -31,7 +32,7 @@ use crate::encode::{self, Response};
 use crate::server::{Link, Phase, Server};
 use crate::shares::Share;
 use crate::unread::UnreadAnswers;
-use first_frame::{Filter, Subscription};
+use first_frame::{Filter, FirstFrame};
 use socket::{End, Socket};
 
 const SCHEMA_VERSION: u32 = 1;
@@ -182,9 +183,16 @@ impl Client {
         let text = timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await.unwrap_or_else(|_| {
             Err(End::policy("unauthenticated: the first frame did not arrive in time"))
         })?;
-        let subscription = Subscription::read(&text)?;
+        let mut frame = FirstFrame::read(&text).map_err(|error| End::refused(&error))?;
         // Counted and audited once for the whole subscription.
-        let admission = self.admit(socket, &subscription).await?;
+        let admission = self.admit(socket, frame.credential()).await?;
+        let subscription = match frame.subscription() {
+            Ok(subscription) => subscription,
+            Err(refusal) => {
+                let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
+                return Err(End::refused(&socket.keep_alive_during(refused).await?));
+            }
+        };
         // This first read authorizes the caller and finds the end of the log.
         let position = subscription.after_id.unwrap_or(i64::MAX);
         let first = self.read(&admission, &subscription.filter, position, 0);
@@ -211,10 +219,10 @@ impl Client {
     }
 
     /// Admits the subscription with the token of its first frame, or else that of the handshake.
-    async fn admit(&self, socket: &mut Socket, subscription: &Subscription) -> Result<Admission, End> {
-        let admitted = match (&subscription.credential, &self.admission) {
+    async fn admit(&self, socket: &mut Socket, token: Option<SecretString>) -> Result<Admission, End> {
+        let admitted = match (token, &self.admission) {
             (Some(token), _) => {
-                let head = op::Head { credential: Some(token.clone()), ..self.head.clone() };
+                let head = op::Head { credential: Some(token), ..self.head.clone() };
                 socket.keep_alive_during(WAIT_FOR_EVENT.admit(&self.service, head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),

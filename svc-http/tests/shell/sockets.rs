@@ -272,3 +272,31 @@ async fn connections_are_limited_and_closed_at_shutdown() {
     assert_eq!(socket.closed().await.0, CloseCode::Away);
     timeout(Duration::from_secs(30), server.serving).await.unwrap().unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn a_dead_token_is_reported_whatever_else_is_wrong_with_the_frame() {
+    let server = Server::start(HttpSettings::default()).await;
+    let (token, workspace_id) = (&server.made.token.secret, server.workspace());
+    let filter = json!({"workspace_id": workspace_id});
+    let garbled = json!({"workspace_id": workspace_id, "thread_id": "x"});
+    let cases = [
+        (json!({"token": "svc_dead", "filter": garbled}), "unauthenticated: "),
+        (json!({"token": "svc_dead", "filter": filter, "after_id": -1}), "unauthenticated: "),
+        (json!({"filter": garbled}), "unauthenticated: "),
+        (json!({"token": token, "filter": garbled}), "malformed-request: `filter`: `thread_id`: "),
+        (
+            json!({"token": token, "filter": filter, "after_id": -1}),
+            "malformed-request: `after_id`: expected 0",
+        ),
+        (
+            json!({"token": token, "filter": filter, "aftr_id": 1}),
+            "malformed-request: the first frame: unknown",
+        ),
+    ];
+    for (frame, reason) in cases {
+        let mut socket = Socket::open(&server).await.unwrap();
+        socket.send(frame.clone()).await;
+        let (_, why) = socket.closed().await;
+        assert!(why.starts_with(reason), "{frame}: {why}");
+    }
+}

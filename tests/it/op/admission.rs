@@ -308,3 +308,15 @@ fn a_delegate_stops_with_either_of_its_members() {
         world.call(&token, "post_message", post.clone()).refused(401, "unauthenticated");
     });
 }
+
+#[test]
+fn a_delegated_subscription_that_cannot_be_read_leaves_one_decision() {
+    on_both_engines(|world| {
+        let token = delegated(world, vec!["workspace:read", "event:subscribe"]);
+        let mut first = first_frame(&token, world.id("workspace"), None);
+        first["filter"]["thread_id"] = json!("x");
+        Ws::subscribe(world.address(), &first).hear();
+        let refused = ("wait_for_event".into(), "refused".into(), json!("malformed-request"));
+        assert_eq!(decisions(world), [refused]);
+    });
+}

@@ -31,7 +31,7 @@ use crate::page::Page;
 use crate::store::{Engine, columns};
 
 /// One event of a workspace's log, as members read it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub struct OpenedEvent {
     #[serde(flatten)]
     stored: StoredEvent,
@@ -50,7 +50,7 @@ impl OpenedEvent {
 }
 
 /// The content of a message from one of its events on.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 struct EventMessage {
     /// Whether the message has been withdrawn since.
     withdrawn: bool,

@@ -162,7 +162,7 @@ where
     })
 }
 
-fn key_of<I: 'static, O>(operation: impl Into<TypedOperation<I, O>>) -> Key {
+fn key_of<I: 'static, O: 'static>(operation: impl Into<TypedOperation<I, O>>) -> Key {
     let operation = operation.into();
     (operation.name(), operation.key())
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -19,7 +18,6 @@ pub(crate) type Answer = Box<dyn Output>;
 /// Any type that an operation returns.
 pub(crate) trait Output: Send {
     fn encode(&self) -> Result<Vec<u8>>;
-    fn to_value(&self) -> Result<Value>;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
@@ -31,10 +29,6 @@ impl<T: Serialize + Send + 'static> Output for T {
         let mut body = Vec::with_capacity(ANSWER_BYTES);
         serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
         Ok(body)
-    }
-
-    fn to_value(&self) -> Result<Value> {
-        serde_json::to_value(self).map_err(Error::internal)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -135,7 +135,7 @@ pub(crate) struct Run {
     pub prepare_call: PrepareCall,
     /// The [`PrepareTyped`] of its input type.
     prepare_typed: Arc<dyn Any + Send + Sync>,
-    /// The type of its input, if it is called by type.
+    /// The type that it is called by, if it is.
     pub called_by: Option<TypeId>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct Docs {
     pub output: SchemaOf,
 }
 
-/// The name of an operation, and the type of its input if it is called by type.
+/// The name of an operation, and the type that it is called by, if it is.
 pub(super) type Key = (&'static str, Option<TypeId>);
 
 impl Operation {

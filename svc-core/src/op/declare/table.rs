@@ -89,8 +89,8 @@ impl Feature {
 /// All operations and kinds of events, sorted by name; hooks and samples in the order of their features.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
-    /// The operations that are called by type, by the type of their input.
-    by_input: HashMap<TypeId, Arc<Operation>>,
+    /// The operations that are called by type, by that type.
+    by_type: HashMap<TypeId, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
@@ -105,7 +105,7 @@ impl Table {
     pub fn build(features: Vec<Feature>) -> Result<Self> {
         let mut table = Self {
             operations: BTreeMap::new(),
-            by_input: HashMap::new(),
+            by_type: HashMap::new(),
             events: BTreeMap::new(),
             guards: Vec::new(),
             projectors: Vec::new(),
@@ -124,9 +124,12 @@ impl Table {
                 check(&operation)?;
                 let (name, operation) = (operation.name, Arc::new(operation));
                 let called_by = operation.run.called_by;
-                let twin = called_by.and_then(|key| table.by_input.insert(key, Arc::clone(&operation)));
+                let twin = called_by.and_then(|key| table.by_type.insert(key, Arc::clone(&operation)));
                 if let Some(twin) = twin {
-                    return Err(Error::internal(format!("{} and {name} take the same input", twin.name)));
+                    return Err(Error::internal(format!(
+                        "{} and {name} take and return the same",
+                        twin.name
+                    )));
                 }
                 if table.operations.insert(name, operation).is_some() {
                     return Err(Error::internal(format!("two operations are named {name}")));
@@ -225,9 +228,9 @@ impl Table {
         self.operations.get(name)
     }
 
-    /// Returns the operation whose input is of this type.
-    pub(in crate::op) fn operation_taking(&self, input: TypeId) -> Option<&Arc<Operation>> {
-        self.by_input.get(&input)
+    /// Returns the operation that is called by this type.
+    pub(in crate::op) fn operation_typed(&self, key: TypeId) -> Option<&Arc<Operation>> {
+        self.by_type.get(&key)
     }
 
     /// Returns every kind of event, sorted by name.

@@ -39,15 +39,15 @@ impl<I, O> TypedOperation<I, O> {
     }
 }
 
-impl<I: 'static, O> TypedOperation<I, O> {
-    /// Returns the type of the input, by which the table finds the operation, if it is called by type.
+impl<I: 'static, O: 'static> TypedOperation<I, O> {
+    /// Returns the type of the function, by which the table finds the operation, if it is called by type.
     pub(in crate::op) fn key(self) -> Option<TypeId> {
-        self.is_constant.then(TypeId::of::<I>)
+        self.is_constant.then(TypeId::of::<Self>)
     }
 
-    /// Returns the operation in `table`, which is found by the type of its input.
+    /// Returns the operation in `table`, which is found by the types of its input and output.
     pub fn operation(self, table: &Table) -> Result<&Arc<Operation>> {
-        let found = table.operation_taking(TypeId::of::<I>());
+        let found = table.operation_typed(TypeId::of::<Self>());
         found.ok_or_else(|| Error::internal(format!("the table has no operation {}", self.name)))
     }
 }
@@ -98,8 +98,15 @@ mod tests {
     }
 
     #[test]
-    fn two_typed_operations_have_two_inputs() {
+    fn an_operation_with_another_output_is_not_found() {
+        const WRONG: TypedOperation<Nothing, String> = TypedOperation::new("first");
+        let first = table(vec![read(FIRST, nothing)]).unwrap();
+        assert!(WRONG.operation(&first).is_err(), "it would run, commit, and then have no output");
+    }
+
+    #[test]
+    fn two_typed_operations_are_not_confused() {
         let defect = table(vec![read(FIRST, nothing), read(SECOND, nothing)]).map(drop).unwrap_err();
-        assert!(cause(&defect).contains("first and second take the same input"));
+        assert!(cause(&defect).contains("first and second take and return the same"));
     }
 }

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
@@ -72,11 +71,6 @@ impl Reply {
     /// Encodes the body: now, on the caller's side, not on the core thread.
     pub fn body(&self) -> Result<Vec<u8>> {
         self.answer.encode()
-    }
-
-    /// Returns the body as a JSON value.
-    pub fn to_value(&self) -> Result<Value> {
-        self.answer.to_value()
     }
 
     /// Returns the output, for a caller that knows its type.
