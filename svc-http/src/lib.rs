@@ -9,24 +9,24 @@
 //! operation. No resources are held for a client that has not been admitted, and no buffer grows because a
 //! client does not read. TLS and compression are left out on purpose; they belong in a proxy in front.
 
-mod answer;
-mod body;
-mod decode;
-mod encode;
-mod health;
-mod hosts;
-mod in_flight;
 mod limits;
-mod listen;
-mod mcp;
-mod openapi;
 mod pace;
-mod problems;
-mod route;
-mod server;
 mod shares;
 mod stream;
+mod answer;
+mod encode;
+mod decode;
+mod hosts;
+mod listen;
+mod in_flight;
+mod body;
 mod unread;
+mod problems;
+mod route;
+mod openapi;
+mod server;
+mod health;
+mod mcp;
 mod ws;
 
 pub use limits::HttpSettings;

@@ -4,11 +4,11 @@
 //! implements the protocol; this crate declares what is offered and adds what rmcp leaves out: error
 //! responses to payloads that are not messages, and batches.
 
-mod catalogue;
-mod connection;
-pub mod permits;
-mod server;
 pub mod wire;
+pub mod permits;
+mod catalogue;
+mod server;
+mod connection;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -15,6 +15,9 @@ const USES_BELOW: &[(&str, &str, &str, &str)] = &[
     ("svc-core/src", "page", "store", "its rows are read no further than a page goes"),
     ("svc-core/src", "store", "log", "Postgres notifications end at the bus"),
     ("svc-core/src/op", "declare", "run", "the signatures of functions name what they get to work with"),
+    ("svc-http/src", "server", "health", "it hands requests on to those who answer by its state"),
+    ("svc-http/src", "server", "mcp", "it hands requests on to those who answer by its state"),
+    ("svc-http/src", "server", "ws", "it hands requests on to those who answer by its state"),
 ];
 
 /// The path of a module from the root of its crate.
@@ -34,17 +37,20 @@ struct Crate {
 
 impl Crate {
     fn of<'s>(sources: impl Iterator<Item = (&'s str, &'s Source)>) -> Self {
-        let mut files = BTreeMap::new();
+        let mut files: BTreeMap<Module, String> = BTreeMap::new();
         for (path, source) in sources {
             let mut module: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
             module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
-            files.insert(module, source.code_outside_tests().to_owned());
+            // A library and the program beside it have one root.
+            let code: &mut String = files.entry(module).or_default();
+            code.push_str(source.code_outside_tests());
+            code.push('\n');
         }
         let declared = |code: &String| code.lines().filter_map(declaration).map(str::to_owned).collect();
         let folders = files.iter().map(|(module, code)| (module.clone(), declared(code))).collect();
         let imported = |code: &String| {
             let paths = use_trees(code).into_iter().flat_map(|tree| paths_of(&tree));
-            paths.map(|path| (path.last().cloned().unwrap_or_default(), path)).collect()
+            paths.map(|(path, name)| (name, path)).collect()
         };
         let imports = files.iter().map(|(module, code)| (module.clone(), imported(code))).collect();
         Self { files, folders, imports }
@@ -138,12 +144,14 @@ fn use_trees(code: &str) -> Vec<String> {
     trees
 }
 
-/// Every path of a use tree.
-fn paths_of(tree: &str) -> Vec<Vec<String>> {
+/// Every path of a use tree, and the name that it gets.
+fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
     let tree = tree.trim();
     let Some(open) = tree.find('{') else {
-        let path = tree.split(" as ").next().unwrap();
-        return vec![path.split("::").map(|name| name.trim().to_owned()).collect()];
+        let (path, alias) = tree.split_once(" as ").map_or((tree, None), |(path, name)| (path, Some(name)));
+        let path: Vec<String> = path.split("::").map(|name| name.trim().to_owned()).collect();
+        let name = alias.map_or_else(|| path.last().cloned().unwrap_or_default(), str::to_owned);
+        return vec![(path, name)];
     };
     let (mut depth, mut begin, mut found) = (0, open + 1, Vec::new());
     let head: Vec<String> =
@@ -152,7 +160,8 @@ fn paths_of(tree: &str) -> Vec<Vec<String>> {
         if depth == 1 && matches!(c, ',' | '}') {
             let inner = tree[begin..at].trim();
             let inner = if inner.is_empty() { Vec::new() } else { paths_of(inner) };
-            found.extend(inner.into_iter().map(|path| head.iter().cloned().chain(path).collect()));
+            let whole = |path: Vec<String>| head.iter().cloned().chain(path).collect();
+            found.extend(inner.into_iter().map(|(path, name)| (whole(path), name)));
             begin = at + 1;
         }
         depth += i32::from(c == '{') - i32::from(c == '}');
@@ -162,7 +171,8 @@ fn paths_of(tree: &str) -> Vec<Vec<String>> {
 
 /// Every path that begins in the crate: of the `use` items, and those that stand in the code.
 fn paths_in(code: &str) -> Vec<Vec<String>> {
-    let mut found: Vec<_> = use_trees(code).iter().flat_map(|tree| paths_of(tree)).collect();
+    let trees = use_trees(code);
+    let mut found: Vec<_> = trees.iter().flat_map(|tree| paths_of(tree)).map(|(path, _)| path).collect();
     for start in ["crate::", "super::"] {
         for (at, _) in code.match_indices(start) {
             let rest = &code[at..];
@@ -171,7 +181,7 @@ fn paths_in(code: &str) -> Vec<Vec<String>> {
             found.push(path.split("::").map(str::to_owned).collect());
         }
     }
-    found.retain(|path| matches!(path[0].as_str(), "crate" | "super"));
+    found.retain(|path| matches!(path[0].as_str(), "crate" | "super" | "self"));
     found
 }
 
@@ -199,6 +209,12 @@ fn modules_stand_in_the_order_of_use() {
     findings.extend(unused.map(|(_, (place, from, to, _))| {
         format!("{place}: {from} no longer uses {to} below it: remove the exception")
     }));
+    // Through a glob it cannot be told what is used, unless the glob is that of a module inside the file.
+    findings.extend(sources.iter().filter(|file| file.path.contains("/src/")).flat_map(|file| {
+        let lines = file.code_outside_tests().lines();
+        let globs = lines.filter(|line| line.starts_with("use ") && line.contains("::*"));
+        globs.map(|line| format!("{}: `{line}` hides what it uses", file.path))
+    }));
     none(findings);
 }
 
@@ -206,13 +222,16 @@ fn modules_stand_in_the_order_of_use() {
 fn a_use_of_what_stands_below_is_found() {
     let file = |path: &str, text: &str| Source::read(path.to_owned(), text);
     let files = [
-        file("lib.rs", "mod a;\npub mod b;\npub use b::deep::Thing;\n"),
-        file("a.rs", "use crate::{Thing, other::X};\n#[cfg(test)]\nmod tests { use crate::b; }"),
+        file("lib.rs", "mod a;\nmod c;\npub mod b;\npub use b::{deep::Thing as Other};\n"),
+        file("main.rs", "mod d;\n"),
+        file("a.rs", "use crate::{Other, other::X};\n#[cfg(test)]\nmod tests { use crate::b; }"),
+        file("c.rs", "use self::super::b;"),
+        file("d.rs", "use crate::a::X;"),
         file("b/mod.rs", "pub(crate) mod low;\nmod deep;\nuse deep::Thing;"),
         file("b/low.rs", "fn f() { super::Thing::new(); crate::a::g() }"),
         file("b/deep.rs", "use super::low::{self, Y};"),
     ];
     let found = Crate::of(files.iter().map(|file| (file.path.as_str(), file))).uses_below();
     let one = |folder: &str, from: &str, to: &str| (folder.to_owned(), (from.to_owned(), to.to_owned()));
-    assert_eq!(found, [one("", "a", "b"), one("b", "low", "deep")]);
+    assert_eq!(found, [one("", "a", "b"), one("", "c", "b"), one("b", "low", "deep")]);
 }
