@@ -2,6 +2,11 @@
 //!
 //! A closed, append-only list; an operation names the capabilities that permit it. Named sets are recipes:
 //! they are expanded when a token is minted and are never stored.
+//!
+//! Whatever reads needs `workspace:read`, and a subscription to events `event:subscribe`. What a channel or
+//! thread is and says about itself is changed with `workspace:write`; who works on a thread, how urgent it
+//! is and how far it has come, with `thread:transition`; messages, with `message:post`. The rights of others
+//! need one that ends in `:admin`.
 
 use std::borrow::Cow;
 

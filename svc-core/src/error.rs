@@ -253,7 +253,7 @@ impl std::error::Error for Error {
 impl Error {
     /// Creates a failure of kind `code`.
     ///
-    /// `detail` is for the caller and says what to do; the middle of a long one is left out.
+    /// `detail` says to the caller what was wrong with this request; the middle of a long one is left out.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code, detail: shortened(detail.into()), extra: Map::new(), room_lsn: None, cause: None }
     }

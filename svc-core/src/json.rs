@@ -11,11 +11,6 @@ use serde_json::{Map, Number, Value};
 
 use crate::text::echo;
 
-/// Reads a JSON text, and rejects one in which a member appears twice.
-pub fn read(text: &[u8]) -> serde_json::Result<Value> {
-    serde_json::from_slice(text).map(|Strict(value)| value)
-}
-
 /// Why a text could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
@@ -29,7 +24,8 @@ pub enum Unread {
 
 /// Reads a JSON text of at most `most` values, counted over all depths.
 ///
-/// A value in memory takes many times its bytes in the text. Otherwise as [`read`].
+/// A value in memory takes many times its bytes in the text. A text in which a member appears twice is
+/// rejected.
 pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
     let left = Cell::new(Some(most));
     let mut json = serde_json::Deserializer::from_slice(text);
@@ -134,6 +130,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn read(text: &[u8]) -> serde_json::Result<Value> {
+        serde_json::from_slice(text).map(|Strict(value)| value)
+    }
 
     #[test]
     fn a_duplicate_member_is_rejected_at_every_depth() {

@@ -85,8 +85,8 @@
 //! - Every change leaves an event or an audit row, in the transaction of the change.
 //! - Positions (LSNs) are dense per workspace. They are given out under the workspace's head row, so the
 //!   order of allocation, of commit and of visibility is one.
-//! - `content_hash = SHA-256(payload bytes)`, and the payload begins with every column of its row; whoever
-//!   kept one head can verify the whole history before it.
+//! - `content_hash = SHA-256(payload bytes)`, and the payload begins with every column of the event's
+//!   row; whoever kept one head can verify the whole history before it.
 //! - The plaintext of messages is stored sealed. Destroying a message's key destroys it everywhere; the chain
 //!   still verifies.
 //! - One member holds a claim, under a lease with a fencing id. A thread enters and leaves the ready queue in
@@ -100,17 +100,30 @@
 //!
 //! 1. In the file of its feature, write an input type with `deny_unknown_fields`. Its doc comment is the
 //!    operation's description and its fields' comments are the API's documentation; limits are types
-//!    ([`text::Text`], [`text::Count`]). Write an output type.
+//!    ([`text::Text`], [`text::Count`], [`text::Items`]), and so is a field that may be left as it is
+//!    ([`text::Change`]) or cleared ([`text::Patch`]). Write an output type.
 //! 2. Write the function: `fn(&Read, &Input) -> Result<Output>` reads, `fn(&mut Write, &Input) ->
 //!    Result<Output>` changes. Load objects through the loaders, which fail with *not found* for what the
-//!    caller may not see. Check before the first write. Emit an event, and add its kind to the feature.
-//! 3. Add the operation to the feature's list: name, title, path, capability, an example that succeeds, and
-//!    the codes that it can fail with beside those of every operation ([`Code::OF_EVERY_OPERATION`]). "Fails
-//!    with" in the doc comment names the same codes.
-//! 4. If the example names a thing that no world has yet, add a sample to the feature: a name, and the calls
+//!    caller may not see. Check before the first write. Emit an event with what the change has set, and with
+//!    what was there before if a reader could not tell; add its kind to the feature. If something follows
+//!    from it elsewhere, name the kind there: in a projector (the ready queue's is
+//!    `coordination/queue_projector.rs`), in a wait's filter, or as what it [`Invalidates`].
+//! 3. Add the operation to the feature's list by the builder that says what a call does: [`op::read`],
+//!    [`op::long_read`], [`op::wait`], [`op::write`] (adds something each time), [`op::idempotent`],
+//!    [`op::destructive`]. It has a title, a path, the capability that [`capability`] says, an example that
+//!    succeeds, and the codes that it can fail with beside those of every operation
+//!    ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment names the same codes, and some test has
+//!    to see each of them: a whole `tests/run` fails otherwise. [`op::Operation`] has the other settings.
+//! 4. A new column or table is a migration of the next number, in `migrations/sqlite` and
+//!    `migrations/postgres` under one name, and a line in `store/migrate.rs`; one that was released is never
+//!    changed. Times are `bigint`, in microseconds. The column is a field of its struct and a name in that
+//!    struct's `columns!` list; the compiler finds who makes one. A table has an owner in
+//!    `tests/it/house/tables.rs`.
+//! 5. If the example names a thing that no world has yet, add a sample to the feature: a name, and the calls
 //!    that make it ([`op::Sample`]).
-//! 5. `UPDATE_GOLDEN=1 tests/run agreed` writes the golden files, and with `manual` instead the manual pages;
-//!    read their difference.
+//! 6. `UPDATE_GOLDEN=1 cargo test -p svc-tests agreed` writes the golden files, and
+//!    `UPDATE_GOLDEN=1 cargo test -p svc-core manual` the manual pages; read their difference. Behaviour is
+//!    tested in `tests/it/coordination` and the folders of the other layers.
 //!
 //! REST, OpenAPI, MCP, the contracts, the authorisation matrix and the test that REST and MCP agree follow
 //! from that. A new feature adds a line to `host/features.rs`.

@@ -1,7 +1,8 @@
 //! Request bodies: framing, encoding, size and minimum rate.
 //!
-//! A body is read only for a request that was admitted. Until it is complete it takes no slot among the
-//! requests in flight, so each client may have only a limited number of slow ones.
+//! A body is kept only for a request that was admitted; that of others is dropped as it is read, and not for
+//! long. Until a body is complete it takes no slot among the requests in flight, so each client may have only
+//! a limited number of slow ones.
 
 use std::time::Duration;
 
@@ -138,7 +139,7 @@ impl Collected {
     }
 }
 
-/// Reads and drops the body of a rejected request, of up to `max` bytes and as much again.
+/// Reads and drops the body of a rejected request, at least up to twice the limit `max` of a body.
 ///
 /// A client that is still sending when the connection closes may never see the response.
 pub(crate) async fn discard<B>(request: Request<B>, max: usize)
@@ -150,7 +151,7 @@ where
         return;
     }
     let (head, body) = request.into_parts();
-    drain(&head.headers, body, max.saturating_mul(2)).await;
+    drain(&head.headers, body, max.saturating_mul(2).max(REJECTED_DRAIN_MIN)).await;
 }
 
 async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
@@ -175,6 +176,8 @@ where
     let _ = timeout(DRAIN_TIMEOUT, draining).await;
 }
 
+/// Bytes that are at least read and dropped of the body of a rejected request, however low the limit.
+const REJECTED_DRAIN_MIN: usize = 4 << 20;
 /// Bytes that are at least read and dropped of a body that is too large.
 const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);

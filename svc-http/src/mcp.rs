@@ -21,7 +21,7 @@ use svc_core::limits::{WAIT_INPUT_MAX_BYTES, WAIT_MAX_SECS};
 use svc_core::op::mcp::{ErrorForm, error_form};
 use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::wire::{self, Kind, Message, Payload, Refusal, WAIT_BATCH_MAX};
-use svc_mcp_stdio::{Mcp, Principal, large_wait};
+use svc_mcp_stdio::{Mcp, Principal, ToolEffect, large_wait};
 use tokio::time::Instant;
 use tower_service::Service as _;
 
@@ -130,16 +130,9 @@ struct PendingMessage {
     kind: Kind,
     id: Value,
     is_initialize: bool,
-    /// The tool that it calls, which need not exist.
-    tool: Option<Tool>,
+    /// What the tool that it calls may do.
+    tool: Option<ToolEffect>,
     bytes: Bytes,
-}
-
-/// The properties of a called tool that matter here.
-#[derive(Clone, Copy)]
-struct Tool {
-    waits: bool,
-    changes: bool,
 }
 
 /// An item of a batch: a message, or the error to return in its place.
@@ -225,8 +218,7 @@ impl Endpoint {
     }
 
     fn pending(&self, message: &Message, bytes: Bytes) -> PendingMessage {
-        let tool = called_tool(message);
-        let tool = tool.map(|tool| Tool { waits: self.mcp.waits(tool), changes: self.mcp.changes(tool) });
+        let tool = called_tool(message).map(|tool| self.mcp.effect(tool));
         let is_initialize = message.method() == "initialize";
         PendingMessage { kind: message.kind, id: message.id(), is_initialize, tool, bytes }
     }

@@ -5,7 +5,7 @@
 //! responses to payloads that are not messages, and batches.
 
 pub mod wire;
-pub mod permits;
+mod permits;
 mod catalogue;
 mod server;
 mod connection;
@@ -29,7 +29,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use connection::Connection;
-pub use server::{Mcp, Principal, head, large_wait};
+pub use server::{Mcp, Principal, ToolEffect, head, large_wait};
 
 /// Serves one caller, the bearer of `token`, on standard input and output.
 ///

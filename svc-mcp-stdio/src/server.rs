@@ -257,6 +257,15 @@ pub struct Mcp {
     caller: CallerSource,
 }
 
+/// What a call of a tool may do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ToolEffect {
+    /// It may be parked.
+    pub waits: bool,
+    /// It may change state.
+    pub changes: bool,
+}
+
 #[derive(Clone)]
 enum CallerSource {
     /// The bearer of this token, until the input ends.
@@ -285,14 +294,13 @@ impl Mcp {
         Ok(Self { service, catalogue, caller })
     }
 
-    /// Returns whether a call of `tool` may change state.
-    pub fn changes(&self, tool: &str) -> bool {
-        self.catalogue.entry(tool).is_some_and(Entry::changes)
-    }
-
-    /// Returns whether a call of `tool` may be parked.
-    pub fn waits(&self, tool: &str) -> bool {
-        self.catalogue.entry(tool).is_some_and(Entry::waits)
+    /// Returns what a call of `tool` may do; nothing if there is no such tool.
+    pub fn effect(&self, tool: &str) -> ToolEffect {
+        let entry = self.catalogue.entry(tool);
+        entry.map_or_else(ToolEffect::default, |entry| ToolEffect {
+            waits: entry.waits(),
+            changes: entry.changes(),
+        })
     }
 
     fn principal(&self, cx: &RequestContext<RoleServer>) -> Result<Principal> {

@@ -9,7 +9,7 @@ use svc_core::{Engine, operation_table};
 use svc_tests::{World, golden};
 
 /// Shown whole, as a tool and in OpenAPI: others are made by the same code.
-const SHOWN_WHOLE: &str = "claim_thread";
+const SHOWN_WHOLE: &str = "attenuate_token";
 
 fn table() -> Table {
     operation_table().unwrap()

@@ -140,12 +140,19 @@ impl Fixture {
     }
 }
 
+fn missing_in_text(text: &str) -> Option<&str> {
+    let (_, name) = text.split_once(MISSING)?;
+    name.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
+}
+
 /// Returns the name of a sample that an input names and that was not there.
 pub(super) fn missing_in(input: &Value) -> Option<&str> {
     match input {
-        Value::String(text) => text.strip_prefix(MISSING),
+        Value::String(text) => missing_in_text(text),
         Value::Array(items) => items.iter().find_map(missing_in),
-        Value::Object(members) => members.values().find_map(missing_in),
+        Value::Object(members) => {
+            members.iter().find_map(|(name, value)| missing_in_text(name).or_else(|| missing_in(value)))
+        }
         _ => None,
     }
 }
@@ -173,6 +180,9 @@ mod tests {
         let fixture = Fixture::founded();
         let depends = json!({"workspace_id": fixture.id("workspace"), "depends_on": [fixture.id("thread")]});
         assert_eq!(missing_in(&depends), Some("thread"));
+        let text = format!("see svc:thread/{}/", fixture.id("thread").as_str().unwrap());
+        assert_eq!(missing_in(&json!({"body": text})), Some("thread"));
+        assert_eq!(missing_in(&json!({text: 1})), Some("thread"));
         assert_eq!(missing_in(&json!({"member_id": fixture.id("agent"), "title": null})), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The table: every operation, every kind of event and every hook, from an explicit list of features.
+//! The table: every operation, kind of event, hook and sample, from an explicit list of features.
 //!
 //! Building it checks what a compiler cannot; a table that builds is one that the shells can serve.
 
