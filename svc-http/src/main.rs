@@ -16,7 +16,7 @@ use svc_core::config::Config;
 use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, listen, raise_descriptors, serve};
-use svc_mcp_stdio::{outlive_size_limit, refuse, start_trace};
+use svc_mcp_stdio::{outlive_size_limit, refuse, start_logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -53,7 +53,7 @@ fn run(cli: &Cli) -> Result<()> {
     outlive_size_limit()?;
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let config = Config::read(variables.iter().cloned(), &cli.data)?;
-    start_trace(&config)?;
+    start_logging(&config)?;
     let (config, service, made) =
         if cli.dev { open_or_set_up(&variables, cli)? } else { open(&variables, config)? };
     let runtime =

@@ -65,7 +65,7 @@ pub fn process(config: &Config) -> Result<()> {
             "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as",
         )
     })?;
-    start_trace(config)?;
+    start_logging(config)?;
     let service = setup::open(config)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
@@ -99,7 +99,7 @@ pub fn refuse(program: &str, error: &Error) -> ExitCode {
 /// Starts the diagnostic log of the process, on standard error.
 ///
 /// Standard output is reserved for the protocol, or for the results of a program.
-pub fn start_trace(config: &Config) -> Result<()> {
+pub fn start_logging(config: &Config) -> Result<()> {
     let wanted =
         EnvFilter::try_new(&config.log).map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
     let registry = tracing_subscriber::registry().with(wanted).with(filter_fn(is_safe_to_log));

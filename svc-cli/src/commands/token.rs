@@ -100,30 +100,31 @@ impl Caller {
     fn mint(&self, mint: &Mint) -> Result<MintedToken> {
         let workspace_id = match mint.workspace {
             Some(id) => id,
-            None => self.call(WHOAMI, Whoami {})?.workspace_id,
+            None => self.call(WHOAMI, Ok(Whoami {}))?.workspace_id,
         };
-        let wanted = ListMembers {
+        let wanted = Handle::new(&mint.member).map_err(invalid("handle")).map(|handle| ListMembers {
             workspace_id,
-            handle: Some(Handle::new(&mint.member).map_err(invalid("member's handle"))?),
+            handle: Some(handle),
             kind: None,
             cursor: None,
             limit: None,
-        };
+        });
         let found = self.call(LIST_MEMBERS, wanted)?;
         let member = found.items().first().ok_or_else(|| Error::not_found("member"))?;
-        let wanted = MintToken {
+        let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));
+        let wanted = label.map(|label| MintToken {
             workspace_id,
             member_id: member.id,
-            label: mint.label.clone().map(Text::new).transpose().map_err(invalid("label"))?,
+            label,
             capabilities: mint.capabilities.as_ref().map(|names| names.iter().copied().collect()),
             capability_set: mint.set,
             expires_at: None,
             expires_in_secs: None,
-        };
+        });
         self.call(MINT_TOKEN, wanted)
     }
 
-    fn call<I, O>(&self, operation: TypedOperation<I, O>, input: I) -> Result<O>
+    fn call<I, O>(&self, operation: TypedOperation<I, O>, input: Result<I>) -> Result<O>
     where
         I: Serialize + 'static,
         O: 'static,
@@ -134,8 +135,8 @@ impl Caller {
     }
 }
 
-fn invalid(what: &str) -> impl Fn(String) -> Error {
-    move |error| Error::malformed(format!("the {what}: {error}"))
+fn invalid(field: &str) -> impl Fn(String) -> Error {
+    move |error| Error::malformed(format!("`{field}`: {error}"))
 }
 
 fn named_set(name: &str) -> Result<CapabilitySet, String> {

@@ -46,10 +46,20 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
     }
 
     /// Calls the operation and blocks until it is done, on this thread if the core is idle.
-    pub fn call(self, service: &Service, head: Head, input: I) -> Result<TypedReply<O>> {
+    ///
+    /// An `input` that could not be made is reported only if the credential is as it must be.
+    pub fn call(self, service: &Service, head: Head, input: Result<I>) -> Result<TypedReply<O>> {
         let operation = self.operation(service.table())?;
         let admission = service.admit_here(operation, head)?;
         let dispatch = service.dispatch();
+        let input = match input {
+            Ok(input) => input,
+            Err(refusal) => {
+                let refused =
+                    waited(|done| dispatch.refuse(Some(operation), admission, refusal, RunOn::Caller, done));
+                return refused.and_then(TypedReply::of);
+            }
+        };
         let reply = waited(|done| dispatch.start_typed(operation, admission, input, RunOn::Caller, done))?;
         TypedReply::of(reply)
     }

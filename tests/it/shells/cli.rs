@@ -231,6 +231,15 @@ fn tokens_are_minted_as_the_caller_or_as_the_instance() {
         for (vars, code) in refused {
             assert_eq!(place.run(&mint, vars).code, code, "{vars:?}");
         }
+        // What is wrong with the credential comes first.
+        let wrong =
+            ["token", "mint", "--member", "bad handle", "--workspace", text(&made["workspace"]["id"])];
+        assert_eq!(place.run(&wrong, &[("SVC_TOKEN", "svc_unknown")]).code, 6);
+        let garbled = place.run(&wrong, &admin);
+        assert!(garbled.code == 2 && garbled.err.contains("`handle`: "), "{garbled:?}");
+        let unlabelled = [mint.as_slice(), &["--label", ""]].concat();
+        assert_eq!(place.run(&unlabelled, &[("SVC_TOKEN", text(&made["agent_token"]["secret"]))]).code, 6);
+        assert_eq!(place.run(&unlabelled, &admin).code, 2);
         let minted = place
             .run(&[mint.as_slice(), &["--capabilities", "token:admin", "--label", "ci"]].concat(), &admin);
         assert_eq!(minted.code, 0, "{minted:?}");

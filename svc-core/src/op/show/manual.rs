@@ -67,7 +67,7 @@ fn write_operation(page: &mut String, operation: &Operation) {
     let mut notes =
         vec![format!("needs {}", operation.needed().expression()), operation.effect().name().to_owned()];
     if operation.success() == Success::Created {
-        notes.push("answers 201".to_owned());
+        notes.push("returns 201".to_owned());
     }
     if operation.is_rest_only() {
         notes.push("no tool".to_owned());
@@ -121,13 +121,13 @@ fn paragraph(text: &str) -> String {
 
 const OPERATIONS_HEAD: &str = ".TH SVC-OPERATIONS 7 \"\" svc \"Agent Collaboration Service\"
 .SH NAME
-svc-operations \\- what the Agent Collaboration Service can be asked
+svc-operations \\- the operations of the Agent Collaboration Service
 .SH DESCRIPTION
 Each operation is a REST route and, under the same name, an MCP tool with the same input and output. \
 Input is one
 flat object: over REST its fields come from the path, the query and the JSON body together, \
 and no field may be given
-twice. An unknown field is refused. A path variable stands in braces.
+twice. An unknown field is rejected. Path variables are in braces.
 .PP
 .I needs
 names the capability that the token must carry;
@@ -140,7 +140,7 @@ a second identical call changes nothing more.
 .I destructive
 ends or removes something.
 .I no tool
-means that the operation is offered over REST alone. A success answers 200 unless another status is named.
+means that the operation is offered over REST alone. A success has the status 200 unless another is named.
 .PP
 .I GET /openapi.json
 describes every field.
@@ -149,7 +149,7 @@ describes every field.
 
 const CAPABILITIES_HEAD: &str = ".SH CAPABILITIES
 A token carries some of these. A named set is a recipe for minting: \
-the token keeps what the set held on that day.
+a token keeps the capabilities that the set had when it was minted.
 ";
 
 const EVENTS_HEAD: &str = r".SH EVENTS
@@ -178,9 +178,9 @@ and
 .IR detail ,
 and for some types more members. The type is the path
 .I PROBLEM_BASE
-followed by a code of the list below. Codes are stable; programs should go by them. \
-The detail is for people, says what
-to do, and may change.
+followed by a code of the list below. Codes are stable: programs should use them. \
+The detail tells people what was wrong with the
+request, and may change.
 .PP
 Over HTTP the problem is the body, of media type application/problem+json. \
 Over MCP it is the data of a JSON\\-RPC error
