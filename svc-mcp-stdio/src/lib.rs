@@ -7,6 +7,7 @@
 pub mod wire;
 mod permits;
 mod catalogue;
+mod principal;
 mod server;
 mod connection;
 
@@ -29,7 +30,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use connection::Connection;
-pub use server::{Mcp, Principal, ToolEffect, head, large_wait};
+pub use principal::{Principal, head};
+pub use server::{Mcp, ToolEffect, large_wait};
 
 /// Serves one caller, the bearer of `token`, on standard input and output.
 ///

@@ -4,9 +4,7 @@
 //! outcome becomes a result. Authorization is left to the core, at each call.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -20,21 +18,17 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::capability::Capabilities;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
+use svc_core::op::Input;
 use svc_core::op::mcp::{self, ErrorForm};
-use svc_core::op::{Admission, Head, Input, Operation, Reply, Surface};
-use svc_core::ops::{WHOAMI, Whoami};
 use svc_core::text::echo;
-use svc_core::{Client, Code, Error, Result, Service};
+use svc_core::{Code, Error, Result, Service};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
 
 use crate::catalogue::{Catalogue, Entry};
-use crate::permits::{self, RequestPermit};
+use crate::permits;
+use crate::principal::Principal;
 
-/// The path recorded in the audit trail for tool calls.
-const PATH: &str = "/mcp";
 /// How long a client may cache results that hardly ever change, in milliseconds.
 const CACHE_TTL_MS: u64 = 3_600_000;
 /// The methods that exist, to distinguish invalid parameters from unknown methods.
@@ -55,199 +49,6 @@ its lease id is rejected from then on.\n\
 5. `set_thread_result` records the outcome, then `transition_thread` changes the thread's state. If you \
 cannot finish, call `release_claim`.\n\
 An error says what was rejected, with a stable code in brackets, why, and what to do.";
-
-/// The caller of a request, for a server with many callers.
-///
-/// It is passed in the extensions of the HTTP request. Clones share the state of the request.
-#[derive(Clone, Debug)]
-pub struct Principal {
-    head: Head,
-    admission: Arc<Mutex<Admitted>>,
-    client: Option<Client>,
-    capabilities: Option<Capabilities>,
-    /// The time at which its waits end, whatever timeout they name.
-    deadline: Option<Instant>,
-    refusal: Arc<OnceLock<Error>>,
-    room_lsn: Arc<AtomicI64>,
-    /// The permit for the message or its response, while one of them is parsed.
-    permit: Arc<Mutex<Option<RequestPermit>>>,
-}
-
-/// The admission of a message. The message is counted and audited once, with its first request to the core.
-#[derive(Debug, Default)]
-enum Admitted {
-    /// Not admitted: each request to the core is admitted by itself.
-    #[default]
-    Never,
-    /// Admitted, but without a request to the core so far.
-    Unasked(Admission),
-    /// Admitted, for follow-up requests to the core.
-    Asked(Admission),
-}
-
-impl Admitted {
-    /// Returns the admission for the next request to the core.
-    fn next(&mut self) -> Option<Admission> {
-        let (admission, follow_up) = match std::mem::take(self) {
-            Self::Never => return None,
-            Self::Unasked(admission) => (admission.clone(), admission.follow_up()),
-            Self::Asked(admission) => (admission.clone(), admission),
-        };
-        *self = Self::Asked(follow_up);
-        Some(admission)
-    }
-}
-
-impl Principal {
-    /// Creates the sender of `head` without admitting it.
-    ///
-    /// Each of its requests to the core is counted, and checks the credential.
-    pub fn new(head: Head) -> Self {
-        Self {
-            head,
-            admission: Arc::default(),
-            client: None,
-            capabilities: None,
-            deadline: None,
-            refusal: Arc::default(),
-            room_lsn: Arc::new(AtomicI64::new(UNKNOWN_LSN)),
-            permit: Arc::default(),
-        }
-    }
-
-    /// Admits the sender of `head` for one message, which is counted. Fails unless the credential is live.
-    pub async fn admitted(service: &Service, head: Head) -> Result<Self> {
-        Self::new(head).again(service).await
-    }
-
-    /// Admits the same sender for one more message, which is counted.
-    pub async fn again(&self, service: &Service) -> Result<Self> {
-        let admission = service.admit(None, self.head.clone()).await?;
-        let client = admission.client();
-        let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
-        Ok(Self { admission, client, refusal: Arc::default(), ..self.clone() })
-    }
-
-    /// Sets a common deadline for all waits, so that together they take no longer than one.
-    #[must_use]
-    pub fn until(self, deadline: Instant) -> Self {
-        Self { deadline: Some(deadline), ..self }
-    }
-
-    /// Returns the client that its requests count against, if it was admitted.
-    pub fn client(&self) -> Option<Client> {
-        self.client
-    }
-
-    /// Returns whether the message has made no request to the core, which would check its credential again.
-    pub fn is_unasked(&self) -> bool {
-        matches!(*self.lock(), Admitted::Unasked(_))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Admitted> {
-        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the permit to parse a message of `bytes`. It is released at the next request to the core.
-    pub async fn take_turn(&self, bytes: usize) {
-        let permit = permits::take(bytes).await;
-        self.set_permit(permit);
-    }
-
-    /// Releases the permit once neither the message nor its response is being parsed.
-    pub fn end_turn(&self) {
-        self.set_permit(None);
-    }
-
-    fn set_permit(&self, permit: Option<RequestPermit>) {
-        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
-    }
-
-    /// Returns the admission for the next request to the core, admitting that request itself if necessary.
-    async fn admission(&self, service: &Service, operation: Option<&Operation>) -> Result<Admission> {
-        // A permit must not be held while waiting for the database.
-        self.end_turn();
-        let admission = self.lock().next();
-        match admission {
-            Some(admission) => Ok(admission),
-            None => service.admit(operation, self.head.clone()).await,
-        }
-    }
-
-    /// Adds the capabilities of the bearer, read from the service.
-    pub async fn with_capabilities(self, service: &Service) -> Result<Self> {
-        let held = self.capabilities(service).await?;
-        Ok(Self { capabilities: Some(held), ..self })
-    }
-
-    /// Creates the caller for the bearer of `token` on this machine.
-    fn local(token: SecretString) -> Self {
-        Self::new(head(Some(token), None))
-    }
-
-    /// Returns the last position in the log of the bearer's workspace, as of the core's last reply.
-    pub fn room_lsn(&self) -> Option<i64> {
-        Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN_LSN)
-    }
-
-    fn record_lsn(&self, lsn: Option<i64>) {
-        self.room_lsn.store(lsn.unwrap_or(UNKNOWN_LSN), Ordering::Relaxed);
-    }
-
-    /// Returns the error with which the core rejected the credential, if it did.
-    pub fn refusal(&self) -> Option<&Error> {
-        self.refusal.get()
-    }
-
-    /// Resolves at the deadline; never if there is none.
-    async fn deadline_passed(&self) {
-        match self.deadline {
-            Some(deadline) => sleep_until(deadline).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    async fn request(&self, service: &Service, operation: &Arc<Operation>, input: &Input) -> Result<Reply> {
-        let admission = self.admission(service, Some(operation)).await?;
-        service.run(operation, admission, input).await
-    }
-
-    /// Returns the error for a message that calls no operation or cannot be read.
-    ///
-    /// That is `refusal`, unless the credential has ended by now: then it is the error for that.
-    pub async fn refuse(&self, service: &Service, refusal: Error) -> Error {
-        let error = match self.admission(service, None).await {
-            Ok(admission) => service.refuse(None, admission, refusal).await,
-            Err(error) => error,
-        };
-        self.record_lsn(error.room_lsn());
-        self.record_refusal(&error);
-        error
-    }
-
-    /// Stores `error` if it says that the core rejected the credential.
-    fn record_refusal(&self, error: &Error) {
-        if error.code() == Code::Unauthenticated {
-            // Only the first one is kept; a second error of the same request adds nothing.
-            let _ = self.refusal.set(error.clone());
-        }
-    }
-
-    async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
-        let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
-        let reply = WHOAMI.ask(service, admission, Whoami {}).await?;
-        self.record_lsn(reply.lsn);
-        Ok(reply.output.capabilities)
-    }
-}
-
-/// Creates the head of a request over MCP.
-pub fn head(credential: Option<SecretString>, peer: Option<IpAddr>) -> Head {
-    Head { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
-}
-
-/// Marks that the last position in the log is not known.
-const UNKNOWN_LSN: i64 = -1;
 
 /// The MCP server. Clones serve the same service.
 #[derive(Clone)]
@@ -311,13 +112,6 @@ impl Mcp {
                 let principal = parts.and_then(|parts| parts.extensions.get::<Principal>());
                 principal.cloned().ok_or_else(|| Error::internal("the request has no principal"))
             }
-        }
-    }
-
-    async fn held(&self, principal: &Principal) -> Result<Capabilities> {
-        match principal.capabilities {
-            Some(held) => Ok(held),
-            None => principal.capabilities(&self.service).await,
         }
     }
 
@@ -556,7 +350,7 @@ impl ServerHandler for Mcp {
         cx: RequestContext<RoleServer>,
     ) -> std::result::Result<ListToolsResult, ErrorData> {
         let principal = self.principal(&cx).map_err(|error| failed(&error))?;
-        let held = self.held(&principal).await.map_err(|error| failed(&error))?;
+        let held = principal.held(&self.service).await.map_err(|error| failed(&error))?;
         let cursor = request.and_then(|request| request.cursor);
         let Some(page) = self.catalogue.page(held, cursor.as_deref()) else {
             let error = Error::malformed("the cursor does not belong to this list");

@@ -45,7 +45,7 @@ mod tests {
     /// Agents plan by the description, clients by the list: one that names more or less than the other
     /// misleads.
     #[test]
-    fn what_a_description_says_it_fails_with_is_what_its_row_lists() {
+    fn what_a_description_says_it_fails_with_is_what_the_operation_declares() {
         for operation in operation_table().unwrap().operations() {
             let schema = operation.input_schema();
             let description = schema["description"].as_str().unwrap().replace('\n', " ");

@@ -47,7 +47,7 @@ fn variables(path: &str) -> BTreeSet<String> {
 /// An operation without an area stands under no heading in the manual and in no group of the OpenAPI
 /// document. A read with another status than 200 would say that it has created something.
 #[test]
-fn names_are_sorted_and_unique_and_rows_complete() {
+fn names_are_sorted_and_unique_and_operations_complete() {
     let table = table();
     let names: Vec<&str> = table.operations().map(Operation::name).collect();
     assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
@@ -69,7 +69,7 @@ fn names_are_sorted_and_unique_and_rows_complete() {
 /// Of two operations at one method and path, only one would ever be reached. So the names of the variables do
 /// not count: `/threads/{id}` and `/threads/{thread_id}` are one place.
 #[test]
-fn a_route_is_one_row() {
+fn a_route_is_of_one_operation() {
     let mut places = BTreeSet::new();
     for operation in table().operations() {
         for path in operation.paths() {

@@ -5,18 +5,45 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::members::{find_member, insert_member};
 use super::privacy::{check_decides_who_sees, check_not_waited_for_outside, check_waits_for_nothing_hidden};
 use super::{Channel, load_visible};
 use crate::Result;
+use crate::capability::Capability::{ChannelAdmin, WorkspaceWrite};
 use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, Subject};
-use crate::op::{Read, Write};
+use crate::op::{Operation, Read, Write, idempotent};
 use crate::text::{Change, Patch, Text};
 use crate::time::Time;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("update_channel", update_channel)
+            .title("Change a channel")
+            .patch("/channels/{channel_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
+            .example(|w| {
+                json!({"channel_id": w.id("channel"), "name": "release", "topic": "What ships next",
+                       "private": true})
+            }),
+        idempotent("archive_channel", archive_channel)
+            .title("Archive a channel")
+            .post("/channels/{channel_id}/archive")
+            .needs(&[ChannelAdmin])
+            .example(|w| json!({"channel_id": w.id("channel")})),
+        idempotent("unarchive_channel", unarchive_channel)
+            .title("Unarchive a channel")
+            .post("/channels/{channel_id}/unarchive")
+            .needs(&[ChannelAdmin])
+            .example(|w| json!({"channel_id": w.id("archived_channel")})),
+    ]
+}
 
 /// A channel's name, topic or privacy was changed.
 ///
@@ -84,7 +111,7 @@ pub(super) struct UpdateChannel {
     private: Change<bool>,
 }
 
-pub(super) fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> {
+fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> {
     check_not_archived(&visible_channel(cx, input.channel_id)?)?;
     let mut channel = load_visible(cx, input.channel_id)?;
     let was_private = channel.private;
@@ -165,7 +192,7 @@ pub(super) struct ArchiveChannel {
     channel_id: ChannelId,
 }
 
-pub(super) fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel> {
+fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel> {
     let channel = load_visible(cx, input.channel_id)?;
     if channel.archived {
         return Ok(channel);
@@ -185,7 +212,7 @@ pub(super) struct UnarchiveChannel {
     channel_id: ChannelId,
 }
 
-pub(super) fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Channel> {
+fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Channel> {
     let channel = load_visible(cx, input.channel_id)?;
     if !channel.archived {
         return Ok(channel);

@@ -4,19 +4,43 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::load_visible;
 use super::privacy::check_may_remove;
 use crate::Result;
+use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::places::{check_not_archived, visible_channel};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
 use crate::log::event::{Event, Subject};
-use crate::op::{Read, Write};
+use crate::op::{Operation, Read, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::time::Time;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        read("list_channel_members", list_channel_members)
+            .title("List a channel's members")
+            .get("/channels/{channel_id}/members")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"channel_id": w.id("private_channel"), "limit": 10})),
+        idempotent("add_channel_member", add_channel_member)
+            .title("Add a member to a channel")
+            .put("/channels/{channel_id}/members/{member_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
+        destructive("remove_channel_member", remove_channel_member)
+            .title("Remove a member from a channel")
+            .delete("/channels/{channel_id}/members/{member_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::NotFound])
+            .example(|w| json!({"channel_id": w.id("private_channel"), "member_id": w.id("agent")})),
+    ]
+}
 
 /// A member of a channel.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -95,7 +119,7 @@ pub(super) struct ListChannelMembers {
     limit: Option<Limit>,
 }
 
-pub(super) fn list_channel_members(cx: &Read<'_>, input: &ListChannelMembers) -> Result<Page<ChannelMember>> {
+fn list_channel_members(cx: &Read<'_>, input: &ListChannelMembers) -> Result<Page<ChannelMember>> {
     let channel = visible_channel(cx, input.channel_id)?;
     let rows =
         cx.rows(LIST_MEMBERS, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
@@ -124,7 +148,7 @@ pub(super) struct AddChannelMember {
     member_id: MemberId,
 }
 
-pub(super) fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<ChannelMember> {
+fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<ChannelMember> {
     let channel = visible_channel(cx, input.channel_id)?;
     load_member(cx, input.member_id)?;
     if let Some(member) = find_member(cx, channel.id, input.member_id)? {
@@ -152,10 +176,7 @@ pub(super) struct RemoveChannelMember {
     member_id: MemberId,
 }
 
-pub(super) fn remove_channel_member(
-    cx: &mut Write<'_>,
-    input: &RemoveChannelMember,
-) -> Result<RemovedChannelMember> {
+fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Result<RemovedChannelMember> {
     let channel = load_visible(cx, input.channel_id)?;
     let member =
         find_member(cx, channel.id, input.member_id)?.ok_or_else(|| Error::not_found("channel member"))?;

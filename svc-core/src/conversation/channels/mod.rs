@@ -15,24 +15,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Result;
-use crate::capability::Capability::{ChannelAdmin, WorkspaceRead, WorkspaceWrite};
+use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::places::{self, visible};
-use crate::error::{Code, Error};
+use crate::error::Error;
 use crate::id::{ChannelId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read, write};
+use crate::op::{Feature, Operation, Read, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
 pub(crate) use change::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
-use change::{archive_channel, unarchive_channel, update_channel};
 pub(crate) use members::ChannelMemberAdded;
-use members::{
-    ChannelMemberRemoved, add_channel_member, insert_member, list_channel_members, remove_channel_member,
-};
+use members::{ChannelMemberRemoved, insert_member};
 
 /// A channel.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -93,66 +90,10 @@ impl Event for ChannelCreated {
 }
 
 pub(crate) fn feature() -> Feature {
-    let rows = vec![
-        write("create_channel", create_channel)
-            .title("Create a channel")
-            .post("/workspaces/{workspace_id}/channels")
-            .needs(&[WorkspaceWrite])
-            .created()
-            .example(|w| {
-                json!({"workspace_id": w.id("workspace"), "name": "build",
-                       "topic": "The build and its failures", "private": true})
-            }),
-        read("list_channels", list_channels)
-            .title("List channels")
-            .get("/workspaces/{workspace_id}/channels")
-            .needs(&[WorkspaceRead])
-            .example(|w| json!({"workspace_id": w.id("workspace"), "archived": false, "limit": 10})),
-        read("get_channel", get_channel)
-            .quick()
-            .title("Read a channel")
-            .get("/channels/{channel_id}")
-            .needs(&[WorkspaceRead])
-            .example(|w| json!({"channel_id": w.id("private_channel")})),
-        idempotent("update_channel", update_channel)
-            .title("Change a channel")
-            .patch("/channels/{channel_id}")
-            .needs(&[WorkspaceWrite])
-            .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
-            .example(|w| {
-                json!({"channel_id": w.id("channel"), "name": "release", "topic": "What ships next",
-                       "private": true})
-            }),
-        idempotent("archive_channel", archive_channel)
-            .title("Archive a channel")
-            .post("/channels/{channel_id}/archive")
-            .needs(&[ChannelAdmin])
-            .example(|w| json!({"channel_id": w.id("channel")})),
-        idempotent("unarchive_channel", unarchive_channel)
-            .title("Unarchive a channel")
-            .post("/channels/{channel_id}/unarchive")
-            .needs(&[ChannelAdmin])
-            .example(|w| json!({"channel_id": w.id("archived_channel")})),
-        read("list_channel_members", list_channel_members)
-            .title("List a channel's members")
-            .get("/channels/{channel_id}/members")
-            .needs(&[WorkspaceRead])
-            .example(|w| json!({"channel_id": w.id("private_channel"), "limit": 10})),
-        idempotent("add_channel_member", add_channel_member)
-            .title("Add a member to a channel")
-            .put("/channels/{channel_id}/members/{member_id}")
-            .needs(&[WorkspaceWrite])
-            .refuses(&[Code::WrongState])
-            .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
-        destructive("remove_channel_member", remove_channel_member)
-            .title("Remove a member from a channel")
-            .delete("/channels/{channel_id}/members/{member_id}")
-            .needs(&[WorkspaceWrite])
-            .refuses(&[Code::Forbidden, Code::NotFound])
-            .example(|w| json!({"channel_id": w.id("private_channel"), "member_id": w.id("agent")})),
-    ];
     Feature::new()
-        .operations("channels", rows)
+        .operations("channels", operations())
+        .operations("channels", change::operations())
+        .operations("channels", members::operations())
         .events(vec![
             EventKind::of::<ChannelCreated>(),
             EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
@@ -185,6 +126,31 @@ pub(crate) fn feature() -> Feature {
             )
             .then("archive_channel", |w| json!({"channel_id": w.id("archived_channel")})),
         )
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        write("create_channel", create_channel)
+            .title("Create a channel")
+            .post("/workspaces/{workspace_id}/channels")
+            .needs(&[WorkspaceWrite])
+            .created()
+            .example(|w| {
+                json!({"workspace_id": w.id("workspace"), "name": "build",
+                       "topic": "The build and its failures", "private": true})
+            }),
+        read("list_channels", list_channels)
+            .title("List channels")
+            .get("/workspaces/{workspace_id}/channels")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"workspace_id": w.id("workspace"), "archived": false, "limit": 10})),
+        read("get_channel", get_channel)
+            .quick()
+            .title("Read a channel")
+            .get("/channels/{channel_id}")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"channel_id": w.id("private_channel")})),
+    ]
 }
 
 /// Creates a channel, the place for threads about one subject, and returns it.

@@ -26,7 +26,7 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::{EventKind, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
-use crate::op::{Effect, Feature, Read, Sample, destructive, idempotent, prepared, read};
+use crate::op::{Effect, Feature, Operation, Read, Sample, destructive, idempotent, prepared, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -88,7 +88,43 @@ pub(crate) struct ContextMessage {
 }
 
 pub(crate) fn feature() -> Feature {
-    let rows = vec![
+    Feature::new()
+        .operations("messages", operations())
+        .events(vec![
+            EventKind::of::<post::MessagePosted>(),
+            EventKind::of::<edit::MessageEdited>(),
+            EventKind::of::<withdraw::MessageTombstoned>(),
+            EventKind::of::<withdraw::MessagePurged>(),
+        ])
+        // Declared here, as this is the first feature that needs one.
+        .sample(Sample::new(
+            "thread",
+            "create_thread",
+            |w| json!({"channel_id": w.id("channel"), "title": "Port the lexer"}),
+        ))
+        .sample(
+            Sample::new(
+                "message",
+                "post_message",
+                |w| json!({"thread_id": w.id("thread"), "body": "the lexer has three states"}),
+            )
+            .then(
+                "edit_message",
+                |w| json!({"message_id": w.id("message"), "body": "the lexer has four states"}),
+            ),
+        )
+        .sample(
+            Sample::new(
+                "withdrawn_message",
+                "post_message",
+                |w| json!({"thread_id": w.id("thread"), "body": "said too soon"}),
+            )
+            .then("delete_message", |w| json!({"message_id": w.id("withdrawn_message")})),
+        )
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
         prepared("post_message", Effect::Write, post::seal_input, post::post_message)
             .title("Post a message")
             .post("/threads/{thread_id}/messages")
@@ -136,40 +172,7 @@ pub(crate) fn feature() -> Feature {
             .get("/messages/{message_id}/edits")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message"), "limit": 10})),
-    ];
-    Feature::new()
-        .operations("messages", rows)
-        .events(vec![
-            EventKind::of::<post::MessagePosted>(),
-            EventKind::of::<edit::MessageEdited>(),
-            EventKind::of::<withdraw::MessageTombstoned>(),
-            EventKind::of::<withdraw::MessagePurged>(),
-        ])
-        // Declared here, as this is the first feature that needs one.
-        .sample(Sample::new(
-            "thread",
-            "create_thread",
-            |w| json!({"channel_id": w.id("channel"), "title": "Port the lexer"}),
-        ))
-        .sample(
-            Sample::new(
-                "message",
-                "post_message",
-                |w| json!({"thread_id": w.id("thread"), "body": "the lexer has three states"}),
-            )
-            .then(
-                "edit_message",
-                |w| json!({"message_id": w.id("message"), "body": "the lexer has four states"}),
-            ),
-        )
-        .sample(
-            Sample::new(
-                "withdrawn_message",
-                "post_message",
-                |w| json!({"thread_id": w.id("thread"), "body": "said too soon"}),
-            )
-            .then("delete_message", |w| json!({"message_id": w.id("withdrawn_message")})),
-        )
+    ]
 }
 
 /// Returns a message.

@@ -28,9 +28,10 @@ use crate::text::{Count, described};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
-    let rows = [take::operations(), hold::operations(), lists::operations()];
     Feature::new()
-        .operations("claims", rows.into_iter().flatten().collect())
+        .operations("claims", take::operations())
+        .operations("claims", hold::operations())
+        .operations("claims", lists::operations())
         .events(vec![
             EventKind::of::<ThreadAssignmentChanged>(),
             EventKind::of::<hold::ClaimAcknowledged>(),
