@@ -146,8 +146,11 @@ fn old_keys_that_were_not_moved_are_tried_again_later() {
         service.housekeep().unwrap();
         assert_eq!(old_keys(world), 1, "it is left alone for a while");
         world.clock.advance(Duration::from_secs(61));
-        service.housekeep().unwrap();
-        assert_eq!(old_keys(world), 0);
+        // The other service may lead the chore just then.
+        until("the move", || {
+            service.housekeep().unwrap();
+            old_keys(world) == 0
+        });
     }
 }
 
