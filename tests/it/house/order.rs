@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::house::rules::{none, sources};
-use crate::house::source::Source;
+use crate::house::source::{Source, paths_in, paths_of, use_trees};
 
 /// What uses a module below it nevertheless: the folder, what uses, what is used, why it may.
 const USES_BELOW: &[(&str, &str, &str, &str)] = &[
@@ -127,62 +127,6 @@ fn declaration(line: &str) -> Option<&str> {
         None => rest,
     });
     line.trim_start().strip_prefix("mod ")?.strip_suffix(';')
-}
-
-/// The trees of the `use` items, without `use` and the semicolon.
-fn use_trees(code: &str) -> Vec<String> {
-    let mut trees = Vec::new();
-    let mut rest = code;
-    while let Some(at) = rest.find("use ") {
-        let is_word = rest[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());
-        rest = &rest[at + "use ".len()..];
-        let end = rest.find(';').unwrap_or(rest.len());
-        if is_word {
-            trees.push(rest[..end].to_owned());
-        }
-    }
-    trees
-}
-
-/// Every path of a use tree, and the name that it gets.
-fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
-    let tree = tree.trim();
-    let Some(open) = tree.find('{') else {
-        let (path, alias) = tree.split_once(" as ").map_or((tree, None), |(path, name)| (path, Some(name)));
-        let path: Vec<String> = path.split("::").map(|name| name.trim().to_owned()).collect();
-        let name = alias.map_or_else(|| path.last().cloned().unwrap_or_default(), str::to_owned);
-        return vec![(path, name)];
-    };
-    let (mut depth, mut begin, mut found) = (0, open + 1, Vec::new());
-    let head: Vec<String> =
-        tree[..open].split("::").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
-    for (at, c) in tree.char_indices().skip_while(|(at, _)| *at < open) {
-        if depth == 1 && matches!(c, ',' | '}') {
-            let inner = tree[begin..at].trim();
-            let inner = if inner.is_empty() { Vec::new() } else { paths_of(inner) };
-            let whole = |path: Vec<String>| head.iter().cloned().chain(path).collect();
-            found.extend(inner.into_iter().map(|(path, name)| (whole(path), name)));
-            begin = at + 1;
-        }
-        depth += i32::from(c == '{') - i32::from(c == '}');
-    }
-    found
-}
-
-/// Every path that begins in the crate: of the `use` items, and those that stand in the code.
-fn paths_in(code: &str) -> Vec<Vec<String>> {
-    let trees = use_trees(code);
-    let mut found: Vec<_> = trees.iter().flat_map(|tree| paths_of(tree)).map(|(path, _)| path).collect();
-    for start in ["crate::", "super::"] {
-        for (at, _) in code.match_indices(start) {
-            let rest = &code[at..];
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-            let path = rest[..end.unwrap_or(rest.len())].trim_end_matches(':');
-            found.push(path.split("::").map(str::to_owned).collect());
-        }
-    }
-    found.retain(|path| matches!(path[0].as_str(), "crate" | "super" | "self"));
-    found
 }
 
 /// Two modules that need each other can neither be read nor changed alone, and the first such pair is the

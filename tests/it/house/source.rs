@@ -87,45 +87,66 @@ impl Source {
     /// What the code uses of its own crate, outside of unit tests: `a::b` for `crate::a::b`, and for each of
     /// the names in `use crate::{..}`.
     pub fn crate_paths(&self) -> BTreeSet<String> {
-        let code = self.code_outside_tests();
-        let mut paths = BTreeSet::new();
-        for (at, _) in code.match_indices("crate::") {
-            let rest = &code[at + "crate::".len()..];
-            match rest.strip_prefix('{') {
-                Some(group) => paths.extend(names_of_group(group)),
-                None => drop(paths.insert(path_at(rest))),
-            }
-        }
-        paths
+        let paths = paths_in(self.code_outside_tests()).into_iter();
+        let own = paths.filter(|path| path[0] == "crate").map(|path| path[1..].join("::"));
+        own.filter(|path| !path.is_empty()).collect()
     }
 }
 
-/// The names of the outermost level of a group, up to its closing brace.
-fn names_of_group(group: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let (mut depth, mut begin) = (0, 0);
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth > 0 => depth -= 1,
-            ',' | '}' if depth == 0 => {
-                names.push(path_at(group[begin..at].trim()));
-                begin = at + 1;
-                if c == '}' {
-                    break;
-                }
-            }
-            _ => {}
+/// The trees of the `use` items, without `use` and the semicolon.
+pub fn use_trees(code: &str) -> Vec<String> {
+    let mut trees = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find("use ") {
+        let is_word = rest[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());
+        rest = &rest[at + "use ".len()..];
+        let end = rest.find(';').unwrap_or(rest.len());
+        if is_word {
+            trees.push(rest[..end].to_owned());
         }
     }
-    names.retain(|name| !name.is_empty());
-    names
+    trees
 }
 
-/// The path that the text begins with.
-fn path_at(text: &str) -> String {
-    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
-    text[..end].trim_end_matches(':').to_owned()
+/// Every path of a use tree, and the name that it gets.
+pub fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
+    let tree = tree.trim();
+    let Some(open) = tree.find('{') else {
+        let (path, alias) = tree.split_once(" as ").map_or((tree, None), |(path, name)| (path, Some(name)));
+        let path: Vec<String> = path.split("::").map(|name| name.trim().to_owned()).collect();
+        let name = alias.map_or_else(|| path.last().cloned().unwrap_or_default(), str::to_owned);
+        return vec![(path, name)];
+    };
+    let (mut depth, mut begin, mut found) = (0, open + 1, Vec::new());
+    let head: Vec<String> =
+        tree[..open].split("::").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    for (at, c) in tree.char_indices().skip_while(|(at, _)| *at < open) {
+        if depth == 1 && matches!(c, ',' | '}') {
+            let inner = tree[begin..at].trim();
+            let inner = if inner.is_empty() { Vec::new() } else { paths_of(inner) };
+            let whole = |path: Vec<String>| head.iter().cloned().chain(path).collect();
+            found.extend(inner.into_iter().map(|(path, name)| (whole(path), name)));
+            begin = at + 1;
+        }
+        depth += i32::from(c == '{') - i32::from(c == '}');
+    }
+    found
+}
+
+/// Every path that begins in the crate: of the `use` items, and those that stand in the code.
+pub fn paths_in(code: &str) -> Vec<Vec<String>> {
+    let trees = use_trees(code);
+    let mut found: Vec<_> = trees.iter().flat_map(|tree| paths_of(tree)).map(|(path, _)| path).collect();
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            let rest = &code[at..];
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+            let path = rest[..end.unwrap_or(rest.len())].trim_end_matches(':');
+            found.push(path.split("::").map(str::to_owned).collect());
+        }
+    }
+    found.retain(|path| matches!(path[0].as_str(), "crate" | "super" | "self"));
+    found
 }
 
 /// What the text begins with, and its length.
