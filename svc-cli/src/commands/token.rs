@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Value, json};
-use svc_core::capability::{Capability, CapabilitySet};
+use svc_core::capability::{Capabilities, Capability, CapabilitySet};
 use svc_core::id::WorkspaceId;
 use svc_core::op::{Head, Surface, TypedOperation};
 use svc_core::ops::{LIST_MEMBERS, ListMembers, MINT_TOKEN, MintToken, MintedToken, WHOAMI, Whoami};
@@ -84,10 +84,14 @@ fn wanted(mint: &Mint) -> WantedToken {
         workspace_id: mint.workspace,
         member: mint.member.clone(),
         label: mint.label.clone(),
-        capabilities: mint.capabilities.as_ref().map(|names| names.iter().copied().collect()),
+        capabilities: capabilities(mint),
         capability_set: mint.set,
         expires_at: None,
     }
+}
+
+fn capabilities(mint: &Mint) -> Option<Capabilities> {
+    mint.capabilities.as_ref().map(|names| names.iter().copied().collect())
 }
 
 /// The member whose token the command acts as.
@@ -116,7 +120,7 @@ impl Caller {
             workspace_id,
             member_id: member.id,
             label,
-            capabilities: mint.capabilities.as_ref().map(|names| names.iter().copied().collect()),
+            capabilities: capabilities(mint),
             capability_set: mint.set,
             expires_at: None,
             expires_in_secs: None,

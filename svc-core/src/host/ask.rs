@@ -52,15 +52,10 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         let operation = self.operation(service.table())?;
         let admission = service.admit_here(operation, head)?;
         let dispatch = service.dispatch();
-        let input = match input {
-            Ok(input) => input,
-            Err(refusal) => {
-                let refused =
-                    waited(|done| dispatch.refuse(Some(operation), admission, refusal, RunOn::Caller, done));
-                return refused.and_then(TypedReply::of);
-            }
-        };
-        let reply = waited(|done| dispatch.start_typed(operation, admission, input, RunOn::Caller, done))?;
+        let reply = waited(|done| match input {
+            Ok(input) => dispatch.start_typed(operation, admission, input, RunOn::Caller, done),
+            Err(refusal) => dispatch.refuse(Some(operation), admission, refusal, RunOn::Caller, done),
+        })?;
         TypedReply::of(reply)
     }
 }
