@@ -121,6 +121,7 @@ fn try_document(engine: Engine, choose: fn(&World) -> &str) {
     let outcomes = in_parallel(2, |which| {
         let mut command = Command::new(&python);
         command.current_dir(folder.path()).args(["-m", "schemathesis.cli", "run"]).arg(&file);
+        command.env("SCHEMATHESIS_HOOKS", concat!(env!("CARGO_MANIFEST_DIR"), "/py/fuzz_hooks.py"));
         command.args(["--no-color", "--url", &address, "--checks", CHECKS, "--max-time", &seconds]);
         command.args(["--header", &format!("Authorization: Bearer {token}"), "--exclude-path", WEBSOCKET]);
         command.args(["--mode", ["positive", "negative"][which], "--phases", "coverage,fuzzing"]);
