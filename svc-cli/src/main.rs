@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{contract, init, mcp_stdio, token, verify};
 use mimalloc::MiMalloc;
-use output::Output;
+use output::Printer;
 
 // The same allocator as in `svc-http`, so that both behave alike.
 #[global_allocator]
@@ -42,7 +42,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let output = Output::new(cli.json);
+    let output = Printer::new(cli.json);
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let outcome = svc_mcp_stdio::outlive_size_limit().and_then(|()| match cli.command {
         Command::Init(command) => init::run(&command, &variables, &output),

@@ -16,12 +16,12 @@ pub fn exit_codes_help() -> String {
 }
 
 /// Prints results and errors in the chosen format.
-pub struct Output {
+pub struct Printer {
     json: bool,
 }
 
-impl Output {
-    /// Creates output for programs if `json`, otherwise for people.
+impl Printer {
+    /// Creates a printer for programs if `json`, otherwise for people.
     pub fn new(json: bool) -> Self {
         Self { json }
     }

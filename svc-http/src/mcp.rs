@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use svc_core::limits::{WAIT_INPUT_MAX_BYTES, WAIT_MAX_SECS};
 use svc_core::op::mcp::{ErrorForm, error_form};
 use svc_core::{Client, Code, Error, Result, Service};
-use svc_mcp_stdio::wire::{self, Kind, Message, Payload, Refusal, WAIT_BATCH_MAX};
+use svc_mcp_stdio::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 use svc_mcp_stdio::{Mcp, Principal, ToolEffect, large_wait};
 use tokio::time::Instant;
 use tower_service::Service as _;
@@ -85,7 +85,7 @@ pub(crate) async fn handle(
         Err(refusal) => return Err(principal.refuse(&endpoint.service, refusal).await),
     };
     let parsed = endpoint.parse(body);
-    let call = Call::of(&head, principal);
+    let call = Post::of(&head, principal);
     drop(head);
     match parsed {
         Ok(Parsed::One(pending)) if pending.is_large_wait() => {
@@ -102,10 +102,10 @@ pub(crate) async fn handle(
             if size > WAIT_BATCH_MAX && items.iter().flatten().any(PendingMessage::waits) {
                 return Err(call.principal.refuse(&endpoint.service, large_batch()).await);
             }
-            Batch { server, call, client, slot: None, answers: Vec::new(), share: None }.run(items).await
+            BatchPost { server, call, client, slot: None, answers: Vec::new(), share: None }.run(items).await
         }
         Ok(Parsed::Batch(..)) => {
-            let refusal = Refusal::invalid("batches exist only in revision 2025-03-26", Value::Null);
+            let refusal = InvalidMessage::invalid("batches exist only in revision 2025-03-26", Value::Null);
             endpoint.refuse(&call.principal, &refusal).await
         }
         Err(refusal) => endpoint.refuse(&call.principal, &refusal).await,
@@ -136,7 +136,7 @@ struct PendingMessage {
 }
 
 /// An item of a batch: a message, or the error to return in its place.
-type Item = std::result::Result<PendingMessage, Refusal>;
+type Item = std::result::Result<PendingMessage, InvalidMessage>;
 
 impl PendingMessage {
     fn waits(&self) -> bool {
@@ -149,12 +149,12 @@ impl PendingMessage {
 }
 
 /// The head of a POST and its authenticated sender.
-struct Call {
+struct Post {
     head: Parts,
     principal: Principal,
 }
 
-impl Call {
+impl Post {
     /// Keeps only the part of the head that rmcp reads, so the credential never gets into rmcp's logs.
     fn of(head: &Parts, principal: Principal) -> Self {
         let (mut kept, ()) = Request::new(()).into_parts();
@@ -207,7 +207,7 @@ impl Endpoint {
     }
 
     /// Parses the payload of a POST.
-    fn parse(&self, body: Bytes) -> std::result::Result<Parsed, Refusal> {
+    fn parse(&self, body: Bytes) -> std::result::Result<Parsed, InvalidMessage> {
         Ok(match wire::read(&body)? {
             Payload::One(message) => Parsed::One(self.pending(&message, body)),
             Payload::Batch(items) => {
@@ -228,7 +228,7 @@ impl Endpoint {
         &self,
         server: &Server,
         client: Client,
-        call: &Call,
+        call: &Post,
         pending: &PendingMessage,
     ) -> Result<Response> {
         let forwarded = self.forward(call, pending);
@@ -252,7 +252,7 @@ impl Endpoint {
     /// Passes one message, which may call a tool, to rmcp.
     ///
     /// A plain-text error of rmcp is turned into a problem.
-    async fn forward(&self, call: &Call, pending: &PendingMessage) -> Result<Response> {
+    async fn forward(&self, call: &Post, pending: &PendingMessage) -> Result<Response> {
         let mut head = call.head.clone();
         let principal = call.principal.clone();
         // A called operation checks the credential itself, in its own transaction.
@@ -288,7 +288,7 @@ impl Endpoint {
     }
 
     /// Returns the response to a payload that is not a message.
-    async fn refuse(&self, principal: &Principal, refusal: &Refusal) -> Result<Response> {
+    async fn refuse(&self, principal: &Principal, refusal: &InvalidMessage) -> Result<Response> {
         unless_malformed(principal.refuse(&self.service, refusal.error()).await)?;
         let mut response = document(StatusCode::BAD_REQUEST, &refusal.answer());
         encode::insert_lsn(response.headers_mut(), principal.room_lsn());
@@ -306,9 +306,9 @@ fn unless_malformed(error: Error) -> Result<()> {
 /// Its messages are handled one after the other, so their effects happen in order. It takes one slot in
 /// flight, and none while it waits. Its waits share one deadline. Once the responses exceed a limit, the
 /// remaining messages are rejected.
-struct Batch<'a> {
+struct BatchPost<'a> {
     server: &'a Server,
-    call: Call,
+    call: Post,
     client: Client,
     slot: Option<RequestSlot>,
     /// The encoded responses.
@@ -317,7 +317,7 @@ struct Batch<'a> {
     share: Option<Share<Client>>,
 }
 
-impl Batch<'_> {
+impl BatchPost<'_> {
     async fn run(mut self, items: Vec<Item>) -> Result<Response> {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.call.principal = self.call.principal.until(Instant::now() + longest);
@@ -431,7 +431,7 @@ fn refused(item: &Item, error: &Error) -> Bytes {
         ErrorForm::Result if error.code() == Code::Malformed => wire::INVALID_REQUEST,
         ErrorForm::Result => SERVER_ERROR,
     };
-    let id = item.as_ref().map_or_else(Refusal::id, |pending| pending.id.clone());
+    let id = item.as_ref().map_or_else(InvalidMessage::id, |pending| pending.id.clone());
     let error = json!({"code": code, "message": error.detail(), "data": error.problem()});
     json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into()
 }

@@ -53,7 +53,7 @@ struct Methods {
 
 /// The outcome of routing.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum Routed {
     /// A route, with the path's variables or the reason why they cannot be decoded.
     Target(Target, Result<Text>),
     /// The path exists, but not with this method. Holds the value of the Allow header.
@@ -88,13 +88,13 @@ impl Routes {
     }
 
     /// Finds the route of `method` and `path`. HEAD uses the route of GET.
-    pub fn find(&self, method: &Method, path: &str) -> Found {
-        let Ok(found) = self.router.at(path) else { return Found::NoRoute };
+    pub fn find(&self, method: &Method, path: &str) -> Routed {
+        let Ok(found) = self.router.at(path) else { return Routed::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let Some((_, target)) = found.value.methods.iter().find(|(method, _)| method == wanted) else {
-            return Found::Allow(found.value.allow.clone());
+            return Routed::Allow(found.value.allow.clone());
         };
-        Found::Target(target.clone(), variables(&found.params))
+        Routed::Target(target.clone(), variables(&found.params))
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
         let routes = routes(operations).unwrap();
         let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path);
         let name = |found| match found {
-            Found::Target(Target::Operation(named), text) => (named.name(), text.unwrap()),
+            Routed::Target(Target::Operation(named), text) => (named.name(), text.unwrap()),
             other => panic!("{other:?}"),
         };
         let one = vec![("thread_id".to_owned(), "a/b+c".to_owned())];
@@ -176,17 +176,17 @@ mod tests {
         assert_eq!(name(find("HEAD", "/threads/a%2Fb+c")), ("get", one.clone()));
         assert_eq!(name(find("PUT", "/t/a%2fb+c")), ("put", one));
         assert_eq!(name(find("GET", "/threads")), ("list", vec![]));
-        assert!(matches!(find("GET", "/health/live"), Found::Target(Target::Builtin(Builtin::Liveness), _)));
-        let Found::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
+        assert!(matches!(find("GET", "/health/live"), Routed::Target(Target::Builtin(Builtin::Liveness), _)));
+        let Routed::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
         assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
-        let Found::Allow(allow) = find("GET", "/t/1") else { panic!() };
+        let Routed::Allow(allow) = find("GET", "/t/1") else { panic!() };
         assert_eq!(allow, "PUT, OPTIONS");
         for nowhere in
             ["/", "*", "/threads/", "/threads/1/", "//threads", "/Threads", "/threads/1/2", "/healthy"]
         {
-            assert!(matches!(find("GET", nowhere), Found::NoRoute), "{nowhere}");
+            assert!(matches!(find("GET", nowhere), Routed::NoRoute), "{nowhere}");
         }
-        assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Found::Target(_, Err(_))));
+        assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Routed::Target(_, Err(_))));
     }
 
     #[test]

@@ -41,7 +41,7 @@ use crate::limits::{
 };
 use crate::openapi::Document;
 use crate::pace::Pace;
-use crate::route::{Builtin, Found, Routes, Target};
+use crate::route::{Builtin, Routed, Routes, Target};
 use crate::shares::{Share, Shares};
 use crate::stream::Stream;
 use crate::unread::UnreadAnswers;
@@ -305,10 +305,10 @@ impl Server {
         hosts::check_single(request.version(), request.headers())?;
         // All but operations are boxed: they are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
-            Found::Target(Target::Operation(operation), text) => {
+            Routed::Target(Target::Operation(operation), text) => {
                 self.operation(&operation, text, link, request, unverified).await
             }
-            Found::Target(Target::Builtin(builtin), _) => {
+            Routed::Target(Target::Builtin(builtin), _) => {
                 Box::pin(self.builtin(builtin, link, request, unverified)).await
             }
             not_found => Box::pin(self.unrouted(not_found, link, request)).await,
@@ -342,12 +342,12 @@ impl Server {
     }
 
     /// Handles a request that no route matches: OPTIONS, 405 or 404.
-    async fn unrouted(&self, found: Found, link: &Link, request: Request<Incoming>) -> Result<Response> {
+    async fn unrouted(&self, found: Routed, link: &Link, request: Request<Incoming>) -> Result<Response> {
         self.admit_open(link, &request).await?;
         let path = echo(request.uri().path()).into_owned();
         match found {
-            Found::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
-            Found::Allow(allow) => {
+            Routed::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
+            Routed::Allow(allow) => {
                 body::discard(request, self.settings.body_max_bytes).await;
                 Ok(encode::method_not_allowed(allow))
             }
@@ -369,7 +369,7 @@ impl Server {
     }
 
     /// Rejects a request that has no credential and names another host than this server.
-    pub(crate) fn check_host(&self, head: &op::Head, request: &Request<Incoming>) -> Result<()> {
+    pub(crate) fn check_host(&self, head: &op::RequestHead, request: &Request<Incoming>) -> Result<()> {
         if head.credential.is_some() {
             return Ok(());
         }
@@ -454,9 +454,9 @@ impl Server {
     }
 
     /// Returns what the core needs to admit a request before its body is read.
-    pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::Head> {
+    pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::RequestHead> {
         let peer = self.peer(link, request.headers());
-        Ok(op::Head {
+        Ok(op::RequestHead {
             credential: self.bearer(peer, request.headers()).await?,
             surface: Surface::Rest,
             path: request.uri().path().to_owned(),
@@ -470,7 +470,7 @@ impl Server {
     pub async fn bearer(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Option<SecretString>> {
         let token = decode::bearer(headers);
         if token.is_err() {
-            self.service.count(op::Head { peer: Some(peer), ..op::Head::default() }).await?;
+            self.service.count(op::RequestHead { peer: Some(peer), ..op::RequestHead::default() }).await?;
         }
         token
     }

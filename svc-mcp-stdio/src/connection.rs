@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWrite
 use tokio::sync::{mpsc, watch};
 
 use crate::server::Size;
-use crate::wire::{self, Kind, Message, Payload, Refusal, WAIT_BATCH_MAX};
+use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 
 /// Limit on the bytes of a line.
 const LINE_MAX: usize = 4 << 20;
@@ -108,14 +108,14 @@ struct Unanswered {
     open: HashMap<RequestId, Option<u64>>,
     /// The number of responses being written.
     writing: usize,
-    batches: HashMap<u64, Batch>,
+    batches: HashMap<u64, PendingBatch>,
     last_batch: u64,
     batching: bool,
 }
 
 /// A batch whose responses are not complete.
 #[derive(Default)]
-struct Batch {
+struct PendingBatch {
     /// The number of its requests without a response.
     awaited: usize,
     answers: Vec<Value>,
@@ -213,7 +213,7 @@ impl Unanswered {
 
     fn open_batch(&mut self) -> u64 {
         self.last_batch += 1;
-        self.batches.insert(self.last_batch, Batch::default());
+        self.batches.insert(self.last_batch, PendingBatch::default());
         self.last_batch
     }
 
@@ -241,13 +241,13 @@ struct Reader<W> {
 
 /// Why a message was not passed on.
 enum Stop {
-    Refused(Refusal),
+    Refused(InvalidMessage),
     /// rmcp takes no more messages, or the output is broken.
     Disconnected,
 }
 
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
+impl From<InvalidMessage> for Stop {
+    fn from(refusal: InvalidMessage) -> Self {
         Self::Refused(refusal)
     }
 }
@@ -258,7 +258,7 @@ impl<W: AsyncWrite + Unpin> Reader<W> {
         loop {
             let done = match next_line(&mut reader, &mut line).await {
                 Line::Whole => self.line(&line).await,
-                Line::TooLong => Err(Refusal::invalid("the line is too long", Value::Null).into()),
+                Line::TooLong => Err(InvalidMessage::invalid("the line is too long", Value::Null).into()),
                 Line::End => return,
             };
             let done = match done {
@@ -280,18 +280,20 @@ impl<W: AsyncWrite + Unpin> Reader<W> {
             Payload::Batch(items) if self.outbox.update(|unanswered| unanswered.batching) => {
                 self.batch(items, line.len()).await
             }
-            Payload::Batch(_) => Err(Refusal::invalid("this revision has no batches", Value::Null).into()),
+            Payload::Batch(_) => {
+                Err(InvalidMessage::invalid("this revision has no batches", Value::Null).into())
+            }
         }
     }
 
     /// Passes on the messages of a batch. Its response is written once the last of them has one.
-    async fn batch(&self, items: Vec<Result<Message, Refusal>>, size: usize) -> Result<(), Stop> {
+    async fn batch(&self, items: Vec<Result<Message, InvalidMessage>>, size: usize) -> Result<(), Stop> {
         let number = self.outbox.update(Unanswered::open_batch);
         let mut refused = Vec::new();
         for item in items {
             let admitted = match item {
                 Ok(message) if message.method() == "initialize" => {
-                    Err(Refusal::invalid("initialize must not be in a batch", message.id()).into())
+                    Err(InvalidMessage::invalid("initialize must not be in a batch", message.id()).into())
                 }
                 Ok(message) => {
                     let own = message.value.to_string().len();
@@ -330,14 +332,16 @@ impl<W: AsyncWrite + Unpin> Reader<W> {
             }
             Kind::Request => {
                 let id = message.id();
-                let unreadable = |_| Refusal::invalid("the request cannot be read", id.clone());
+                let unreadable = |_| InvalidMessage::invalid("the request cannot be read", id.clone());
                 let number: RequestId = serde_json::from_value(id.clone()).map_err(unreadable)?;
                 let mut request = serde_json::from_value(message.value).map_err(unreadable)?;
                 if let ClientJsonRpcMessage::Request(request) = &mut request {
                     request.request.extensions_mut().insert(size);
                 }
                 if !self.outbox.update(|unanswered| unanswered.begin(&number, batch)) {
-                    return Err(Refusal::invalid("the id is in use by a request in progress", id).into());
+                    return Err(
+                        InvalidMessage::invalid("the id is in use by a request in progress", id).into()
+                    );
                 }
                 self.queue.send(request).await.map_err(|_| Stop::Disconnected)
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use secrecy::SecretString;
 use svc_core::capability::Capabilities;
-use svc_core::op::{Admission, Head, Input, Operation, Reply, Surface};
+use svc_core::op::{Admission, Input, Operation, Reply, RequestHead, Surface};
 use svc_core::ops::{WHOAMI, Whoami};
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::time::{Instant, sleep_until};
@@ -21,7 +21,7 @@ const PATH: &str = "/mcp";
 /// It is passed in the extensions of the HTTP request. Clones share the state of the request.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    head: Head,
+    head: RequestHead,
     admission: Arc<Mutex<Admitted>>,
     client: Option<Client>,
     capabilities: Option<Capabilities>,
@@ -62,7 +62,7 @@ impl Principal {
     /// Creates the sender of `head` without admitting it.
     ///
     /// Each of its requests to the core is counted, and checks the credential.
-    pub fn new(head: Head) -> Self {
+    pub fn new(head: RequestHead) -> Self {
         Self {
             head,
             admission: Arc::default(),
@@ -76,7 +76,7 @@ impl Principal {
     }
 
     /// Admits the sender of `head` for one message, which is counted. Fails unless the credential is live.
-    pub async fn admitted(service: &Service, head: Head) -> Result<Self> {
+    pub async fn admitted(service: &Service, head: RequestHead) -> Result<Self> {
         Self::new(head).again(service).await
     }
 
@@ -215,8 +215,8 @@ impl Principal {
 }
 
 /// Creates the head of a request over MCP.
-pub fn head(credential: Option<SecretString>, peer: Option<IpAddr>) -> Head {
-    Head { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
+pub fn head(credential: Option<SecretString>, peer: Option<IpAddr>) -> RequestHead {
+    RequestHead { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
 
 /// Marks that the last position in the log is not known.

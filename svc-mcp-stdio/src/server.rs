@@ -126,7 +126,7 @@ impl Mcp {
         }
     }
 
-    async fn call(&self, request: CallToolRequestParams, cx: &RequestContext<RoleServer>) -> Outcome {
+    async fn call(&self, request: CallToolRequestParams, cx: &RequestContext<RoleServer>) -> ToolOutcome {
         let principal = self.principal(cx)?;
         let outcome = self.run(&principal, request, cx).await;
         if let Err(Failure::Refused(error)) = &outcome {
@@ -138,18 +138,18 @@ impl Mcp {
     /// Runs the tool's operation and takes the permit to build its response.
     ///
     /// The response of a read that cannot wait for a permit is dropped, and the operation is run again later.
-    async fn run_operation(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<Output> {
+    async fn run_operation(&self, principal: &Principal, entry: &Entry, input: &Input) -> Result<ToolOutput> {
         loop {
             let outcome = principal.request(&self.service, &entry.operation, input).await;
             principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
             let text = outcome?.body()?;
             if entry.changes() {
                 principal.take_turn(text.len()).await;
-                return Output::of(text);
+                return ToolOutput::of(text);
             }
             if let Some(permit) = permits::take_ready(text.len()).await {
                 principal.set_permit(permit);
-                return Output::of(text);
+                return ToolOutput::of(text);
             }
             drop(text);
             permits::fewer_ready().await?;
@@ -161,7 +161,7 @@ impl Mcp {
         principal: &Principal,
         call: CallToolRequestParams,
         cx: &RequestContext<RoleServer>,
-    ) -> Outcome {
+    ) -> ToolOutcome {
         let Some(entry) = self.catalogue.entry(&call.name) else {
             let message = format!("there is no tool called \"{}\"; see tools/list", echo(&call.name));
             return Err(match principal.refuse(&self.service, Error::malformed(message)).await {
@@ -178,8 +178,8 @@ impl Mcp {
         tokio::select! {
             outcome = self.run_operation(principal, entry, &input) => Ok(outcome?),
             () = cx.ct.cancelled() => Err(Failure::Cancelled),
-            () = self.ended(), if entry.waits() => Ok(Output::timed_out()),
-            () = principal.deadline_passed(), if entry.waits() => Ok(Output::timed_out()),
+            () = self.ended(), if entry.waits() => Ok(ToolOutput::timed_out()),
+            () = principal.deadline_passed(), if entry.waits() => Ok(ToolOutput::timed_out()),
         }
     }
 }
@@ -195,12 +195,12 @@ pub fn large_wait() -> Error {
 }
 
 /// The output of an operation: as JSON text for clients that read only text, and as structured content.
-struct Output {
+struct ToolOutput {
     text: String,
     structured: Value,
 }
 
-impl Output {
+impl ToolOutput {
     /// Parses the text, once there is a permit: until then a response waits as text, because its values are
     /// many times as large.
     fn of(text: Vec<u8>) -> Result<Self> {
@@ -215,7 +215,7 @@ impl Output {
     }
 }
 
-type Outcome = std::result::Result<Output, Failure>;
+type ToolOutcome = std::result::Result<ToolOutput, Failure>;
 
 /// Why a tool call has no result.
 enum Failure {
@@ -230,7 +230,7 @@ impl From<Error> for Failure {
     }
 }
 
-fn tool_result(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResult, ErrorData> {
+fn tool_result(tool: &str, outcome: ToolOutcome) -> std::result::Result<CallToolResult, ErrorData> {
     match outcome {
         Ok(output) => Ok(answered(output)),
         Err(Failure::Refused(error)) => match mcp::error_form(error.code()) {
@@ -242,7 +242,7 @@ fn tool_result(tool: &str, outcome: Outcome) -> std::result::Result<CallToolResu
     }
 }
 
-fn answered(output: Output) -> CallToolResult {
+fn answered(output: ToolOutput) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.content = vec![ContentBlock::text(output.text)];
     result.structured_content = Some(output.structured);

@@ -33,7 +33,7 @@ pub enum Payload {
     /// One message.
     One(Message),
     /// An array of messages, each valid or rejected.
-    Batch(Vec<Result<Message, Refusal>>),
+    Batch(Vec<Result<Message, InvalidMessage>>),
 }
 
 /// A message with a valid envelope.
@@ -70,13 +70,13 @@ impl Message {
 
 /// The error response to something that is not a valid message.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct InvalidMessage {
     code: i32,
     message: &'static str,
     id: Value,
 }
 
-impl Refusal {
+impl InvalidMessage {
     /// Creates the error for an invalid request, with its id if that could be read.
     pub fn invalid(message: &'static str, id: Value) -> Self {
         Self { code: INVALID_REQUEST, message, id }
@@ -99,26 +99,30 @@ impl Refusal {
 }
 
 /// Parses one message or one batch.
-pub fn read(bytes: &[u8]) -> Result<Payload, Refusal> {
+pub fn read(bytes: &[u8]) -> Result<Payload, InvalidMessage> {
     let value = json::read_at_most(bytes, VALUES_MAX).map_err(|unread| match unread {
-        Unread::TooMany => Refusal::invalid("the message has more than 300,000 values", Value::Null),
-        Unread::Twice => Refusal::invalid("a member appears twice in the message", Value::Null),
-        Unread::NotJson => Refusal { code: PARSE_ERROR, message: "the message is not JSON", id: Value::Null },
+        Unread::TooMany => InvalidMessage::invalid("the message has more than 300,000 values", Value::Null),
+        Unread::Twice => InvalidMessage::invalid("a member appears twice in the message", Value::Null),
+        Unread::NotJson => {
+            InvalidMessage { code: PARSE_ERROR, message: "the message is not JSON", id: Value::Null }
+        }
     })?;
     match value {
-        Value::Array(items) if items.is_empty() => Err(Refusal::invalid("the batch is empty", Value::Null)),
+        Value::Array(items) if items.is_empty() => {
+            Err(InvalidMessage::invalid("the batch is empty", Value::Null))
+        }
         Value::Array(items) if items.len() > BATCH_MAX => {
-            Err(Refusal::invalid("the batch has more than 100 messages", Value::Null))
+            Err(InvalidMessage::invalid("the batch has more than 100 messages", Value::Null))
         }
         Value::Array(items) => Ok(Payload::Batch(items.into_iter().map(message).collect())),
         value => message(value).map(Payload::One),
     }
 }
 
-fn message(value: Value) -> Result<Message, Refusal> {
+fn message(value: Value) -> Result<Message, InvalidMessage> {
     let readable = |id: &&Value| id.is_string() || id.is_i64();
     let id = value.get("id").filter(readable).cloned().unwrap_or_default();
-    let refuse = |message| Err(Refusal::invalid(message, id.clone()));
+    let refuse = |message| Err(InvalidMessage::invalid(message, id.clone()));
     let Some(members) = value.as_object() else { return refuse("a message must be a JSON object") };
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return refuse("the member jsonrpc must be \"2.0\"");

@@ -26,7 +26,7 @@ pub fn program(name: &str) -> PathBuf {
 
 /// How a program ended, and what it had to say.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Exited {
     /// The exit code; none after a signal.
     pub code: Option<i32>,
     /// What it printed.
@@ -36,10 +36,10 @@ pub struct Outcome {
 }
 
 /// Runs a program to its end.
-pub fn run(command: &mut Command) -> Outcome {
+pub fn run(command: &mut Command) -> Exited {
     let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{error}: {command:?}"));
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Outcome { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    Exited { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// A program that runs. It is killed when this is dropped.
@@ -100,10 +100,10 @@ impl Running {
     }
 
     /// Closes the program's input, waits for its end and returns how it was.
-    pub fn ended(mut self) -> Outcome {
+    pub fn ended(mut self) -> Exited {
         drop(self.input.take());
         let (out, err) = (self.out.whole(), self.err.whole());
-        Outcome { code: self.child.wait().unwrap().code(), out, err }
+        Exited { code: self.child.wait().unwrap().code(), out, err }
     }
 
     /// Asks the program to end, and waits until it has.

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::client::Answer;
 use crate::client::rest::Rest;
 use crate::database::TestDatabase;
-use crate::process::{Outcome, Running, program, run};
+use crate::process::{Exited, Running, program, run};
 use crate::world::{answer_of, call, text};
 
 /// Who is there after a set-up.
@@ -103,7 +103,7 @@ impl Site {
     }
 
     /// Runs `svc` with these words to its end.
-    pub fn svc(&self, words: &[&str]) -> Outcome {
+    pub fn svc(&self, words: &[&str]) -> Exited {
         run(&mut self.command("svc", words))
     }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use svc_core::op::contract;
 use svc_core::{Error, Result, operation_table};
 
-use crate::output::Output;
+use crate::output::Printer;
 
 /// Print a machine-readable contract of this build, as a JSON array.
 #[derive(Args)]
@@ -25,7 +25,7 @@ enum What {
 }
 
 /// Runs the command. The output is JSON with and without `--json`.
-pub fn run(command: &Contract, output: &Output) -> Result<()> {
+pub fn run(command: &Contract, output: &Printer) -> Result<()> {
     let table = operation_table()?;
     let contract: Value = match command.what {
         What::Operations => contract::operations(&table),

@@ -6,7 +6,7 @@ use svc_core::Result;
 use svc_core::setup::{self, Established, Variables};
 
 use super::Folder;
-use crate::output::Output;
+use crate::output::Printer;
 
 /// Set up a service.
 ///
@@ -34,7 +34,7 @@ struct Made<'a> {
 }
 
 /// Runs the command.
-pub fn run(command: &Init, variables: &Variables, output: &Output) -> Result<()> {
+pub fn run(command: &Init, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
     let (_, service, made) = setup::init(variables, data, &command.name, &command.admin)?;
     drop(service);

@@ -5,14 +5,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
 use svc_core::id::WorkspaceId;
-use svc_core::op::{Head, Surface, TypedOperation};
+use svc_core::op::{RequestHead, Surface, TypedOperation};
 use svc_core::ops::{LIST_MEMBERS, ListMembers, MINT_TOKEN, MintToken, MintedToken, WHOAMI, Whoami};
 use svc_core::setup::{self, Variables, WantedToken};
 use svc_core::text::{Handle, Text};
 use svc_core::{Error, Result, Service};
 
 use super::{Folder, credential};
-use crate::output::Output;
+use crate::output::Printer;
 
 /// Administer tokens.
 #[derive(Args)]
@@ -55,7 +55,7 @@ pub struct Mint {
 }
 
 /// Runs the command.
-pub fn run(command: &Token, variables: &Variables, output: &Output) -> Result<()> {
+pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<()> {
     let Action::Mint(mint) = &command.action;
     let config = mint.folder.config(variables)?;
     let minted = if mint.as_instance {
@@ -133,8 +133,11 @@ impl Caller {
         I: Serialize + 'static,
         O: 'static,
     {
-        let head =
-            Head { credential: Some(self.credential.clone()), surface: Surface::Cli, ..Head::default() };
+        let head = RequestHead {
+            credential: Some(self.credential.clone()),
+            surface: Surface::Cli,
+            ..RequestHead::default()
+        };
         Ok(operation.call(&self.service, head, input)?.output)
     }
 }

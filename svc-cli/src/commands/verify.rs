@@ -9,7 +9,7 @@ use svc_core::verify::{ChainReport, ExpectedHead, verify_database};
 use svc_core::{Code, Database, Error, Result};
 
 use super::Folder;
-use crate::output::Output;
+use crate::output::Printer;
 
 /// Verify the event logs of a database.
 ///
@@ -36,7 +36,7 @@ struct Findings<'a> {
 }
 
 /// Runs the command.
-pub fn run(command: &Verify, variables: &Variables, output: &Output) -> Result<()> {
+pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
     let url = Config::read_database_url(variables.iter().cloned(), data)?;
     let logs = verify_database(&Database::at(url, data), command.workspace, command.expect_head)?;

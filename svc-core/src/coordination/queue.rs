@@ -4,8 +4,8 @@
 //! without an assignee, in a channel that is not archived. This file derives the rows from the threads, in
 //! the transaction of whatever changes a thread; nothing else writes them. It is called by `queue_projector`,
 //! which follows the events, and by `dependencies` where the event is that of another thread. The next thread
-//! is found from the heads of the skill sets that the member covers, so the cost does not depend on how many
-//! threads wait.
+//! is the best of the candidates: the first thread of each skill set that the member covers. So the cost does
+//! not depend on how many threads wait.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -129,14 +129,14 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, scope: Scope) -> Result<Optio
             Engine::Postgres => next_postgres(cx, probes, &places, &eligible, sets.newest())?,
         };
         match found {
-            Found::Thread(thread) => return Ok(thread),
-            Found::UnknownSets => sets = skill_sets::newer_sets(cx)?,
+            NextThread::Thread(thread) => return Ok(thread),
+            NextThread::UnknownSets => sets = skill_sets::newer_sets(cx)?,
         }
     }
 }
 
 /// The result of a query of the queue.
-enum Found {
+enum NextThread {
     /// The next thread, if there is one.
     Thread(Option<(ThreadId, ChannelId)>),
     /// There are sets that the connection has not cached.
@@ -195,40 +195,41 @@ fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
 
 /// The statements that query the queue in one of its two orders: by channel, or by pool.
 struct Probes {
-    head_sqlite: &'static str,
-    heads_postgres: &'static str,
+    first_sqlite: &'static str,
+    first_postgres: &'static str,
     walk_postgres: &'static str,
 }
 
-/// The end of a statement that has found the `head`.
+/// The end of a statement that has found the `candidate`.
 ///
-/// It returns whether there are sets that the connection has not cached, and the head if there is one.
-macro_rules! unknown_sets_or_head {
+/// It returns whether there are sets that the connection has not cached, and the candidate if there is one.
+macro_rules! unknown_sets_or_candidate {
     () => {
         "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4),
-                head.thread_id, head.channel_id
-         from (values (1)) as one (row) left join head on true"
+                candidate.thread_id, candidate.channel_id
+         from (values (1)) as one (row) left join candidate on true"
     };
 }
 
 macro_rules! probes {
     ($place:literal) => {
         Probes {
-            head_sqlite: concat!(
+            first_sqlite: concat!(
                 "select skill_set, urgency, lsn, thread_id, channel_id from ready where ",
                 $place,
                 " = $1 and skill_set >= $2 order by skill_set, urgency, lsn limit 1"
             ),
-            heads_postgres: concat!(
-                "with head as (select head.thread_id, head.channel_id
+            first_postgres: concat!(
+                "with candidate as (select candidate.thread_id, candidate.channel_id
                  from unnest($1::uuid[]) as wanted (place)
                  cross join unnest($2::bigint[]) as covered (skill_set)
                  cross join lateral (
                      select r.thread_id, r.channel_id, r.urgency, r.lsn from ready r where r.",
                 $place,
-                " = wanted.place and r.skill_set = covered.skill_set order by r.urgency, r.lsn limit 1) head
-                 order by head.urgency, head.lsn limit 1) ",
-                unknown_sets_or_head!()
+                " = wanted.place and r.skill_set = covered.skill_set order by r.urgency, r.lsn limit 1)
+                     candidate
+                 order by candidate.urgency, candidate.lsn limit 1) ",
+                unknown_sets_or_candidate!()
             ),
             walk_postgres: concat!(
                 "with recursive walk (place, skill_set) as (
@@ -243,12 +244,15 @@ macro_rules! probes {
                 $place,
                 " = walk.place and r.skill_set > walk.skill_set order by r.skill_set limit 1)
                      from walk where walk.skill_set is not null),
-                 head as (select head.thread_id, head.channel_id from walk cross join lateral (
+                 candidate as (select candidate.thread_id, candidate.channel_id
+                 from walk cross join lateral (
                      select r.thread_id, r.channel_id, r.urgency, r.lsn from ready r where r.",
                 $place,
-                " = walk.place and r.skill_set = walk.skill_set order by r.urgency, r.lsn limit 1) head
-                 where walk.skill_set = any($2::bigint[]) order by head.urgency, head.lsn limit 1) ",
-                unknown_sets_or_head!()
+                " = walk.place and r.skill_set = walk.skill_set order by r.urgency, r.lsn limit 1)
+                     candidate
+                 where walk.skill_set = any($2::bigint[])
+                 order by candidate.urgency, candidate.lsn limit 1) ",
+                unknown_sets_or_candidate!()
             ),
         }
     };
@@ -258,9 +262,9 @@ static IN_CHANNELS: Probes = probes!("channel_id");
 
 static IN_POOLS: Probes = probes!("pool");
 
-/// The first row of a skill set's part of the queue. Heads are ordered as threads are given out.
+/// The first row of a skill set's part of the queue. Candidates are ordered as threads are given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Head {
+struct Candidate {
     urgency: i64,
     lsn: i64,
     skill_set: i64,
@@ -274,16 +278,16 @@ fn next_sqlite(
     places: &[Uuid],
     eligible: &[i64],
     newest: i64,
-) -> Result<Found> {
+) -> Result<NextThread> {
     if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest])?.is_some() {
-        return Ok(Found::UnknownSets);
+        return Ok(NextThread::UnknownSets);
     }
-    let mut best: Option<Head> = None;
+    let mut best: Option<Candidate> = None;
     for place in places {
-        let head = best_head(eligible, |skill_set| {
+        let candidate = best_candidate(eligible, |skill_set| {
             let row: Option<(i64, i64, i64, ThreadId, ChannelId)> =
-                cx.one(probes.head_sqlite, &[place, &skill_set])?;
-            Ok(row.map(|(skill_set, urgency, lsn, thread_id, channel_id)| Head {
+                cx.one(probes.first_sqlite, &[place, &skill_set])?;
+            Ok(row.map(|(skill_set, urgency, lsn, thread_id, channel_id)| Candidate {
                 urgency,
                 lsn,
                 skill_set,
@@ -291,36 +295,39 @@ fn next_sqlite(
                 channel_id,
             }))
         })?;
-        best = best.into_iter().chain(head).min();
+        best = best.into_iter().chain(candidate).min();
     }
-    Ok(Found::Thread(best.map(|head| (head.thread_id, head.channel_id))))
+    Ok(NextThread::Thread(best.map(|candidate| (candidate.thread_id, candidate.channel_id))))
 }
 
 const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and id > $2 order by id limit 1";
 
-/// Returns the best among the heads of the sets `eligible` (ascending).
+/// Returns the best among the candidates of the sets `eligible` (ascending).
 ///
-/// `seek` returns the head of the first set with any row, from a given set on. Each call either hits an
+/// `seek` returns the candidate of the first set with any row, from a given set on. Each call either hits an
 /// eligible set or skips all sets in between, on whichever side they are. So there are no more calls than
 /// eligible sets, and at most one more than sets with rows.
-fn best_head(eligible: &[i64], mut seek: impl FnMut(i64) -> Result<Option<Head>>) -> Result<Option<Head>> {
-    let mut best: Option<Head> = None;
+fn best_candidate(
+    eligible: &[i64],
+    mut seek: impl FnMut(i64) -> Result<Option<Candidate>>,
+) -> Result<Option<Candidate>> {
+    let mut best: Option<Candidate> = None;
     let mut rest = eligible;
     while let Some(first) = rest.first() {
-        let Some(head) = seek(*first)? else { break };
-        let passed = rest.partition_point(|set| *set < head.skill_set);
+        let Some(candidate) = seek(*first)? else { break };
+        let passed = rest.partition_point(|set| *set < candidate.skill_set);
         rest = rest.get(passed..).unwrap_or_default();
         if let Some((set, after)) = rest.split_first()
-            && *set == head.skill_set
+            && *set == candidate.skill_set
         {
-            best = best.into_iter().chain([head]).min();
+            best = best.into_iter().chain([candidate]).min();
             rest = after;
         }
     }
     Ok(best)
 }
 
-/// Maximum number of heads that one statement reads by name.
+/// Maximum number of candidates that one statement reads by name.
 ///
 /// Beyond it, a statement walks over the sets that have rows.
 const HEADS_MAX: usize = 256;
@@ -331,14 +338,14 @@ fn next_postgres(
     places: &[Uuid],
     eligible: &[i64],
     newest: i64,
-) -> Result<Found> {
+) -> Result<NextThread> {
     let few = places.len().saturating_mul(eligible.len()) <= HEADS_MAX;
-    let sql = if few { probes.heads_postgres } else { probes.walk_postgres };
+    let sql = if few { probes.first_postgres } else { probes.walk_postgres };
     let found: Option<(bool, Option<ThreadId>, Option<ChannelId>)> =
         cx.one(sql, &[&places, &eligible, &cx.caller().workspace_id, &newest])?;
     let (unknown, thread, channel) =
         found.ok_or_else(|| Error::internal("a join to one row returned none"))?;
-    Ok(if unknown { Found::UnknownSets } else { Found::Thread(thread.zip(channel)) })
+    Ok(if unknown { NextThread::UnknownSets } else { NextThread::Thread(thread.zip(channel)) })
 }
 
 #[cfg(test)]
@@ -365,9 +372,9 @@ mod tests {
         assert_eq!(covered("Rust"), [1]);
     }
 
-    fn head(skill_set: i64, urgency: i64, lsn: i64) -> Head {
+    fn candidate(skill_set: i64, urgency: i64, lsn: i64) -> Candidate {
         let id = u128::try_from(lsn).unwrap();
-        Head {
+        Candidate {
             urgency,
             lsn,
             skill_set,
@@ -376,36 +383,38 @@ mod tests {
         }
     }
 
-    /// Returns the best head of a queue that has `heads`, and the number of calls of `seek`.
-    fn best(eligible: &[i64], heads: &[Head]) -> (Option<Head>, usize) {
-        let queue: BTreeMap<i64, Head> = heads.iter().map(|head| (head.skill_set, *head)).collect();
+    /// Returns the best candidate of a queue that has `candidates`, and the number of calls of `seek`.
+    fn best(eligible: &[i64], candidates: &[Candidate]) -> (Option<Candidate>, usize) {
+        let queue: BTreeMap<i64, Candidate> =
+            candidates.iter().map(|candidate| (candidate.skill_set, *candidate)).collect();
         let mut calls = 0;
-        let best = best_head(eligible, |from| {
+        let best = best_candidate(eligible, |from| {
             calls += 1;
-            Ok(queue.range(from..).next().map(|(_, head)| *head))
+            Ok(queue.range(from..).next().map(|(_, candidate)| *candidate))
         });
         (best.unwrap(), calls)
     }
 
     #[test]
     fn the_most_urgent_and_then_the_oldest_is_next() {
-        let heads = [head(1, 0, 5), head(2, -10, 9), head(3, -10, 8), head(4, -99, 1)];
-        assert_eq!(best(&[1, 2, 3], &heads).0, Some(heads[2]));
-        assert_eq!(best(&[1, 2], &heads).0, Some(heads[1]));
-        assert_eq!(best(&[1], &heads).0, Some(heads[0]));
-        assert_eq!(best(&[7], &heads).0, None);
-        assert_eq!(best(&[], &heads), (None, 0));
+        let candidates =
+            [candidate(1, 0, 5), candidate(2, -10, 9), candidate(3, -10, 8), candidate(4, -99, 1)];
+        assert_eq!(best(&[1, 2, 3], &candidates).0, Some(candidates[2]));
+        assert_eq!(best(&[1, 2], &candidates).0, Some(candidates[1]));
+        assert_eq!(best(&[1], &candidates).0, Some(candidates[0]));
+        assert_eq!(best(&[7], &candidates).0, None);
+        assert_eq!(best(&[], &candidates), (None, 0));
     }
 
     #[test]
     fn calls_are_bounded_by_either_side() {
         let many: Vec<i64> = (1..=1000).collect();
-        let all: Vec<Head> = many.iter().map(|set| head(*set, 0, 2000 - *set)).collect();
-        assert_eq!(best(&many, &[head(500, 0, 1)]), (Some(head(500, 0, 1)), 2));
-        assert_eq!(best(&[3, 700], &all), (Some(head(700, 0, 1300)), 2));
+        let all: Vec<Candidate> = many.iter().map(|set| candidate(*set, 0, 2000 - *set)).collect();
+        assert_eq!(best(&many, &[candidate(500, 0, 1)]), (Some(candidate(500, 0, 1)), 2));
+        assert_eq!(best(&[3, 700], &all), (Some(candidate(700, 0, 1300)), 2));
         assert_eq!(best(&many, &[]), (None, 1));
         let odd: Vec<i64> = (0..500).map(|n| 2 * n + 1).collect();
-        let even: Vec<Head> = (1..=500).map(|n| head(2 * n, 0, n)).collect();
+        let even: Vec<Candidate> = (1..=500).map(|n| candidate(2 * n, 0, n)).collect();
         let (found, calls) = best(&odd, &even);
         assert_eq!(found, None);
         assert!(calls <= 501, "{calls}");
@@ -420,10 +429,11 @@ mod tests {
         };
         for _ in 0..500 {
             let eligible: Vec<i64> = (0..40).filter(|_| draw(3) == 0).collect();
-            let mut drawn = |set| (draw(3) == 0).then(|| head(set, -draw(4), draw(1000)));
-            let heads: Vec<Head> = (0..40).filter_map(&mut drawn).collect();
-            let wanted = heads.iter().filter(|head| eligible.contains(&head.skill_set)).min().copied();
-            assert_eq!(best(&eligible, &heads).0, wanted);
+            let mut drawn = |set| (draw(3) == 0).then(|| candidate(set, -draw(4), draw(1000)));
+            let candidates: Vec<Candidate> = (0..40).filter_map(&mut drawn).collect();
+            let wanted =
+                candidates.iter().filter(|candidate| eligible.contains(&candidate.skill_set)).min().copied();
+            assert_eq!(best(&eligible, &candidates).0, wanted);
         }
     }
 }

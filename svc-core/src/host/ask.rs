@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::host::service::{Service, answered, waited};
-use crate::op::{Admission, Head, Reply, RunOn, TypedOperation};
+use crate::host::service::{Service, reply_of, waited};
+use crate::op::{Admission, Reply, RequestHead, RunOn, TypedOperation};
 
 /// The reply to a call of a typed operation.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl<O: 'static> TypedReply<O> {
 
 impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
     /// Admits a request for the operation by its head alone, as [`Service::admit`] does.
-    pub async fn admit(self, service: &Service, head: Head) -> Result<Admission> {
+    pub async fn admit(self, service: &Service, head: RequestHead) -> Result<Admission> {
         service.admit(Some(self.operation(service.table())?), head).await
     }
 
@@ -33,7 +33,7 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         let operation = self.operation(service.table())?;
         let dispatch = service.dispatch();
         let reply =
-            answered(|done| dispatch.start_typed(operation, admission, input, RunOn::Batched, done)).await?;
+            reply_of(|done| dispatch.start_typed(operation, admission, input, RunOn::Batched, done)).await?;
         TypedReply::of(reply)
     }
 
@@ -48,7 +48,7 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
     /// Calls the operation and blocks until it is done, on this thread if the core is idle.
     ///
     /// An `input` that could not be made is reported only if the credential is as it must be.
-    pub fn call(self, service: &Service, head: Head, input: Result<I>) -> Result<TypedReply<O>> {
+    pub fn call(self, service: &Service, head: RequestHead, input: Result<I>) -> Result<TypedReply<O>> {
         let operation = self.operation(service.table())?;
         let admission = service.admit_here(operation, head)?;
         let dispatch = service.dispatch();

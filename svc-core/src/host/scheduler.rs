@@ -31,7 +31,7 @@ pub(crate) struct Scheduler {
 
 /// The result of a chore's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum Turn {
     /// Done, or failed.
     Over,
     /// There is more to do.
@@ -40,7 +40,7 @@ enum Outcome {
     Busy(Duration),
 }
 
-impl Outcome {
+impl Turn {
     /// Returns how long after it the chore is due again, if its rounds come every `every`.
     fn pause(self, every: Duration) -> Duration {
         match self {
@@ -121,22 +121,22 @@ impl Scheduler {
     }
 
     /// Runs some steps of a chore.
-    fn run_chore(&self, chore: &Chore) -> Outcome {
+    fn run_chore(&self, chore: &Chore) -> Turn {
         let round = Round::new(&self.dispatch, chore, &self.leases);
         for _ in 0..STEPS_MAX {
             match round.step() {
                 Ok(Step::More) if !self.is_closing() => {}
                 Ok(Step::More) => break,
-                Ok(Step::Done) => return round.busy().map_or(Outcome::Over, Outcome::Busy),
-                Err(_) if round.busy().is_some() => return round.busy().map_or(Outcome::Over, Outcome::Busy),
+                Ok(Step::Done) => return round.busy().map_or(Turn::Over, Turn::Busy),
+                Err(_) if round.busy().is_some() => return round.busy().map_or(Turn::Over, Turn::Busy),
                 Err(error) => {
                     let (name, cause) = (chore.name, error.cause());
                     tracing::warn!(chore = name, %error, ?cause, "a chore failed and will be retried");
-                    return Outcome::Over;
+                    return Turn::Over;
                 }
             }
         }
-        Outcome::More
+        Turn::More
     }
 
     /// Runs every chore to completion, whether it is due or not.
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn a_chore_is_due_sooner_when_there_is_more_or_a_lease_ends() {
         let every = Duration::from_secs(5);
-        assert_eq!(Outcome::Over.pause(every), every);
-        assert_eq!(Outcome::More.pause(every), Duration::ZERO);
+        assert_eq!(Turn::Over.pause(every), every);
+        assert_eq!(Turn::More.pause(every), Duration::ZERO);
         let second = Duration::from_secs(1);
-        assert_eq!(Outcome::Busy(second).pause(every), second + AFTER_LEASE);
-        assert_eq!(Outcome::Busy(Duration::from_secs(60)).pause(every), every);
+        assert_eq!(Turn::Busy(second).pause(every), second + AFTER_LEASE);
+        assert_eq!(Turn::Busy(Duration::from_secs(60)).pause(every), every);
     }
 }

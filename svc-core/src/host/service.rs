@@ -20,7 +20,7 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Credentials, Dispatch, Feature, Head, Input, Operation, Reply, Request, Rounds, RunOn,
+    Admission, Credentials, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, Rounds, RunOn,
     Settings, Shared, Table, Ticket, WaitCounts,
 };
 use crate::rate::{RateLimits, RateSettings};
@@ -187,8 +187,8 @@ impl Service {
     ///
     /// It counts the request, and rejects a credential that is missing, dead, or lacks what `operation`
     /// needs. Without an operation any live credential will do.
-    pub async fn admit(&self, operation: Option<&Operation>, head: Head) -> Result<Admission> {
-        answered(|done| self.dispatch().admit(operation, head, RunOn::Batched, done)).await
+    pub async fn admit(&self, operation: Option<&Operation>, head: RequestHead) -> Result<Admission> {
+        reply_of(|done| self.dispatch().admit(operation, head, RunOn::Batched, done)).await
     }
 
     /// Runs an operation for an admitted request. Dropping the future abandons a wait.
@@ -198,7 +198,7 @@ impl Service {
         admission: Admission,
         input: &Input,
     ) -> Result<Reply> {
-        answered(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
+        reply_of(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
     /// Returns the error for an admitted request whose input could not be read.
@@ -216,7 +216,7 @@ impl Service {
             return refusal;
         }
         let refused =
-            answered(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
+            reply_of(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
         refused
             .await
             .err()
@@ -255,14 +255,14 @@ impl Service {
         }
     }
 
-    pub(super) fn admit_here(&self, operation: &Operation, head: Head) -> Result<Admission> {
+    pub(super) fn admit_here(&self, operation: &Operation, head: RequestHead) -> Result<Admission> {
         waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
     }
 
     /// Counts a request for something other than an operation, such as a document.
     ///
     /// It counts against the bearer of a live token, else against the peer address.
-    pub async fn count(&self, head: Head) -> Result<()> {
+    pub async fn count(&self, head: RequestHead) -> Result<()> {
         match self.admit(None, head).await {
             // Public resources need no credential.
             Err(error) if error.code() == Code::Unauthenticated => Ok(()),
@@ -348,7 +348,7 @@ impl Service {
 }
 
 /// Awaits the outcome of a request that `start` hands to the core.
-pub(super) async fn answered<T: Send + 'static>(
+pub(super) async fn reply_of<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();

@@ -107,7 +107,7 @@ impl SetupNames {
 
 /// The first workspace, with its first members and their tokens.
 #[derive(Serialize)]
-pub(crate) struct Established {
+pub(crate) struct FirstWorkspace {
     pub workspace: Workspace,
     /// A person.
     pub admin: Member,
@@ -121,7 +121,7 @@ pub(crate) struct Established {
 /// Creates the first workspace with an administrator and an agent. Fails if a workspace exists.
 ///
 /// `surface` is the surface of the request.
-pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface) -> Result<Established> {
+pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface) -> Result<FirstWorkspace> {
     if any_exists(cx)? {
         return Err(Error::new(Code::AlreadyInitialised, "a workspace exists already; nothing was changed"));
     }
@@ -141,7 +141,7 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
     let admin_token = issue(cx, &all)?;
     let agent = new(&names.agent, MemberKind::Agent);
     let MemberWithToken { member: agent, token } = enrol_with_token(cx, &agent, CapabilitySet::AgentWorker)?;
-    Ok(Established { workspace, admin, admin_token, agent, agent_token: token })
+    Ok(FirstWorkspace { workspace, admin, admin_token, agent, agent_token: token })
 }
 
 /// A request to mint a token by the authority of the instance.

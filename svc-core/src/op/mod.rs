@@ -13,7 +13,7 @@ mod show;
 pub(crate) use call::caller::secret_hash;
 pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
 pub use call::input::{decode, decode_object};
-pub use call::request::{Head, Input, Request};
+pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::functions::{destructive, idempotent, long_read, prepared, read, wait, wanting, write};

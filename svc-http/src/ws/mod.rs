@@ -112,7 +112,7 @@ struct Client {
     service: Service,
     unread: UnreadAnswers,
     /// The head of the handshake.
-    head: op::Head,
+    head: op::RequestHead,
     /// The admission of the handshake, if it had a credential.
     admission: Option<Admission>,
     phase: watch::Receiver<Phase>,
@@ -222,7 +222,7 @@ impl Client {
     async fn admit(&self, socket: &mut Socket, token: Option<SecretString>) -> Result<Admission, End> {
         let admitted = match (token, &self.admission) {
             (Some(token), _) => {
-                let head = op::Head { credential: Some(token), ..self.head.clone() };
+                let head = op::RequestHead { credential: Some(token), ..self.head.clone() };
                 socket.keep_alive_during(WAIT_FOR_EVENT.admit(&self.service, head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),

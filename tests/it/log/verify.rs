@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::process::Outcome;
+use svc_tests::process::Exited;
 use svc_tests::site::{Site, done};
 
 /// The exit code for a log that is not whole.
@@ -313,15 +313,15 @@ fn report_of<'a>(told: &'a Value, workspace_id: &str) -> Option<&'a Value> {
     }
 }
 
-fn json_of(outcome: &Outcome) -> Value {
+fn json_of(outcome: &Exited) -> Value {
     serde_json::from_str(&outcome.out).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
 }
 
-fn verify(site: &Site) -> Outcome {
+fn verify(site: &Site) -> Exited {
     site.svc(&["verify", "--json"])
 }
 
-fn verify_against(site: &Site, workspace_id: &str, head: &str) -> Outcome {
+fn verify_against(site: &Site, workspace_id: &str, head: &str) -> Exited {
     site.svc(&["verify", "--json", "--workspace", workspace_id, "--expect-head", head])
 }
 

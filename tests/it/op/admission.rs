@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::RateSettings;
-use svc_core::op::{Head, Input, Request, Surface};
+use svc_core::op::{Input, Request, RequestHead, Surface};
 use svc_tests::client::Answer;
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::database::engines;
@@ -29,7 +29,7 @@ fn with_limits(test: impl Fn(&World)) {
 }
 
 fn ask_from(world: &World, peer: &str, token: Option<&str>, operation: &str, input: Value) -> Answer {
-    let head = Head {
+    let head = RequestHead {
         credential: token.map(SecretString::from),
         surface: Surface::Rest,
         path: String::new(),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::process::{Outcome, Running, program, run, until};
+use svc_tests::process::{Exited, Running, program, run, until};
 use svc_tests::site::{Site, command};
 use svc_tests::{in_parallel, runtime};
 
@@ -34,7 +34,7 @@ pub const STARTS: [(&str, &[&str]); 5] = [
 pub const VERIFY: (&str, &[&str]) = ("svc", &["verify"]);
 
 /// Starts a program that has to be refused: what it says.
-fn refused(site: &Site, (name, words): (&str, &[&str]), variables: &[(&str, &str)]) -> Outcome {
+fn refused(site: &Site, (name, words): (&str, &[&str]), variables: &[(&str, &str)]) -> Exited {
     let mut command = site.command(name, words);
     command.env("SVC_TOKEN", &site.founders.agent).env("SVC_LOG", "error").envs(variables.iter().copied());
     let outcome = Running::start(&mut command).ended();

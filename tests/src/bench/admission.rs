@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::json;
 use svc_core::Engine;
-use svc_core::op::{Admission, Head, Input, Operation, Surface};
+use svc_core::op::{Admission, Input, Operation, RequestHead, Surface};
 use tokio::runtime::Runtime;
 
 use super::posts::callers;
@@ -48,9 +48,9 @@ fn operation(stage: &Stage) -> &Arc<Operation> {
     stage.service.operation(OPERATION).expect("the operation")
 }
 
-fn head(stage: &Stage) -> Head {
+fn head(stage: &Stage) -> RequestHead {
     let credential = Some(SecretString::from(stage.token.clone()));
-    Head { credential, surface: Surface::Rest, ..Head::default() }
+    RequestHead { credential, surface: Surface::Rest, ..RequestHead::default() }
 }
 
 /// Reads once: let in by `admission`, or by one of its own.

@@ -21,27 +21,27 @@ use crate::text::{echo, nearest};
 
 /// Decodes a request into an operation's input.
 pub fn decode<T: DeserializeOwned>(input: &Input) -> Result<T> {
-    T::deserialize(Source::Request(input)).map_err(|Refusal(detail)| Error::malformed(detail))
+    T::deserialize(Source::Request(input)).map_err(|DecodeError(detail)| Error::malformed(detail))
 }
 
 /// Decodes an object that has been parsed already, as [`decode`] does.
 pub fn decode_object<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T> {
-    T::deserialize(Source::Object(members)).map_err(|Refusal(detail)| Error::malformed(detail))
+    T::deserialize(Source::Object(members)).map_err(|DecodeError(detail)| Error::malformed(detail))
 }
 
 /// Why an input was rejected, in words for the caller.
 #[derive(Debug)]
-struct Refusal(String);
+struct DecodeError(String);
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for DecodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for DecodeError {}
 
-impl serde::de::Error for Refusal {
+impl serde::de::Error for DecodeError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
@@ -71,7 +71,7 @@ impl Source<'_> {
         self,
         known: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Refusal> {
+    ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
             Self::Request(input) => Fields::of(input, known)?,
             Self::Object(members) => Fields::of_object(members, known)?,
@@ -80,9 +80,9 @@ impl Source<'_> {
 }
 
 impl<'de> Deserializer<'de> for Source<'_> {
-    type Error = Refusal;
+    type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         self.visit(&[], visitor)
     }
 
@@ -91,7 +91,7 @@ impl<'de> Deserializer<'de> for Source<'_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Refusal> {
+    ) -> Result<V::Value, DecodeError> {
         self.visit(fields, visitor)
     }
 
@@ -109,7 +109,7 @@ struct Fields<'r> {
 
 impl<'r> Fields<'r> {
     /// Reads the fields, up to the first that is not `known`.
-    fn of(input: &'r Input, known: &'static [&'static str]) -> Result<Self, Refusal> {
+    fn of(input: &'r Input, known: &'static [&'static str]) -> Result<Self, DecodeError> {
         let mut entries: Vec<Entry<'r>> = Vec::with_capacity(known.len());
         for (name, text) in &input.text {
             check_known(name, known)?;
@@ -122,7 +122,7 @@ impl<'r> Fields<'r> {
         Ok(Self { entries: entries.into_iter(), value: None })
     }
 
-    fn of_object(members: Map<String, Value>, known: &'static [&'static str]) -> Result<Self, Refusal> {
+    fn of_object(members: Map<String, Value>, known: &'static [&'static str]) -> Result<Self, DecodeError> {
         members.keys().try_for_each(|name| check_known(name, known))?;
         let entries: Vec<Entry<'r>> =
             members.into_iter().map(|(name, value)| (Cow::Owned(name), Node::Json(value))).collect();
@@ -130,12 +130,12 @@ impl<'r> Fields<'r> {
     }
 }
 
-fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), Refusal> {
+fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeError> {
     if known.contains(&name) {
         return Ok(());
     }
     let sent = echo(name);
-    Err(Refusal(match nearest(name, known) {
+    Err(DecodeError(match nearest(name, known) {
         Some(near) => format!("unknown field `{sent}`, did you mean `{near}`?"),
         None if known.is_empty() => format!("unknown field `{sent}`: the operation takes no input"),
         None => format!("unknown field `{sent}`, expected {}", known.join(", ")),
@@ -149,7 +149,7 @@ fn read_body(
     body: &[u8],
     known: &'static [&'static str],
     entries: &mut Vec<Entry<'_>>,
-) -> Result<(), Refusal> {
+) -> Result<(), DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
@@ -161,10 +161,10 @@ fn read_body(
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    read.map_err(|error| Refusal(format!("the body cannot be decoded: {error}")))?;
+    read.map_err(|error| DecodeError(format!("the body cannot be decoded: {error}")))?;
     let is_too_deep = |node: &Node| matches!(node, Node::Json(value) if depth(value) > JSON_MAX_DEPTH);
     if entries.iter().skip(given).any(|(_, node)| is_too_deep(node)) {
-        return Err(Refusal(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
+        return Err(DecodeError(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
     }
     Ok(())
 }
@@ -174,17 +174,17 @@ struct Members<'a, 'r> {
     known: &'static [&'static str],
     entries: &'a mut Vec<Entry<'r>>,
     /// Why one was rejected.
-    refusal: &'a mut Option<Refusal>,
+    refusal: &'a mut Option<DecodeError>,
 }
 
 impl Members<'_, '_> {
-    fn check(&self, name: &str) -> Result<(), Refusal> {
+    fn check(&self, name: &str) -> Result<(), DecodeError> {
         check_known(name, self.known)?;
         match self.entries.iter().find(|(given, _)| given == name) {
             None => Ok(()),
-            Some((_, Node::Json(_))) => Err(Refusal(json::twice(name))),
+            Some((_, Node::Json(_))) => Err(DecodeError(json::twice(name))),
             Some((_, Node::Text(_))) => {
-                Err(Refusal(format!("the field `{name}` is given in the address and in the body")))
+                Err(DecodeError(format!("the field `{name}` is given in the address and in the body")))
             }
         }
     }
@@ -219,24 +219,24 @@ fn depth(value: &Value) -> usize {
 }
 
 impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = Refusal;
+    type Error = DecodeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refusal> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
         let Some((name, node)) = self.entries.next() else { return Ok(None) };
         let key = seed.deserialize(StrDeserializer::new(&name))?;
         self.value = Some((name, node));
         Ok(Some(key))
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Refusal> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, DecodeError> {
         let Some((name, node)) = self.value.take() else {
-            return Err(Refusal("there is no value to decode".to_owned()));
+            return Err(DecodeError("there is no value to decode".to_owned()));
         };
         let read = match node {
-            Node::Json(value) => seed.deserialize(value).map_err(|error| Refusal(error.to_string())),
+            Node::Json(value) => seed.deserialize(value).map_err(|error| DecodeError(error.to_string())),
             Node::Text(texts) => seed.deserialize(TextValue(texts)),
         };
-        read.map_err(|Refusal(detail)| Refusal(format!("`{name}`: {detail}")))
+        read.map_err(|DecodeError(detail)| DecodeError(format!("`{name}`: {detail}")))
     }
 }
 
@@ -246,32 +246,32 @@ impl<'de> MapAccess<'de> for Fields<'_> {
 struct TextValue<'r>(Texts<'r>);
 
 impl<'r> TextValue<'r> {
-    fn single(self) -> Result<&'r str, Refusal> {
+    fn single(self) -> Result<&'r str, DecodeError> {
         let mut texts = self.0.into_iter();
         match (texts.next(), texts.next()) {
             (Some(text), None) => Ok(text),
-            _ => Err(Refusal("given more than once".to_owned())),
+            _ => Err(DecodeError("given more than once".to_owned())),
         }
     }
 
-    fn parse<T: std::str::FromStr>(self, wanted: &str) -> Result<T, Refusal> {
+    fn parse<T: std::str::FromStr>(self, wanted: &str) -> Result<T, DecodeError> {
         let text = self.single()?;
-        text.parse().map_err(|_| Refusal(format!("expected {wanted}, found \"{}\"", echo(text))))
+        text.parse().map_err(|_| DecodeError(format!("expected {wanted}, found \"{}\"", echo(text))))
     }
 }
 
 macro_rules! parse_numbers {
     ($($method:ident => $visit:ident: $number:ty, $wanted:literal;)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
             visitor.$visit(self.parse::<$number>($wanted)?)
         }
     )*};
 }
 
 impl<'de> Deserializer<'de> for TextValue<'_> {
-    type Error = Refusal;
+    type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_str(self.single()?)
     }
 
@@ -289,7 +289,7 @@ impl<'de> Deserializer<'de> for TextValue<'_> {
         deserialize_f64 => visit_f64: f64, "a number";
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_some(self)
     }
 
@@ -297,7 +297,7 @@ impl<'de> Deserializer<'de> for TextValue<'_> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Refusal> {
+    ) -> Result<V::Value, DecodeError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -306,11 +306,11 @@ impl<'de> Deserializer<'de> for TextValue<'_> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Refusal> {
+    ) -> Result<V::Value, DecodeError> {
         visitor.visit_enum(self.single()?.into_deserializer())
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_seq(TextItems(self.0.into_iter()))
     }
 
@@ -324,9 +324,12 @@ impl<'de> Deserializer<'de> for TextValue<'_> {
 struct TextItems<'r>(std::vec::IntoIter<&'r str>);
 
 impl<'de> SeqAccess<'de> for TextItems<'_> {
-    type Error = Refusal;
+    type Error = DecodeError;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Refusal> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, DecodeError> {
         self.0.next().map(|text| seed.deserialize(TextValue(vec![text]))).transpose()
     }
 }

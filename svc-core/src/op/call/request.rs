@@ -15,7 +15,7 @@ use crate::op::call::caller::{Surface, secret_hash};
 
 /// What is known of a request before its body is read.
 #[derive(Clone, Debug, Default)]
-pub struct Head {
+pub struct RequestHead {
     /// The bearer token, if one was sent.
     pub credential: Option<SecretString>,
     /// The surface that it came in over.
@@ -28,7 +28,7 @@ pub struct Head {
     pub peer: Option<IpAddr>,
 }
 
-impl Head {
+impl RequestHead {
     /// Returns the hash that identifies the credential; none if none was sent.
     pub(in crate::op) fn secret_hash(&self) -> Option<[u8; 32]> {
         self.credential.as_ref().filter(|secret| !secret.expose_secret().is_empty()).map(secret_hash)
@@ -113,7 +113,7 @@ impl io::Write for Counted {
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The credential, and where the request comes from.
-    pub head: Head,
+    pub head: RequestHead,
     /// The input of the operation.
     pub input: Input,
 }
@@ -121,7 +121,7 @@ pub struct Request {
 impl Request {
     /// Creates a request over `surface` with `credential` and a JSON body.
     pub fn json(surface: Surface, credential: Option<SecretString>, body: impl Into<Bytes>) -> Self {
-        Self { head: Head { credential, surface, ..Head::default() }, input: Input::json(body) }
+        Self { head: RequestHead { credential, surface, ..RequestHead::default() }, input: Input::json(body) }
     }
 }
 

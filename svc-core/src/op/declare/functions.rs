@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Result;
-use crate::op::declare::job::{Answer, Job, LongPoll, Poll, WaitJob, WaitOutput, Wants, WriteJob};
+use crate::op::declare::job::{BoxedOutput, Job, LongPoll, Poll, WaitJob, WaitOutput, Wants, WriteJob};
 use crate::op::declare::operation::{Effect, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Shared, Write};
@@ -45,7 +45,7 @@ where
         let mut state = begin(&input)?;
         Ok(Job::Long(Box::new(move |cx| {
             let read = page(cx, &input, &mut state)?;
-            Ok(read.map(|output| -> Answer { Box::new(output) }))
+            Ok(read.map(|output| -> BoxedOutput { Box::new(output) }))
         })))
     })
 }
@@ -157,7 +157,7 @@ where
                 Poll::More(output) => Poll::More(Box::new(WaitOutput::Ready(output))),
             })
         });
-        let timed_out = || -> Answer { Box::new(WaitOutput::<O>::timed_out()) };
+        let timed_out = || -> BoxedOutput { Box::new(WaitOutput::<O>::timed_out()) };
         Ok(Job::Wait { job, filter, timeout, supply, timed_out })
     })
 }

@@ -13,7 +13,7 @@ use crate::log::event::Subject;
 use crate::op::run::context::{Read, Write};
 
 /// An operation's output, which is encoded on the caller's side, after the commit.
-pub(crate) type Answer = Box<dyn Output>;
+pub(crate) type BoxedOutput = Box<dyn Output>;
 
 /// Any type that an operation returns.
 pub(crate) trait Output: Send {
@@ -22,11 +22,11 @@ pub(crate) trait Output: Send {
 }
 
 /// Capacity for an output of the usual size.
-const ANSWER_BYTES: usize = 1024;
+const OUTPUT_BYTES: usize = 1024;
 
 impl<T: Serialize + Send + 'static> Output for T {
     fn encode(&self) -> Result<Vec<u8>> {
-        let mut body = Vec::with_capacity(ANSWER_BYTES);
+        let mut body = Vec::with_capacity(OUTPUT_BYTES);
         serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
         Ok(body)
     }
@@ -38,10 +38,10 @@ impl<T: Serialize + Send + 'static> Output for T {
 
 /// A bound function that reads and returns a `T`.
 pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
-pub(crate) type ReadJob = ReadingJob<Answer>;
-pub(crate) type WaitJob = ReadingJob<Poll<Answer>>;
-pub(crate) type LongJob = ReadingJob<Option<Answer>>;
-pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Answer> + Send>;
+pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
+pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
+pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
+pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<BoxedOutput> + Send>;
 
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {
@@ -57,7 +57,7 @@ pub(crate) enum Job {
         filter: EventFilter,
         timeout: Duration,
         supply: Option<Supply>,
-        timed_out: fn() -> Answer,
+        timed_out: fn() -> BoxedOutput,
     },
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::call::Call;
-use super::credentials::{Found, Gate, KnownToken, SecretHash};
+use super::credentials::{CredentialLookup, Gate, KnownToken, SecretHash};
 use super::{Admission, pipeline};
 use crate::error::{Code, Error, Result};
 use crate::log::cache::ReaderCache;
@@ -22,7 +22,7 @@ pub(crate) struct AdmitCall {
     pub(super) hash: SecretHash,
     pub(super) peer: Option<IpAddr>,
     pub(super) charged: bool,
-    pub(super) found: Found,
+    pub(super) found: CredentialLookup,
     pub(super) admission: Admission,
     pub(super) done: Admitted,
 }
@@ -43,7 +43,7 @@ impl AdmitCall {
 
 impl ReadTask<ReaderCache> for AdmitCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        (self.found, self.call.entered) = (Found::Unknown, None);
+        (self.found, self.call.entered) = (CredentialLookup::Unknown, None);
         let caller = match Caller::by_secret(&reader.conn, &self.hash) {
             Ok(caller) => caller,
             Err(error) if error.code() == Code::Unauthenticated => return Ok(()),
@@ -52,7 +52,7 @@ impl ReadTask<ReaderCache> for AdmitCall {
         let root = caller.root(&reader.conn)?;
         self.call.entered = Some(self.call.entered_in(reader, caller.clone())?);
         let now = self.call.dispatch.clock.monotonic();
-        self.found = Found::Token(Arc::new(KnownToken::new(self.hash, caller, root, now)));
+        self.found = CredentialLookup::Token(Arc::new(KnownToken::new(self.hash, caller, root, now)));
         Ok(())
     }
 }
@@ -89,11 +89,13 @@ impl AdmitCall {
         let Self { call, hash, found, admission, done, .. } = self;
         let credentials = &call.dispatch.credentials;
         match &found {
-            Found::Token(known) if found.live(now).is_some() => credentials.insert(Arc::clone(known)),
+            CredentialLookup::Token(known) if found.live(now).is_some() => {
+                credentials.insert(Arc::clone(known))
+            }
             _ => credentials.remove(&hash),
         }
         match (found, outcome) {
-            (Found::Token(known), Ok(())) => done(Ok(admission.of_token(known))),
+            (CredentialLookup::Token(known), Ok(())) => done(Ok(admission.of_token(known))),
             (_, Ok(())) => done(Err(Error::internal("a request was admitted by an unknown token"))),
             (_, Err(error)) => call.refuse(error, move |error| done(Err(error))),
         }

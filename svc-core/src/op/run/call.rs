@@ -206,7 +206,7 @@ impl Call {
     }
 
     /// Replies to a request that changed nothing. If it is delegated, its decision is recorded first.
-    pub fn answer(self, outcome: Result<Reply>, done: Done) {
+    pub fn finish(self, outcome: Result<Reply>, done: Done) {
         match outcome {
             Ok(reply) => self.record(None, move |recorded| done(recorded.map(|()| reply))),
             Err(error) => self.refuse(error, move |error| done(Err(error))),

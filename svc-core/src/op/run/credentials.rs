@@ -27,7 +27,7 @@ const KNOWN_MAX: usize = 100_000;
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 /// The outcome of a lookup of a credential.
 #[derive(Clone)]
-pub(super) enum Found {
+pub(super) enum CredentialLookup {
     /// A token that the database has, live or dead.
     Token(Arc<KnownToken>),
     /// A token that the database does not have.
@@ -69,7 +69,7 @@ impl KnownToken {
     }
 }
 
-impl Found {
+impl CredentialLookup {
     /// Returns the caller, or rejects the request if the credential that it needs is unknown or missing.
     pub fn caller(&self, needs: Needs) -> Result<Caller> {
         match self {
@@ -111,7 +111,7 @@ impl Gate<'_> {
     ///
     /// It is charged to the bearer of a live token and to its workspace, otherwise to the address that it
     /// came from. So no client's limit is used up by others at its address, or by a dead token.
-    pub fn charge(&mut self, found: &Found) -> Result<()> {
+    pub fn charge(&mut self, found: &CredentialLookup) -> Result<()> {
         if std::mem::replace(&mut self.charged, true) {
             return Ok(());
         }

@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::LONG_READ_MAX;
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{Answer, LongJob};
+use crate::op::declare::job::{BoxedOutput, LongJob};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;
 use crate::time::Monotonic;
@@ -29,25 +29,25 @@ pub(super) struct LongCall {
     /// Taken with the first page.
     exclusive: Option<Exclusive>,
     /// The output that the last page returned; none while there are more pages.
-    answer: Option<Answer>,
+    output: Option<BoxedOutput>,
 }
 
 impl LongCall {
     pub fn new(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
         let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
-        Self { call, job, done, deadline, exclusive: None, answer: None }
+        Self { call, job, done, deadline, exclusive: None, output: None }
     }
 
     fn is_overdue(&self) -> bool {
         self.call.dispatch.clock.remaining(self.deadline).is_zero()
     }
 
-    fn end(self, outcome: Result<Answer>) {
+    fn end(self, outcome: Result<BoxedOutput>) {
         let Self { call, done, exclusive, .. } = self;
         // Released first, because a caller that receives the reply may start another long read at once.
         drop(exclusive);
-        let reply = outcome.map(|answer| Reply::of(200, call.lsn(), answer));
-        call.answer(reply, done);
+        let reply = outcome.map(|output| Reply::of(200, call.lsn(), output));
+        call.finish(reply, done);
     }
 }
 
@@ -73,8 +73,8 @@ impl Task for LongCall {
     }
 
     fn finish(mut self: Box<Self>, outcome: Result<()>) {
-        match (outcome, self.answer.take()) {
-            (Ok(()), Some(answer)) => self.end(Ok(answer)),
+        match (outcome, self.output.take()) {
+            (Ok(()), Some(output)) => self.end(Ok(output)),
             (Ok(()), None) => {
                 let dispatch = Arc::clone(&self.call.dispatch);
                 dispatch.executor.read(self, true);
@@ -93,7 +93,7 @@ impl ReadTask<ReaderCache> for LongCall {
         }
         let stage =
             ReadingLong { reading: Reading::on(reader), exclusive: RefCell::new(&mut self.exclusive) };
-        self.answer = pipeline::run(&stage, &mut self.call, &mut self.job)?;
+        self.output = pipeline::run(&stage, &mut self.call, &mut self.job)?;
         Ok(())
     }
 }
@@ -102,19 +102,19 @@ impl ReadTask<ReaderCache> for LongCall {
 ///
 /// The workspace is taken only once the caller is known to be allowed to read.
 struct ReadingLong<'r> {
-    reading: Reading<'r, Option<Answer>>,
+    reading: Reading<'r, Option<BoxedOutput>>,
     exclusive: RefCell<&'r mut Option<Exclusive>>,
 }
 
 impl Stage for ReadingLong<'_> {
     type Job = LongJob;
-    type Answer = Option<Answer>;
+    type Output = Option<BoxedOutput>;
 
     fn find(&self, call: &Call) -> Result<Entered> {
         self.reading.find(call)
     }
 
-    fn perform(&self, call: &Call, job: &mut LongJob) -> Result<Option<Answer>> {
+    fn perform(&self, call: &Call, job: &mut LongJob) -> Result<Option<BoxedOutput>> {
         let mut exclusive = self.exclusive.borrow_mut();
         if exclusive.is_none() {
             **exclusive = Some(Exclusive::take(&call.dispatch, call.entered()?.caller.workspace_id)?);

@@ -29,9 +29,9 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
-use crate::op::call::request::{Head, Input, Shown, Typed};
+use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
-use crate::op::declare::job::{Answer, Job};
+use crate::op::declare::job::{BoxedOutput, Job};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
@@ -46,7 +46,7 @@ pub(crate) use admit::Admitted;
 use call::{COPIES, Work};
 pub(super) use call::{Call, Credential};
 pub(crate) use credentials::Credentials;
-use credentials::{Found, Gate, KnownToken, SecretHash};
+use credentials::{CredentialLookup, Gate, KnownToken, SecretHash};
 use long::LongCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
@@ -60,22 +60,22 @@ pub struct Reply {
     pub status: u16,
     /// The position that the log of the caller's workspace had reached, for callers that have one.
     pub lsn: Option<i64>,
-    answer: Answer,
+    output: BoxedOutput,
 }
 
 impl Reply {
-    pub(super) fn of(status: u16, lsn: Option<i64>, answer: Answer) -> Self {
-        Self { status, lsn, answer }
+    pub(super) fn of(status: u16, lsn: Option<i64>, output: BoxedOutput) -> Self {
+        Self { status, lsn, output }
     }
 
     /// Encodes the body: now, on the caller's side, not on the core thread.
     pub fn body(&self) -> Result<Vec<u8>> {
-        self.answer.encode()
+        self.output.encode()
     }
 
     /// Returns the output, for a caller that knows its type.
     pub(crate) fn output<O: 'static>(self) -> Result<O> {
-        let output = self.answer.into_any().downcast();
+        let output = self.output.into_any().downcast();
         output.map(|output| *output).map_err(|_| Error::internal("the operation returned another type"))
     }
 }
@@ -152,7 +152,7 @@ impl Admission {
         Self { is_follow_up: true, ..self.clone() }
     }
 
-    fn new(head: Head, access: Credential) -> Self {
+    fn new(head: RequestHead, access: Credential) -> Self {
         let mut path = head.path;
         path.truncate(path.floor_char_boundary(PATH_MAX));
         let client = match &access {
@@ -207,7 +207,7 @@ impl Dispatch {
     pub(crate) fn admit(
         self: &Arc<Self>,
         operation: Option<&Operation>,
-        head: Head,
+        head: RequestHead,
         on: RunOn,
         done: Admitted,
     ) -> Ticket {
@@ -215,7 +215,7 @@ impl Dispatch {
         let mut gate =
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: false };
         let Some(hash) = head.secret_hash() else {
-            let outcome = pipeline::admit(&mut gate, &Found::Nothing);
+            let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
             done(outcome.map(|()| Admission::new(head, Credential::Nobody)));
             return Ticket::default();
         };
@@ -228,7 +228,7 @@ impl Dispatch {
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
-        let task = AdmitCall { call, hash, peer, charged, found: Found::Unknown, admission, done };
+        let task = AdmitCall { call, hash, peer, charged, found: CredentialLookup::Unknown, admission, done };
         let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
@@ -248,7 +248,7 @@ impl Dispatch {
         let known = self.credentials.get(hash, self.clock.monotonic())?;
         // If the cached token has expired, the database must also determine whom to charge.
         known.caller.check_live(gate.now).ok()?;
-        match pipeline::admit(gate, &Found::Token(Arc::clone(&known))) {
+        match pipeline::admit(gate, &CredentialLookup::Token(Arc::clone(&known))) {
             Ok(()) => Some(Ok(Credential::Token(known))),
             Err(error) if error.code() == Code::RateLimited => Some(Err(error)),
             Err(_) => None,
@@ -312,7 +312,7 @@ impl Dispatch {
             }
             Ok(Job::Write { job, wants }) => {
                 let (status, job) = (operation.http.success.status(), Prepared::Ready(job));
-                self.change(WriteCall { call, status, job, wants, answer: None, done }, on);
+                self.change(WriteCall { call, status, job, wants, output: None, done }, on);
             }
             Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
         }

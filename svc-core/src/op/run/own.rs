@@ -28,7 +28,7 @@ impl Dispatch {
             });
             let call = Call::instance(self, workspace, surface);
             let (job, wants) = (Prepared::Ready(job), Wants::default());
-            let task = WriteCall { call, status: 200, job, wants, answer: None, done };
+            let task = WriteCall { call, status: 200, job, wants, output: None, done };
             self.change(task, RunOn::Caller);
         })
     }

@@ -5,14 +5,14 @@
 //! and every check that a request has to pass is in one of these two functions.
 
 use super::call::{Call, Entered};
-use super::credentials::{Found, Gate};
+use super::credentials::{CredentialLookup, Gate};
 use crate::error::{Error, Result};
 
 /// Admits a request by its head, or rejects it.
 ///
 /// A cached credential may admit it, which is not final: [`run`] checks the same again in the database. What
 /// the cache rejects is checked in the database at once.
-pub(super) fn admit(gate: &mut Gate<'_>, found: &Found) -> Result<()> {
+pub(super) fn admit(gate: &mut Gate<'_>, found: &CredentialLookup) -> Result<()> {
     gate.charge(found)?;
     let caller = found.caller(gate.needs)?;
     caller.check_live(gate.now)?;
@@ -24,7 +24,7 @@ pub(in crate::op) fn run<S: Stage>(
     stage: &S,
     call: &mut Call,
     job: &mut Prepared<S::Job>,
-) -> Result<S::Answer> {
+) -> Result<S::Output> {
     call.entered = None;
     call.entered = Some(stage.find(call)?);
     call.check_live()?;
@@ -32,10 +32,10 @@ pub(in crate::op) fn run<S: Stage>(
     let job = job.decoded()?;
     stage.check_not_frozen(call)?;
     stage.guard(call)?;
-    let answer = stage.perform(call, job)?;
+    let output = stage.perform(call, job)?;
     stage.project(call)?;
     stage.audit(call)?;
-    Ok(answer)
+    Ok(output)
 }
 
 /// A transaction in which requests run.
@@ -45,7 +45,7 @@ pub(in crate::op) trait Stage {
     /// The function, bound to its input.
     type Job;
     /// What the function returns.
-    type Answer;
+    type Output;
 
     /// Finds the caller by its credential, whatever that allows.
     fn find(&self, call: &Call) -> Result<Entered>;
@@ -60,7 +60,7 @@ pub(in crate::op) trait Stage {
         Ok(())
     }
 
-    fn perform(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Answer>;
+    fn perform(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Output>;
 
     /// Calls the projectors with the events that the function has emitted.
     fn project(&self, _call: &Call) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::cache::ReaderCache;
 use crate::op::declare::hooks;
-use crate::op::declare::job::{Answer, ReadJob, ReadingJob, Wants, WriteJob};
+use crate::op::declare::job::{BoxedOutput, ReadJob, ReadingJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
 use crate::store::Conn;
 use crate::store::executor::{ReadTask, Reader, Task, WriteTask};
@@ -32,7 +32,7 @@ impl<'r, T> Reading<'r, T> {
 
 impl<T> Stage for Reading<'_, T> {
     type Job = ReadingJob<T>;
-    type Answer = T;
+    type Output = T;
 
     fn find(&self, call: &Call) -> Result<Entered> {
         call.find_reading(self.reader)
@@ -59,7 +59,7 @@ impl Changing<'_> {
 
 impl Stage for Changing<'_> {
     type Job = WriteJob;
-    type Answer = Answer;
+    type Output = BoxedOutput;
 
     fn find(&self, call: &Call) -> Result<Entered> {
         call.find_changing(self.conn, self.batch)
@@ -75,7 +75,7 @@ impl Stage for Changing<'_> {
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
-    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Answer> {
+    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<BoxedOutput> {
         job(&mut self.context(call)?)
     }
 
@@ -93,19 +93,19 @@ pub(super) struct ReadCall {
     call: Call,
     job: Prepared<ReadJob>,
     done: Done,
-    answer: Option<Answer>,
+    output: Option<BoxedOutput>,
 }
 
 impl ReadCall {
     pub fn new(call: Call, job: Prepared<ReadJob>, done: Done) -> Self {
-        Self { call, job, done, answer: None }
+        Self { call, job, done, output: None }
     }
 }
 
 impl ReadTask<ReaderCache> for ReadCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        self.answer = None;
-        self.answer = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?);
+        self.output = None;
+        self.output = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?);
         Ok(())
     }
 }
@@ -120,11 +120,11 @@ impl Task for ReadCall {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        let Self { call, done, answer, .. } = *self;
-        let answer =
-            outcome.and_then(|()| answer.ok_or_else(|| Error::internal("a read ended without an output")));
-        let reply = answer.map(|answer| Reply::of(200, call.lsn(), answer));
-        call.answer(reply, done);
+        let Self { call, done, output, .. } = *self;
+        let output =
+            outcome.and_then(|()| output.ok_or_else(|| Error::internal("a read ended without an output")));
+        let reply = output.map(|output| Reply::of(200, call.lsn(), output));
+        call.finish(reply, done);
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) struct WriteCall {
     pub status: u16,
     pub job: Prepared<WriteJob>,
     pub wants: Wants,
-    pub answer: Option<Answer>,
+    pub output: Option<BoxedOutput>,
     pub done: Done,
 }
 
@@ -148,12 +148,12 @@ impl WriteTask<Batch> for WriteCall {
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
-        self.answer = None;
-        let answer = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
+        self.output = None;
+        let output = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
         if let Some(entered) = &mut self.call.entered {
             entered.lsn = log_lsn(conn, batch, &entered.caller)?;
         }
-        self.answer = Some(answer);
+        self.output = Some(output);
         Ok(())
     }
 }
@@ -168,11 +168,11 @@ impl Task for WriteCall {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        let Self { call, status, answer, done, .. } = *self;
-        match (outcome, answer) {
-            (Ok(()), Some(answer)) => done(Ok(Reply::of(status, call.lsn(), answer))),
+        let Self { call, status, output, done, .. } = *self;
+        match (outcome, output) {
+            (Ok(()), Some(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
             (Ok(()), None) => done(Err(Error::internal("a change was committed without an output"))),
-            (Err(error), _) => call.answer(Err(error), done),
+            (Err(error), _) => call.finish(Err(error), done),
         }
     }
 }

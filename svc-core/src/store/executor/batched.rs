@@ -8,14 +8,14 @@ use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::sync::lock;
 
 /// Reads that wait to run together.
-pub(super) struct BatchedReads<N>(Mutex<Batch<N>>);
+pub(super) struct BatchedReads<N>(Mutex<ReadBatch<N>>);
 
-struct Batch<N> {
+struct ReadBatch<N> {
     tasks: Vec<Box<dyn ReadTask<N>>>,
     capacity: Capacity,
 }
 
-impl<N> Default for Batch<N> {
+impl<N> Default for ReadBatch<N> {
     fn default() -> Self {
         Self { tasks: Vec::new(), capacity: Capacity::new(READ_BATCH_MAX, BATCH_BYTES_MAX) }
     }
@@ -39,7 +39,8 @@ impl<N> BatchedReads<N> {
     /// Adds a read to the current batch, or to a new one if that is full.
     pub fn add(&self, task: Box<dyn ReadTask<N>>) -> Added<N> {
         let mut batch = lock(&self.0);
-        let full = if batch.capacity.is_any_left() { Batch::default() } else { std::mem::take(&mut *batch) };
+        let full =
+            if batch.capacity.is_any_left() { ReadBatch::default() } else { std::mem::take(&mut *batch) };
         batch.capacity.take(task.bytes());
         batch.tasks.push(task);
         Added { full: full.tasks, is_first: batch.tasks.len() == 1 }

@@ -13,7 +13,7 @@ pub(super) struct Failed {
 }
 
 /// The result of waiting for the server.
-pub(super) type Outcome<T> = std::result::Result<T, Failed>;
+pub(super) type PgResult<T> = std::result::Result<T, Failed>;
 
 impl Failed {
     /// Creates the failure of a statement that was sent.

@@ -32,13 +32,13 @@ use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
 use crate::error::{Error, Result};
 use crate::limits::ANSWER_SLACK;
-use errors::{Failed, Outcome, broken};
+use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
 use session::{Form, Session, first_text};
 pub(crate) use settings::{parse_url, read_only, without_timeouts};
 use values::{Owned, decode};
 
-type Deferred = Pin<Box<dyn Future<Output = Outcome<()>> + Send>>;
+type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
 
 /// A connection to a PostgreSQL server.
 pub struct PgConn {
@@ -63,7 +63,7 @@ impl OwnRuntime {
     }
 
     /// Drives `work` to completion, or until `limit` has passed.
-    fn wait<T>(&self, limit: Option<Duration>, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    fn wait<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> PgResult<T> {
         let dropped = || Failed::defect(Error::internal("the connection is being dropped"));
         let runtime = self.0.as_ref().ok_or_else(dropped)?;
         runtime.block_on(async {
@@ -133,12 +133,12 @@ impl PgConn {
     }
 
     /// Waits for the server, and records what a failure means for the session and the transaction.
-    fn wait<T>(&self, work: impl Future<Output = Outcome<T>>) -> Result<T> {
+    fn wait<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         let limit = self.session.borrow().as_ref().and_then(|session| session.limit);
         self.wait_within(limit, work)
     }
 
-    fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = Outcome<T>>) -> Result<T> {
+    fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         self.runtime.wait(limit, work).map_err(|failed| {
             self.record(failed.failure);
             failed.error
@@ -163,11 +163,11 @@ impl PgConn {
     }
 
     /// Waits for a future, after all deferred statements.
-    fn after_deferred<T>(&self, last: impl Future<Output = Outcome<T>>) -> Result<T> {
+    fn after_deferred<T>(&self, last: impl Future<Output = PgResult<T>>) -> Result<T> {
         let deferred = self.deferred.take();
         self.wait(async {
             let (done, result) = join(join_all(deferred), last).await;
-            done.into_iter().collect::<Outcome<Vec<()>>>()?;
+            done.into_iter().collect::<PgResult<Vec<()>>>()?;
             result
         })
     }
@@ -330,7 +330,7 @@ impl PgConn {
     }
 
     /// Waits for a commit. One that gets no reply in time may still take effect.
-    fn committing<T>(&self, work: impl Future<Output = Outcome<T>>) -> Result<T> {
+    fn committing<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         let answered = Cell::new(false);
         let result = self.wait(async {
             let outcome = work.await;

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 
-use super::errors::{Failed, Outcome, unreachable};
+use super::errors::{Failed, PgResult, unreachable};
 use crate::error::{Error, Result};
 use crate::limits::{ANSWER_SLACK, CONNECT_TIMEOUT, ROW_BYTES};
 
@@ -65,7 +65,7 @@ impl Session {
     }
 
     /// Prepares a statement, cached by the text's address and length.
-    pub async fn prepare(&self, form: Form, sql: &'static str) -> Outcome<Statement> {
+    pub async fn prepare(&self, form: Form, sql: &'static str) -> PgResult<Statement> {
         if let Some(statement) = self.prepared(form, sql) {
             return Ok(statement);
         }
@@ -85,7 +85,7 @@ impl Session {
         self.statements.borrow().get(&key(form, sql)).cloned()
     }
 
-    async fn prepare_text(&self, form: Form, sql: &'static str, text: &str) -> Outcome<Statement> {
+    async fn prepare_text(&self, form: Form, sql: &'static str, text: &str) -> PgResult<Statement> {
         let statement = self.client.prepare(text).await.map_err(|error| Failed::of(error, text))?;
         self.statements.borrow_mut().insert(key(form, sql), statement.clone());
         Ok(statement)

@@ -21,7 +21,7 @@ use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::bus::{EventFilter, NewEvent, Wake};
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{Answer, Poll, Supply, WaitJob};
+use crate::op::declare::job::{BoxedOutput, Poll, Supply, WaitJob};
 use crate::op::run::{self, Call, Done, Prepared, Reading, Reply};
 use crate::store::executor::Reader;
 use crate::sync::lock;
@@ -40,7 +40,7 @@ pub(in crate::op) struct PendingPoll {
     /// For operations whose waits compete for things: how many of them an event brought.
     pub supply: Option<Supply>,
     /// Returns the output in case the timeout expires.
-    pub timed_out: fn() -> Answer,
+    pub timed_out: fn() -> BoxedOutput,
 }
 
 pub(in crate::op) struct Parked {
@@ -52,7 +52,7 @@ pub(in crate::op) struct Parked {
     filter: EventFilter,
     deadline: Monotonic,
     supply: Option<Supply>,
-    timed_out: fn() -> Answer,
+    timed_out: fn() -> BoxedOutput,
 }
 
 /// What is polled: the call and its job.
@@ -91,18 +91,19 @@ struct Attempt {
     /// Nothing can have changed: only the caller's access is checked again.
     idle: bool,
     last: bool,
-    outcome: Outcome,
+    outcome: Polled,
 }
 
 /// The outcome of a poll.
-enum Outcome {
-    NotPolled,
+enum Polled {
+    /// The poll could not be run.
+    Skipped,
     /// There is a result.
-    Ready(Answer),
+    Ready(BoxedOutput),
     /// Not yet.
     Pending,
     /// A bounded part was read, and there is more; the reply in case the timeout expires now.
-    More(Answer),
+    More(BoxedOutput),
     Failed(Error),
 }
 
@@ -220,7 +221,7 @@ impl Parked {
         let last = state.over;
         // The last reply says how far the log was read, so it must be read.
         let idle = !std::mem::replace(&mut state.due, false) && !last;
-        Some(Attempt { parked: Arc::clone(self), poll_job, idle, last, outcome: Outcome::NotPolled })
+        Some(Attempt { parked: Arc::clone(self), poll_job, idle, last, outcome: Polled::Skipped })
     }
 
     /// Keeps the poll for the next event, or queues it again at once.
@@ -283,28 +284,28 @@ impl Attempt {
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> bool {
         let (poll_job, idle) = (&mut self.poll_job, self.idle);
         let polled = catch_unwind(AssertUnwindSafe(|| poll(reader, poll_job, idle)));
-        self.outcome = polled.unwrap_or_else(|_| Outcome::Failed(Error::internal("a wait panicked")));
-        matches!(self.outcome, Outcome::Ready(..))
+        self.outcome = polled.unwrap_or_else(|_| Polled::Failed(Error::internal("a wait panicked")));
+        matches!(self.outcome, Polled::Ready(..))
     }
 
     /// Returns whether the poll failed for a reason that may pass, so that it is worth repeating.
     fn failed_transiently(&self) -> bool {
-        matches!(&self.outcome, Outcome::Failed(error) if is_transient(error))
+        matches!(&self.outcome, Polled::Failed(error) if is_transient(error))
     }
 
     fn was_not_polled(&self) -> bool {
-        matches!(self.outcome, Outcome::NotPolled)
+        matches!(self.outcome, Polled::Skipped)
     }
 
     /// Has a poll repeated that failed for a reason that may pass, if the wait is parked.
     ///
     /// A parked wait survives a database that does not respond for a while. A new wait gets the error.
     fn repeat_if_parked(&mut self, failure: Option<&Error>) {
-        if let (Outcome::NotPolled, Some(error)) = (&self.outcome, failure) {
-            self.outcome = Outcome::Failed(error.clone());
+        if let (Polled::Skipped, Some(error)) = (&self.outcome, failure) {
+            self.outcome = Polled::Failed(error.clone());
         }
         if self.failed_transiently() && self.parked.is_parked() {
-            self.outcome = Outcome::NotPolled;
+            self.outcome = Polled::Skipped;
         }
     }
 
@@ -312,32 +313,32 @@ impl Attempt {
     fn settle(self) -> bool {
         let Self { parked, poll_job, last, outcome, .. } = self;
         match outcome {
-            Outcome::Ready(answer) => reply(&parked, poll_job, answer),
-            Outcome::Pending if last && !lock(&parked.state).has_newer_than(&poll_job.0) => {
+            Polled::Ready(output) => reply(&parked, poll_job, output),
+            Polled::Pending if last && !lock(&parked.state).has_newer_than(&poll_job.0) => {
                 reply(&parked, poll_job, (parked.timed_out)());
                 false
             }
-            Outcome::More(answer) if last => {
-                reply(&parked, poll_job, answer);
+            Polled::More(output) if last => {
+                reply(&parked, poll_job, output);
                 false
             }
-            Outcome::Pending => {
+            Polled::Pending => {
                 parked.park(poll_job, false, true);
                 false
             }
-            Outcome::More(_) => {
+            Polled::More(_) => {
                 lock(&parked.state).due = true;
                 parked.park(poll_job, last, true);
                 false
             }
-            Outcome::NotPolled => {
+            Polled::Skipped => {
                 lock(&parked.state).due = true;
                 parked.park(poll_job, last, false);
                 false
             }
-            Outcome::Failed(error) => {
+            Polled::Failed(error) => {
                 if let Some(done) = parked.end() {
-                    poll_job.0.answer(Err(error), done);
+                    poll_job.0.finish(Err(error), done);
                 }
                 false
             }
@@ -346,15 +347,15 @@ impl Attempt {
 }
 
 /// Polls on behalf of the caller.
-fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> Outcome {
+fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> Polled {
     let reading = Reading::on(reader);
     let polled =
         if idle { run::run(&reading, call, &mut nothing_new()) } else { run::run(&reading, call, job) };
     match polled {
-        Ok(Poll::Ready(answer)) => Outcome::Ready(answer),
-        Ok(Poll::Pending) => Outcome::Pending,
-        Ok(Poll::More(answer)) => Outcome::More(answer),
-        Err(error) => Outcome::Failed(error),
+        Ok(Poll::Ready(output)) => Polled::Ready(output),
+        Ok(Poll::Pending) => Polled::Pending,
+        Ok(Poll::More(output)) => Polled::More(output),
+        Err(error) => Polled::Failed(error),
     }
 }
 
@@ -364,10 +365,10 @@ fn nothing_new() -> Prepared<WaitJob> {
 }
 
 /// Sends the reply; returns false if the wait has ended already.
-fn reply(parked: &Parked, (call, _): PollJob, answer: Answer) -> bool {
+fn reply(parked: &Parked, (call, _): PollJob, output: BoxedOutput) -> bool {
     let Some(done) = parked.end() else { return false };
-    let reply = Reply::of(200, call.lsn(), answer);
-    call.answer(Ok(reply), done);
+    let reply = Reply::of(200, call.lsn(), output);
+    call.finish(Ok(reply), done);
     true
 }
 
@@ -442,7 +443,7 @@ mod tests {
             self.call("whoami", serde_json::json!({}));
             call.access = run::Credential::cached(self.dispatch(), &secret_hash(&self.secret()));
             let timeout = Duration::from_secs(30);
-            let (filter, timed_out) = (EventFilter::on([KIND]), || -> Answer { Box::new(()) });
+            let (filter, timed_out) = (EventFilter::on([KIND]), || -> BoxedOutput { Box::new(()) });
             let poll = PendingPoll { name: "probe", job, filter, timeout, supply: None, timed_out };
             (Parked::start(call, poll, done), receiver)
         }
@@ -510,7 +511,7 @@ mod tests {
     }
 
     impl Run {
-        fn outcome(self) -> crate::Result<Poll<Answer>> {
+        fn outcome(self) -> crate::Result<Poll<BoxedOutput>> {
             match self {
                 Self::Ready => Ok(Poll::Ready(Box::new(()))),
                 Self::Pending => Ok(Poll::Pending),

@@ -16,7 +16,7 @@ use crate::op::call::caller::Surface;
 use crate::op::declare::job::{ReadingJob, Supply};
 use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
 use crate::op::run::wait::quota::{Holder, WaitPermit, WaitQuota};
-use crate::op::run::wait::{Outcome, Parked};
+use crate::op::run::wait::{Parked, Polled};
 use crate::op::run::{self, Call, Dispatch, Prepared, Reading};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::sync::lock;
@@ -218,7 +218,7 @@ impl Round {
         };
         let attempts = self.attempts.get_or_insert_default();
         let mut ready = 0;
-        attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = Outcome::NotPolled);
+        attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = Polled::Skipped);
         for (_, attempt) in attempts {
             if ready == most || reader.conn.failure().is_some() {
                 break;
