@@ -201,8 +201,9 @@ struct ToolOutput {
 }
 
 impl ToolOutput {
-    /// Parses the text, once there is a permit: until then a response waits as text, because its values are
-    /// many times as large.
+    /// Parses the text, once there is a permit.
+    ///
+    /// Until then a response waits as text, because its values are many times as large.
     fn of(text: Vec<u8>) -> Result<Self> {
         let text = String::from_utf8(text).map_err(Error::internal)?;
         Ok(Self { structured: serde_json::from_str(&text).map_err(Error::internal)?, text })

@@ -1,7 +1,9 @@
-//! Integration tests, in one program so that they link once. The folders are the layers of the core, and a
-//! file has the name of the area that it tests, as in `svc-core/src`; `house` has the rules for all of the
-//! project, `shells` what stands in front of the core. The generated tests go over the whole operation table;
-//! the others tell what the service promises beyond it.
+//! Integration tests, in one program so that they link once.
+//!
+//! The folders are the layers of the core, and a file has the name of the area that it tests, as in
+//! `svc-core/src`; `house` has the rules for the whole project, `shells` the tests of what is in front of the
+//! core. The generated tests cover the whole operation table; the others show what the service promises
+//! beyond it.
 
 mod conversation;
 mod coordination;

@@ -1,6 +1,7 @@
-//! Databases for tests, on either engine, removed when they are dropped; what a crashed run leaves behind, a
-//! later one finds. A test also goes behind the service's back here: it counts rows, and inserts what no
-//! operation can.
+//! Databases for tests, on either engine, removed when they are dropped.
+//!
+//! What a crashed run leaves behind, a later one removes. A test also accesses the database behind the
+//! service's back here: it counts rows, and inserts what no operation can.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +20,12 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::runtime;
 
-/// Where the address of a Postgres server comes from. The user must be allowed to create databases.
+/// The variable with the address of a Postgres server, whose user must be allowed to create databases.
 pub const POSTGRES: &str = "SVC_TEST_POSTGRES";
 
-/// The engines that this run can test. Leaving one out is said aloud, and is a failure in CI.
+/// The engines that this run can test.
+///
+/// A missing one is reported, and is a failure in CI.
 pub fn engines() -> Vec<Engine> {
     if std::env::var_os(POSTGRES).is_some() {
         return vec![Engine::Sqlite, Engine::Postgres];
@@ -31,7 +34,7 @@ pub fn engines() -> Vec<Engine> {
     vec![Engine::Sqlite]
 }
 
-/// Says that `what` is not tested because the variable `name` is not set. In CI nothing is skipped.
+/// Reports that `what` is not tested because the variable `name` is not set; in CI that is a failure.
 pub fn skipped(what: &str, name: &str) {
     let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     assert!(!in_ci, "CI must test {what}: set {name}");
@@ -45,14 +48,14 @@ pub struct TestDatabase {
 
 enum Place {
     Sqlite(TempDir),
-    /// The client is kept: a database with a connection is nobody's to remove.
+    /// The client is kept: a database with a connection is not removed.
     Postgres {
         name: String,
         client: Client,
     },
 }
 
-/// The tables that periodic work keeps for itself.
+/// The tables that periodic work writes for itself.
 const PERIODIC: [&str; 2] = ["leases", "scrubs"];
 
 impl TestDatabase {
@@ -74,8 +77,9 @@ impl TestDatabase {
         runtime().block_on(async { create(&take_turn().await).await })
     }
 
-    /// A Postgres database that a process with the same programs has left behind, or an empty one; others
-    /// that nobody uses are removed.
+    /// A Postgres database that a process with the same programs has left behind, or an empty one.
+    ///
+    /// Others that nobody uses are removed.
     pub fn postgres_again() -> Self {
         runtime().block_on(async {
             let server = take_turn().await;
@@ -100,7 +104,7 @@ impl TestDatabase {
         database
     }
 
-    /// The bytes of the SQLite file. Whoever used it must be gone.
+    /// The bytes of the SQLite file, which must no longer be open.
     pub fn sqlite_bytes(&self) -> Vec<u8> {
         self.truncate_sqlite_log();
         std::fs::read(self.file().unwrap()).unwrap()
@@ -193,8 +197,9 @@ impl TestDatabase {
         }
     }
 
-    /// Everything in the database, by table, in no order that means anything. What periodic work writes for
-    /// itself is left out: it goes on whatever a test does.
+    /// Everything in the database, by table, in no particular order.
+    ///
+    /// What periodic work writes for itself is left out: it goes on whatever a test does.
     pub fn dump(&self) -> BTreeMap<String, Vec<String>> {
         let tables = self.rows(match self.engine() {
             Engine::Sqlite => "select name from sqlite_master where type = 'table'",
@@ -240,7 +245,7 @@ impl TestDatabase {
         }
     }
 
-    /// SQL for an id that nothing has, another one in each row.
+    /// SQL for a random id, a different one in each row.
     pub fn any_id(&self) -> &'static str {
         match self.engine() {
             Engine::Sqlite => "randomblob(16)",
@@ -248,7 +253,7 @@ impl TestDatabase {
         }
     }
 
-    /// Runs an insert from the rows `n (i)`, 1 to `count`, without asking whether what it refers to exists.
+    /// Runs an insert from the rows `n (i)`, 1 to `count`, without checking foreign keys.
     pub fn insert_many(&self, count: i64, insert: &str) {
         let (before, numbers, after) = match self.engine() {
             Engine::Sqlite => (
@@ -340,7 +345,7 @@ fn address_of(database: &str) -> String {
     format!("{before}://{host}/{database}{options}")
 }
 
-/// Test databases without a connection: nobody's.
+/// Test databases without a connection, which nobody uses.
 const UNUSED: &str = r"
     select datname::text from pg_database d
     where datname like 'svc\_test\_%' and not exists (select 1 from pg_stat_activity a
@@ -349,8 +354,10 @@ const UNUSED: &str = r"
 /// What the names of all prepared databases begin with.
 pub(crate) const NAMES_BEGIN: &str = "svc_test_";
 
-/// What the names of this program's databases begin with. Another program may prepare them otherwise: the
-/// samples and the people are compiled in, so a change of theirs is another program.
+/// The prefix of the names of this program's databases.
+///
+/// Another program may prepare them differently: the samples and the people are compiled in, so changing them
+/// makes another program.
 pub(crate) fn names_begin() -> String {
     let program = std::env::current_exe().unwrap();
     let changed = program.metadata().unwrap().modified().unwrap();
@@ -358,8 +365,10 @@ pub(crate) fn names_begin() -> String {
     format!("{NAMES_BEGIN}{}_", hex::encode(&digest[..6]))
 }
 
-/// A connection to the server, with a lock that is held until it is dropped. Whoever creates a database or
-/// takes one has it until somebody is connected to that; whoever removes one has it until it is gone.
+/// A connection to the server, with a lock that is held until it is dropped.
+///
+/// A process that creates or takes a database holds it until it is connected to that database; one that
+/// removes a database holds it until the database is gone.
 async fn take_turn() -> Client {
     let server = connect(&std::env::var(POSTGRES).unwrap()).await;
     server.batch_execute("select pg_advisory_lock(8371442013)").await.unwrap();

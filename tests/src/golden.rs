@@ -1,5 +1,6 @@
-//! Golden files: what was agreed, committed as text. `UPDATE_GOLDEN=1` writes them anew; reading the
-//! difference is then the reviewer's work.
+//! Golden files: the agreed output, committed as text.
+//!
+//! `UPDATE_GOLDEN=1` regenerates them; reading the difference is then the reviewer's work.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub fn check(name: &str, text: &str) {
     let golden = std::fs::read_to_string(&path)
         .unwrap_or_else(|_| panic!("{name} is missing: UPDATE_GOLDEN=1 writes it; read it and commit it"));
     if let Some((line, (was, is))) = first_difference(&golden, text) {
-        panic!("{name} differs in line {line} (UPDATE_GOLDEN=1 writes it anew)\n  was: {was}\n  is:  {is}");
+        panic!("{name} differs in line {line} (UPDATE_GOLDEN=1 regenerates it)\n  was: {was}\n  is:  {is}");
     }
 }
 
@@ -48,7 +49,7 @@ pub fn check_folder(name: &str, wanted: impl IntoIterator<Item = String>) {
 /// Columns of a line of [`compact`] at the most.
 const COLUMNS: usize = 110;
 
-/// JSON in which what fits stands on one line.
+/// JSON with each value on one line if it fits.
 pub fn compact(value: &Value) -> String {
     let mut out = String::new();
     write_compact(value, 0, 0, &mut out);

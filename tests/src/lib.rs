@@ -1,6 +1,8 @@
-//! What tests and benchmarks stand on: databases on both engines, a [`World`] with one of everything in it,
-//! clients that call the service in process, over REST and over MCP, and the real programs at work on a
-//! [`site::Site`]. The tests themselves are in `tests/it`.
+//! The foundation of tests and benchmarks.
+//!
+//! It has databases on both engines, a [`World`] with one of everything in it, clients that call the service
+//! in process, over REST and over MCP, and the real programs on a [`site::Site`]. The tests themselves are in
+//! `tests/it`.
 
 pub mod bench;
 pub mod client;

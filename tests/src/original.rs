@@ -1,6 +1,7 @@
-//! The prepared SQLite database that worlds copy, as a file that the processes of a test program share: the
-//! test runner starts one process per test. The first to need it prepares it. Those that come before it is
-//! there do the same for themselves, and either's file is as good.
+//! The prepared SQLite database that worlds copy, as a file that the processes of a test program share.
+//!
+//! The test runner starts one process per test. The first to need the file prepares it. Those that start
+//! before it exists do the same for themselves, and either's file will do.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,9 +9,9 @@ use std::path::{Path, PathBuf};
 use crate::database::{NAMES_BEGIN, TestDatabase, names_begin};
 use crate::prepare::{Fixtures, seed};
 
-/// What a prepared database begins as.
+/// The initial state of a prepared database.
 pub(crate) struct Original {
-    /// What is in it.
+    /// Its fixtures.
     pub fixtures: Fixtures,
     /// The bytes of the SQLite file.
     pub bytes: Vec<u8>,
@@ -43,15 +44,16 @@ impl Original {
         Self { fixtures, bytes: database.sqlite_bytes() }
     }
 
-    /// The file has the fixtures in its first line, and then the database: one name for both, so that no
-    /// process reads one without the other.
+    /// Reads the file: the fixtures in its first line, then the database.
+    ///
+    /// They are one file, so that no process reads one without the other.
     fn read(file: &[u8]) -> Self {
         let end = file.iter().position(|byte| *byte == b'\n').expect("a first line");
         let fixtures = serde_json::from_slice(&file[..end]).unwrap();
         Self { fixtures, bytes: file[end + 1..].to_vec() }
     }
 
-    /// The file is whole from the moment at which it has its name, whenever this is interrupted.
+    /// Writes the file, which is complete once it has its name, even if this is interrupted.
     fn write(&self, folder: &Path, names_begin: &str, path: &Path) {
         let mut file = tempfile::Builder::new().prefix(names_begin).tempfile_in(folder).unwrap();
         file.write_all(serde_json::to_string(&self.fixtures).unwrap().as_bytes()).unwrap();
@@ -60,7 +62,7 @@ impl Original {
         file.as_file().sync_all().unwrap();
         match file.persist(path) {
             Ok(_) => {}
-            // Another program has tidied up. A later process writes it.
+            // Another program has cleaned up. A later process writes it.
             Err(error) if error.error.kind() == ErrorKind::NotFound => {}
             Err(error) => panic!("{error}: {}", path.display()),
         }

@@ -1,7 +1,9 @@
-//! Prepared databases, lent to worlds. To prepare one takes a set-up and dozens of operations, and to create
-//! one on Postgres takes long. So the SQLite file is prepared once for a test program, in the folder of
-//! [`Original`], and copied; a Postgres database keeps a copy of its rows in a schema of its own, from which
-//! it is made as new for the next world, of this process or of a later one.
+//! Prepared databases, lent to worlds.
+//!
+//! To prepare one takes a set-up and dozens of operations, and to create one on Postgres takes long. So the
+//! SQLite file is prepared once for a test program, in the folder of [`Original`], and copied; a Postgres
+//! database keeps a copy of its rows in a schema of its own, from which it is restored for the next world, of
+//! this process or of a later one.
 
 use std::ops::Deref;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -18,7 +20,7 @@ pub struct PooledDatabase(Option<Prepared>);
 struct Prepared {
     database: TestDatabase,
     fixtures: Fixtures,
-    /// Makes a Postgres database as new.
+    /// Restores a Postgres database.
     restore: String,
 }
 
@@ -49,7 +51,7 @@ impl Deref for PooledDatabase {
 impl Drop for PooledDatabase {
     fn drop(&mut self) {
         let prepared = self.0.take().unwrap();
-        // Who knows what a failed test has left running.
+        // A failed test may have left something running.
         if prepared.database.engine() == Engine::Postgres && !std::thread::panicking() {
             FREE.lock().unwrap_or_else(PoisonError::into_inner).push(prepared);
         }

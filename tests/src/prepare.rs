@@ -1,5 +1,6 @@
-//! What every world begins with, made through the service's own operations: the people by role, and the
-//! samples that the features declare.
+//! The initial state of every world, made through the service's own operations.
+//!
+//! It has the people by role, and the samples that the features declare.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use svc_core::setup::{Established, WantedToken};
 use crate::database::TestDatabase;
 use crate::world::{Setup, answer_of, call, open_service, text};
 
-/// The secrets of people's tokens, and what is there beside the fixture.
+/// The secrets of people's tokens, and other objects beside the fixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct People {
     /// The fixture's admin, with every capability.
@@ -36,21 +37,21 @@ pub struct People {
     pub private_message_id: String,
 }
 
-/// What there is in a prepared database.
+/// What a prepared database contains.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Fixtures {
     pub fixture: Fixture,
     pub people: People,
 }
 
-/// Prepares an empty database. It comes out the same each time.
+/// Prepares an empty database, with the same result each time.
 pub(crate) fn seed(database: &TestDatabase) -> Fixtures {
     let service = open_service(database, Setup { seed: 0, ..Setup::default() });
     let (fixture, people) = arrange(&service, database);
     Fixtures { fixture, people }
 }
 
-/// Someone who calls operations that succeed.
+/// A caller whose operations must succeed.
 struct Operator<'a> {
     service: &'a Service,
     token: &'a str,
@@ -85,7 +86,7 @@ pub(crate) fn make_samples(service: &Service, admin: &str, agent: &str, fixture:
     }
 }
 
-/// What set-up founds.
+/// The samples that a set-up makes.
 fn founded_samples(founded: &Established) -> Fixture {
     let mut fixture = Fixture::default();
     fixture.insert("workspace", founded.workspace.id.uuid());

@@ -1,5 +1,7 @@
-//! The real programs, started as processes of their own: heard line by line, ended at the latest when the
-//! test is. They stand where cargo puts them, beside the test programs; who runs tests builds them first.
+//! The real programs, started as processes of their own.
+//!
+//! Their output is read line by line, and they are killed at the latest when the test ends. Cargo puts them
+//! beside the test programs; they must be built before the tests run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -7,10 +9,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What takes longer than this is not going to happen.
+/// The timeout of everything that a test waits for.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the program `name` is.
+/// The path of the program `name`.
 pub fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let profile = here.ancestors().nth(2).unwrap();
@@ -24,14 +26,14 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// How a program ended, and what it had to say.
+/// How a program ended, and its output.
 #[derive(Debug)]
 pub struct Exited {
     /// The exit code; none after a signal.
     pub code: Option<i32>,
-    /// What it printed.
+    /// What it printed to standard output.
     pub out: String,
-    /// What it told its user.
+    /// What it printed to standard error.
     pub err: String,
 }
 
@@ -48,7 +50,7 @@ pub struct Running {
     input: Option<ChildStdin>,
     /// The lines that it prints.
     pub out: Lines,
-    /// The lines of its trace.
+    /// The lines of its log.
     pub err: Lines,
 }
 
@@ -71,24 +73,24 @@ impl Running {
     pub fn say(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{line}").and_then(|()| input.flush()).unwrap_or_else(|error| {
-            panic!("{error}; the program said: {}", self.err.text());
+            panic!("{error}; the program's log: {}", self.err.text());
         });
     }
 
     /// The next line that the program prints.
     pub fn next_line(&mut self) -> String {
-        self.out.next().unwrap_or_else(|| panic!("the program ended; it said: {}", self.err.text()))
+        self.out.next().unwrap_or_else(|| panic!("the program ended; its log: {}", self.err.text()))
     }
 
-    /// Lets the program stand still, as a suspended machine does.
+    /// Suspends the program, as a suspended machine does.
     pub fn pause(&self) {
         self.signal("STOP");
         let status = format!("/proc/{}/status", self.child.id());
         let is_stopped = || std::fs::read_to_string(&status).unwrap().contains("\nState:\tT");
-        until("the program stands still", is_stopped);
+        until("the program is suspended", is_stopped);
     }
 
-    /// Lets a program that stands still go on.
+    /// Resumes a suspended program.
     pub fn resume(&self) {
         self.signal("CONT");
     }
@@ -99,20 +101,20 @@ impl Running {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
-    /// Closes the program's input, waits for its end and returns how it was.
+    /// Closes the program's input, waits for its end and returns the outcome.
     pub fn ended(mut self) -> Exited {
         drop(self.input.take());
         let (out, err) = (self.out.whole(), self.err.whole());
         Exited { code: self.child.wait().unwrap().code(), out, err }
     }
 
-    /// Asks the program to end, and waits until it has.
+    /// Asks the program to shut down, and waits until it has ended.
     pub fn end(&mut self) {
         self.signal("TERM");
         self.child.wait().unwrap();
     }
 
-    /// Ends the program as a crash would: it gets no chance to do anything more.
+    /// Kills the program, as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -121,14 +123,15 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The lines of one of a program's streams, which are taken in as they come so that the program is never held
-/// up.
+/// The lines of one of a program's streams.
+///
+/// They are read as they come, so that the program never blocks on them.
 pub struct Lines {
     shared: Arc<Shared>,
     taken: usize,
@@ -136,22 +139,22 @@ pub struct Lines {
 
 #[derive(Default)]
 struct Shared {
-    heard: Mutex<Heard>,
+    received: Mutex<Received>,
     more: Condvar,
 }
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     lines: Vec<String>,
     ended: bool,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Heard)) {
+    fn change(&self, change: impl FnOnce(&mut Received)) {
         change(&mut self.lock());
         self.more.notify_all();
     }
@@ -166,31 +169,36 @@ impl Lines {
             let mut line = Vec::new();
             while reader.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
                 let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
-                listener.change(|heard| heard.lines.push(text));
+                listener.change(|received| received.lines.push(text));
                 line.clear();
             }
-            listener.change(|heard| heard.ended = true);
+            listener.change(|received| received.ended = true);
         });
         Self { shared, taken: 0 }
     }
 
-    /// Everything up to now.
+    /// Everything received up to now.
     pub fn text(&self) -> String {
         self.shared.lock().lines.join("\n")
     }
 
     /// Waits until the program has closed the stream, and returns all of it.
     pub fn whole(&self) -> String {
-        let heard = self.wait(|heard| heard.ended);
-        heard.lines.join("\n")
+        let received = self.wait(|received| received.ended);
+        received.lines.join("\n")
     }
 
-    fn wait(&self, enough: impl Fn(&Heard) -> bool) -> MutexGuard<'_, Heard> {
-        let heard = self.shared.lock();
-        let waited = self.shared.more.wait_timeout_while(heard, TEST_TIMEOUT, |heard| !enough(heard));
-        let (heard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!waited.timed_out(), "nothing came; before, there was: {}", heard.lines.join("\n"));
-        heard
+    fn wait(&self, enough: impl Fn(&Received) -> bool) -> MutexGuard<'_, Received> {
+        let received = self.shared.lock();
+        let waited =
+            self.shared.more.wait_timeout_while(received, TEST_TIMEOUT, |received| !enough(received));
+        let (received, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            !waited.timed_out(),
+            "nothing was received; before, there was: {}",
+            received.lines.join("\n")
+        );
+        received
     }
 }
 
@@ -200,15 +208,15 @@ impl Iterator for Lines {
 
     fn next(&mut self) -> Option<String> {
         let taken = self.taken;
-        let heard = self.wait(|heard| heard.ended || heard.lines.len() > taken);
-        let line = heard.lines.get(taken).cloned();
-        drop(heard);
+        let received = self.wait(|received| received.ended || received.lines.len() > taken);
+        let line = received.lines.get(taken).cloned();
+        drop(received);
         self.taken += usize::from(line.is_some());
         line
     }
 }
 
-/// Asks until it has happened. For what tells nobody when it happens.
+/// Polls until it has happened, for events without a notification.
 #[track_caller]
 pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;

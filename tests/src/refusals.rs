@@ -15,7 +15,7 @@ use crate::client::Answer;
 /// The file of the run.
 pub const FILE: &str = "SVC_TEST_REFUSALS";
 
-/// Checks that an operation declares the refusal that it ended in, and appends that to the file of the run.
+/// Checks that an operation declares its refusal, and appends that to the file of the run.
 #[track_caller]
 pub fn check(operation: &Operation, answer: Answer) -> Answer {
     if answer.is_success() {
@@ -25,7 +25,7 @@ pub fn check(operation: &Operation, answer: Answer) -> Answer {
     let is_declared = code.is_some_and(|code| operation.refusals().any(|declared| declared == code));
     assert!(is_declared, "{operation:?} does not declare {}: {:#}", answer.code(), answer.body);
     if let Some(path) = std::env::var_os(FILE) {
-        // One write of a short line is whole, whoever else appends.
+        // One write of a short line is atomic, even while others append.
         let line = format!("{} {}\n", operation.name(), answer.code());
         let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
         file.write_all(line.as_bytes()).unwrap();
@@ -33,7 +33,7 @@ pub fn check(operation: &Operation, answer: Answer) -> Answer {
     answer
 }
 
-/// The refusals that operations declare as their own and that a run, whose file is `seen`, has not shown.
+/// The refusals that operations declare as their own and that are not in `seen`, the file of a run.
 pub fn never_seen(table: &Table, seen: &str) -> Vec<String> {
     let seen: BTreeSet<&str> = seen.lines().collect();
     let declared = table.operations().flat_map(|operation| {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_seen_is_named() {
+    fn a_refusal_that_was_not_seen_is_reported() {
         let table = svc_core::operation_table().unwrap();
         let all = never_seen(&table, "");
         assert!(all.contains(&"claim_thread not-claimable".to_owned()), "{all:?}");

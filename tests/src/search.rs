@@ -1,4 +1,4 @@
-//! Searches files for bytes: what is sealed, or destroyed, must be in none.
+//! Searches files for bytes that must be in none, because they were sealed or destroyed.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ pub struct Needle {
 }
 
 impl Needle {
-    /// A needle; long enough not to turn up by chance.
+    /// A needle, which must be long enough not to occur by chance.
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let (name, bytes) = (name.into(), bytes.into());
         assert!(bytes.len() >= 8, "{name} could be found by chance");
         Self { name, bytes }
     }
 
-    /// Secret bytes cut into pieces, because a database may keep the two ends of a row in different places.
+    /// Secret bytes in pieces, because a database may keep the two ends of a row in different places.
     pub fn pieces(name: &str, bytes: &[u8]) -> Vec<Self> {
         let pieces = bytes.chunks_exact(16).enumerate();
         pieces.map(|(number, piece)| Self::new(format!("{name}, piece {number}"), piece)).collect()
     }
 
-    /// Secret bytes in the forms in which a text might have them.
+    /// Secret bytes in the encodings in which a text might have them.
     pub fn spellings(name: &str, bytes: &[u8]) -> Vec<Self> {
         use base64::Engine as _;
         let hex = hex::encode(bytes);
@@ -59,8 +59,9 @@ pub fn found_in(hay: &[u8], needles: &[Needle]) -> Vec<String> {
     needles.iter().zip(found).filter(|(_, found)| *found).map(|(needle, _)| needle.name.clone()).collect()
 }
 
-/// Which of `needles` are in the files in or below `folder`, with the file. Files that go away meanwhile are
-/// left out.
+/// Which of `needles` are in the files in or below `folder`, each with its file.
+///
+/// Files that are removed meanwhile are left out.
 pub fn found_below(folder: &Path, needles: &[Needle]) -> Vec<(String, PathBuf)> {
     let mut hits = Vec::new();
     for path in files_below(folder) {

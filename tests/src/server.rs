@@ -1,4 +1,4 @@
-//! A server in this process, on a port of its own; it ends with the world.
+//! A server in this process, on a port of its own, that ends with the world.
 
 use std::net::SocketAddr;
 

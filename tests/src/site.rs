@@ -1,4 +1,4 @@
-//! A site: a data folder and a database as `svc init` leaves them, and the real programs at work on them.
+//! A site: a data folder and a database as `svc init` leaves them, and the real programs on them.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::database::TestDatabase;
 use crate::process::{Exited, Running, program, run};
 use crate::world::{answer_of, call, text};
 
-/// Who is there after a set-up.
+/// The members after a set-up.
 #[derive(Clone, Debug)]
 pub struct Founders {
     /// The first workspace.
@@ -32,13 +32,13 @@ pub struct Founders {
 }
 
 impl Founders {
-    fn read(told: &Value) -> Self {
+    fn read(printed: &Value) -> Self {
         Self {
-            workspace_id: text(&told["workspace"]["id"]),
-            admin_id: text(&told["admin"]["id"]),
-            admin: text(&told["token"]["secret"]),
-            agent_id: text(&told["agent"]["id"]),
-            agent: text(&told["agent_token"]["secret"]),
+            workspace_id: text(&printed["workspace"]["id"]),
+            admin_id: text(&printed["admin"]["id"]),
+            admin: text(&printed["token"]["secret"]),
+            agent_id: text(&printed["agent"]["id"]),
+            agent: text(&printed["agent_token"]["secret"]),
         }
     }
 }
@@ -47,7 +47,7 @@ impl Founders {
 pub struct Site {
     /// The database.
     pub database: TestDatabase,
-    /// Who is there.
+    /// The members after the set-up.
     pub founders: Founders,
     folder: Folder,
 }
@@ -81,9 +81,9 @@ impl Site {
         let folder = Folder::of(&database);
         let outcome = run(&mut ours("svc", &["init", "--json"], folder.path(), &database));
         assert_eq!(outcome.code, Some(0), "svc init: {outcome:?}");
-        let told: Value =
+        let printed: Value =
             serde_json::from_str(&outcome.out).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
-        Self { database, founders: Founders::read(&told), folder }
+        Self { database, founders: Founders::read(&printed), folder }
     }
 
     /// The data folder.
@@ -102,14 +102,14 @@ impl Site {
         hex::decode(digits.trim()).unwrap().try_into().unwrap()
     }
 
-    /// Runs `svc` with these words to its end.
-    pub fn svc(&self, words: &[&str]) -> Exited {
-        run(&mut self.command("svc", words))
+    /// Runs `svc` with these arguments to its end.
+    pub fn svc(&self, arguments: &[&str]) -> Exited {
+        run(&mut self.command("svc", arguments))
     }
 
-    /// One of our programs with these words, on this site.
-    pub fn command(&self, name: &str, words: &[&str]) -> Command {
-        ours(name, words, self.path(), &self.database)
+    /// One of our programs with these arguments, on this site.
+    pub fn command(&self, name: &str, arguments: &[&str]) -> Command {
+        ours(name, arguments, self.path(), &self.database)
     }
 
     /// Starts a server, with more variables than the tests' own.
@@ -138,23 +138,23 @@ impl Site {
     }
 }
 
-/// Calls an operation in process and wants it to succeed.
+/// Calls an operation in process, which must succeed.
 #[track_caller]
 pub fn done(service: &Service, token: &str, operation: &str, input: Value) -> Value {
     answer_of(call(service, Some(token), operation, &input)).output()
 }
 
 /// One of our programs on a data folder and a database.
-fn ours(name: &str, words: &[&str], folder: &Path, database: &TestDatabase) -> Command {
-    let mut command = command(program(name), words, database);
+fn ours(name: &str, arguments: &[&str], folder: &Path, database: &TestDatabase) -> Command {
+    let mut command = command(program(name), arguments, database);
     command.arg("--data").arg(folder);
     command
 }
 
-/// A program in an environment without the variables of whoever runs the tests, but with those of a site.
-pub fn command(program: impl AsRef<OsStr>, words: &[&str], database: &TestDatabase) -> Command {
+/// A program in an environment with the variables of a site and no others of svc.
+pub fn command(program: impl AsRef<OsStr>, arguments: &[&str], database: &TestDatabase) -> Command {
     let mut command = Command::new(program);
-    command.args(words);
+    command.args(arguments);
     for (variable, _) in std::env::vars_os() {
         let ours = variable
             .to_str()
@@ -170,10 +170,10 @@ pub fn command(program: impl AsRef<OsStr>, words: &[&str], database: &TestDataba
     command
 }
 
-/// The command, started by another program that changes what it may do.
-pub fn through(program: &str, words: &[&str], command: &Command) -> Command {
+/// The command, started by another program that changes its limits or its user.
+pub fn through(program: &str, arguments: &[&str], command: &Command) -> Command {
     let mut other = Command::new(program);
-    other.args(words).arg(command.get_program()).args(command.get_args());
+    other.args(arguments).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => other.env(name, value),
@@ -184,15 +184,16 @@ pub fn through(program: &str, words: &[&str], command: &Command) -> Command {
 }
 
 fn address_in(line: &str) -> Option<SocketAddr> {
-    let words = line.split_whitespace().map(|word| word.trim_start_matches("http://").trim_end_matches('/'));
-    words.filter_map(|word| word.parse().ok()).next()
+    let arguments =
+        line.split_whitespace().map(|word| word.trim_start_matches("http://").trim_end_matches('/'));
+    arguments.filter_map(|word| word.parse().ok()).next()
 }
 
 /// A server that runs on a site.
 pub struct Server {
     /// The process.
     pub running: Running,
-    /// The way to it.
+    /// A client of it.
     pub rest: Rest,
 }
 
@@ -205,18 +206,18 @@ impl Server {
         Self { running, rest: Rest { address } }
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.rest.address
     }
 
-    /// Somebody who asks this server.
+    /// A caller of this server.
     pub fn caller<'a>(&self, token: &'a str) -> Caller<'a> {
         Caller { rest: self.rest, token }
     }
 }
 
-/// Somebody who asks a server by method and path.
+/// A caller of a server, by method and path.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     rest: Rest,
@@ -224,24 +225,24 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Sends a request and returns whatever comes back.
+    /// Sends a request and returns its response.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Answer {
         self.rest.send(Some(self.token), method, target, &[], body)
     }
 
-    /// Reads what must be there.
+    /// Gets what must exist.
     #[track_caller]
     pub fn get(&self, target: &str) -> Value {
         self.ask("GET", target, None).output()
     }
 
-    /// Posts, and wants it to succeed.
+    /// Posts, which must succeed.
     #[track_caller]
     pub fn post(&self, target: &str, body: Value) -> Value {
         self.ask("POST", target, Some(&body)).output()
     }
 
-    /// Puts, and wants it to succeed.
+    /// Puts, which must succeed.
     #[track_caller]
     pub fn put(&self, target: &str, body: Value) -> Value {
         self.ask("PUT", target, Some(&body)).output()

@@ -1,5 +1,6 @@
-//! A world: a service on a database of its own, prepared with people and one of everything, with a clock that
-//! stands still and ids that come out the same in every world of the same seed.
+//! A world: a service on a database of its own, prepared with people and one of everything.
+//!
+//! Its clock moves only when a test moves it, and its ids are the same in every world of the same seed.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -23,7 +24,7 @@ use crate::prepare::{Fixtures, People, make_samples};
 use crate::refusals;
 use crate::server::Server;
 
-/// When every world begins.
+/// The time at which every world begins.
 const START: Time = Time::from_micros(1_795_000_000_000_000);
 /// The key-encryption key of every world.
 const KEK: [u8; 32] = [7; 32];
@@ -34,9 +35,9 @@ pub struct Setup {
     pub seed: u64,
     /// Features beside the built-in ones.
     pub features: fn() -> Vec<Feature>,
-    /// Where the service reads the time.
+    /// The source of time of the service.
     pub clock: Clock,
-    /// How many requests it takes; as many as come, unless set.
+    /// The rate limits; none unless set.
     pub rates: RateSettings,
 }
 
@@ -54,14 +55,14 @@ impl Default for Setup {
 pub struct World {
     /// The service.
     pub service: Service,
-    /// Moves only when told to, unless the setup has another.
+    /// Moves only when a test moves it, unless the setup has another.
     pub clock: Clock,
     /// The ids of the samples.
     pub fixture: Fixture,
-    /// Who is there, and what is there beside the fixture.
+    /// The people, and other objects beside the fixture.
     pub people: People,
     server: OnceLock<Server>,
-    /// The database, to read and change behind the service's back. The last to go.
+    /// The database, to read and change behind the service's back; it is dropped last.
     pub database: PooledDatabase,
 }
 
@@ -72,7 +73,7 @@ pub fn on_both_engines(test: impl Fn(&World)) {
     }
 }
 
-/// Opens a service as tests want it.
+/// Opens a service with the settings of tests.
 pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     let mut options = Options::new(database.address(), KEK);
     options.mode = OpenMode::Create;
@@ -141,30 +142,30 @@ impl World {
         }
     }
 
-    /// Calls an operation as the admin and wants it to succeed.
+    /// Calls an operation as the admin which must succeed.
     #[track_caller]
     pub fn admin(&self, operation: &str, input: Value) -> Value {
         self.call(&self.people.admin, operation, input).output()
     }
 
-    /// Calls an operation as the agent and wants it to succeed.
+    /// Calls an operation as the agent which must succeed.
     #[track_caller]
     pub fn agent(&self, operation: &str, input: Value) -> Value {
         self.call(&self.people.agent, operation, input).output()
     }
 
-    /// Lets time pass, and everything that is due happen.
+    /// Lets time pass, and runs everything that is due.
     pub fn pass(&self, span: Duration) {
         self.clock.advance(span);
         self.service.housekeep().unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()));
     }
 
-    /// Where the world's server listens; it starts with the first question.
+    /// The address of the world's server, which starts with the first request.
     pub fn address(&self) -> SocketAddr {
         self.server.get_or_init(|| Server::start(self.service.clone())).address()
     }
 
-    /// Does something that may wait, and lets so much time pass, once, when it has begun to wait.
+    /// Does something that may wait, and lets `span` pass once it waits.
     pub fn once_time_is_over<T: Send>(&self, span: Duration, run: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let running = scope.spawn(run);
@@ -245,7 +246,7 @@ impl World {
     }
 }
 
-/// Does `work` for each of `0..count` on a thread of its own, and gathers what comes of it.
+/// Does `work` for each of `0..count` on a thread of its own, and collects the results.
 pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;

@@ -42,10 +42,12 @@ mod tests {
     use super::*;
     use crate::error::Code;
 
+    /// An operation's description names the refusals that it declares.
+    ///
     /// Agents plan by the description, clients by the list: one that names more or less than the other
     /// misleads.
     #[test]
-    fn what_a_description_says_it_fails_with_is_what_the_operation_declares() {
+    fn a_description_names_the_refusals_that_the_operation_declares() {
         for operation in operation_table().unwrap().operations() {
             let schema = operation.input_schema();
             let description = schema["description"].as_str().unwrap().replace('\n', " ");

@@ -168,8 +168,8 @@ async fn an_invalid_first_frame_is_rejected_with_a_reason() {
         let shown = format!("{frame:?}").chars().take(200).collect::<String>();
         let mut socket = Socket::open(&server).await.unwrap();
         socket.0.send(frame).await.unwrap();
-        let (told, why) = socket.closed().await;
-        assert!(told == code && why.contains(reason), "{shown}: {told} {why}");
+        let (closed_with, why) = socket.closed().await;
+        assert!(closed_with == code && why.contains(reason), "{shown}: {closed_with} {why}");
     }
     let (mut socket, _) = Socket::subscribed(&server, json!({})).await;
     socket.send(json!({"another": "frame"})).await;

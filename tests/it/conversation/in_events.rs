@@ -1,12 +1,15 @@
-//! Words beside events: what members read of a message's events, by every way to read the log, and what is
-//! left of it once the message is withdrawn.
+//! The plaintext of messages beside their events.
+//!
+//! It is the same by every way to read the log, and absent once the message is withdrawn.
 
 use serde_json::{Value, json};
 use svc_core::op::Operation;
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{World, on_both_engines, text};
 
-/// The events of a new thread, read in every way there is. All ways return the same.
+/// The events of a new thread, read in every way there is.
+///
+/// All ways return the same.
 struct Log<'w> {
     world: &'w World,
     thread: String,
@@ -50,7 +53,7 @@ impl<'w> Log<'w> {
     }
 
     /// The kinds and messages of the events that have one.
-    fn words(&self) -> Vec<(String, Value)> {
+    fn plaintexts(&self) -> Vec<(String, Value)> {
         let spoken = self.read().into_iter().filter(|event| event.get("message").is_some());
         spoken.map(|event| (text(&event["kind"]), event["message"].clone())).collect()
     }
@@ -61,7 +64,7 @@ fn without_attribution(mut frame: Value) -> Value {
     frame
 }
 
-fn said(body: &str, metadata: Value) -> Value {
+fn plaintext(body: &str, metadata: Value) -> Value {
     json!({"withdrawn": false, "unreadable": false, "body": body, "metadata": metadata})
 }
 
@@ -70,7 +73,7 @@ fn blank() -> Value {
 }
 
 #[test]
-fn an_event_says_what_the_message_said_then_until_it_is_withdrawn() {
+fn an_event_shows_the_body_of_its_time_until_the_message_is_withdrawn() {
     on_both_engines(|world| {
         let log = Log::of_a_new_thread(world);
         let first = log.post("one \"quoted\"\n", json!({"n": [1, null]}));
@@ -78,13 +81,13 @@ fn an_event_says_what_the_message_said_then_until_it_is_withdrawn() {
         world.agent("edit_message", json!({"message_id": first, "metadata": null}));
         let second = log.post("two", json!({}));
         let (posted, edited) = (|| "MessagePosted".to_owned(), || "MessageEdited".to_owned());
-        let two = (posted(), said("two", json!({})));
+        let two = (posted(), plaintext("two", json!({})));
         assert_eq!(
-            log.words(),
+            log.plaintexts(),
             [
-                (posted(), said("one \"quoted\"\n", json!({"n": [1, null]}))),
-                (edited(), said("uno", json!({"n": [1, null]}))),
-                (edited(), said("uno", json!({}))),
+                (posted(), plaintext("one \"quoted\"\n", json!({"n": [1, null]}))),
+                (edited(), plaintext("uno", json!({"n": [1, null]}))),
+                (edited(), plaintext("uno", json!({}))),
                 two.clone(),
             ]
         );
@@ -92,9 +95,9 @@ fn an_event_says_what_the_message_said_then_until_it_is_withdrawn() {
         let before = log.read();
         world.agent("delete_message", json!({"message_id": first}));
         let gone = [(posted(), blank()), (edited(), blank()), (edited(), blank()), two];
-        assert_eq!(log.words(), gone);
+        assert_eq!(log.plaintexts(), gone);
         world.admin("purge_message", json!({"message_id": first}));
-        assert_eq!(log.words(), gone, "what was purged had been withdrawn");
+        assert_eq!(log.plaintexts(), gone, "a purge after the withdrawal changes nothing");
         let after = log.read();
         let hashed = |events: &[Value]| -> Vec<Value> {
             let keys = ["lsn", "kind", "prev_hash", "content_hash", "payload"];
@@ -105,12 +108,12 @@ fn an_event_says_what_the_message_said_then_until_it_is_withdrawn() {
         assert_eq!(world.agent("verify_event_chain", workspace)["valid"], true);
 
         world.agent("delete_message", json!({"message_id": second}));
-        assert_eq!(log.words().last(), Some(&(posted(), blank())));
+        assert_eq!(log.plaintexts().last(), Some(&(posted(), blank())));
     });
 }
 
 #[test]
-fn a_live_frame_has_the_words() {
+fn a_live_frame_has_the_plaintext() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let mut socket =
@@ -118,6 +121,6 @@ fn a_live_frame_has_the_words() {
         socket.frame();
         let input = json!({"thread_id": world.id("thread"), "body": "live", "metadata": {"n": 1}});
         world.agent("post_message", input);
-        assert_eq!(socket.frame()["message"], said("live", json!({"n": 1})));
+        assert_eq!(socket.frame()["message"], plaintext("live", json!({"n": 1})));
     });
 }

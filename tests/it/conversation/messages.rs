@@ -1,4 +1,4 @@
-//! Messages: the author's words, sealed one by one, and gone when they are withdrawn.
+//! Messages: sealed one by one, and destroyed when they are withdrawn.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -59,15 +59,15 @@ fn an_edit_keeps_the_history_and_the_place() {
         assert!(bodies.contains(&&json!("one")) && bodies.contains(&&json!("uno")), "{edits:#}");
         let lsn = world.lsn();
         world.agent("edit_message", json!({"message_id": first["id"], "body": "eins"}));
-        assert_eq!(world.lsn(), lsn, "an edit to the same words changes nothing");
+        assert_eq!(world.lsn(), lsn, "an edit to the same body changes nothing");
     });
 }
 
 #[test]
-fn a_withdrawal_destroys_the_words_and_the_log_still_verifies() {
+fn a_withdrawal_destroys_the_plaintext_and_the_log_still_verifies() {
     on_both_engines(|world| {
-        let words = "the password is swordfish";
-        let message = post(world, &world.people.agent, words);
+        let plaintext = "the password is swordfish";
+        let message = post(world, &world.people.agent, plaintext);
         let id = text(&message["id"]);
         let input = || json!({"message_id": id});
         world.agent("edit_message", json!({"message_id": id, "body": "the password is mackerel"}));
@@ -84,15 +84,15 @@ fn a_withdrawal_destroys_the_words_and_the_log_still_verifies() {
             hex::decode(world.database.rows(&sql)[0][0].as_str().unwrap()).unwrap()
         };
         let before = nodes();
-        assert!(!stored_anywhere(world, words.as_bytes()), "words are stored sealed");
+        assert!(!stored_anywhere(world, plaintext.as_bytes()), "the plaintext is stored sealed");
         if world.engine() == Engine::Sqlite {
-            assert!(stored_anywhere(world, &before), "the nodes are where the test searches for them");
+            assert!(stored_anywhere(world, &before), "the search finds the nodes");
         }
 
         world.agent("delete_message", input());
         assert_eq!(row("wrapped, sealed"), [Value::Null, Value::Null]);
         assert_ne!(nodes(), before);
-        // A reader at work holds the scrub back until the next round.
+        // An open read transaction delays the scrub until the next round.
         let pending = || world.database.number("select count(*) from scrubs") > 0;
         for _ in 0..100 {
             if pending() {
@@ -125,7 +125,7 @@ fn uuid(text: &str) -> svc_core::id::MessageId {
     text.parse().unwrap()
 }
 
-/// Whether the bytes stand in the database's files, or on Postgres in any of its rows.
+/// Whether the bytes are in the database's files, or on Postgres in any of its rows.
 fn stored_anywhere(world: &World, bytes: &[u8]) -> bool {
     let Some(file) = world.database.file() else {
         let (hexed, plain) = (hex::encode(bytes), String::from_utf8_lossy(bytes).into_owned());

@@ -1,4 +1,4 @@
-//! Channels and messages: who sees them, what is kept of them, and what is left once they are withdrawn.
+//! Channels and messages: who sees them, what is kept of them, and what a withdrawal leaves.
 
 mod in_events;
 mod messages;

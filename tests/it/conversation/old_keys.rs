@@ -1,11 +1,12 @@
-//! Keys from before there were shelves: they open their messages until they are moved to a shelf, and moving
-//! them leaves nothing of them.
+//! Message keys from before shelves existed.
+//!
+//! They open their messages until they are moved to a shelf, and moving them leaves no trace of them.
 
 use std::time::Duration;
 
 use super::sealed::{KEK_ID_BYTES, NONCE_BYTES, bytes, message_key, message_row, shelf, way_down};
 use super::unreadable::beside_events;
-use super::withdraw::{WORDS, found, is_scrubbed, post};
+use super::withdraw::{PLAINTEXTS, found, is_scrubbed, post};
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Key, Nonce};
 use serde_json::json;
@@ -27,8 +28,7 @@ fn second_service(world: &World) -> Service {
     Service::open(options).unwrap()
 }
 
-/// Puts a message's key back to where keys were before there were shelves, and returns it as it is stored
-/// then.
+/// Stores a message's key as it was stored before shelves existed, and returns the stored bytes.
 fn make_old(world: &World, message: &str) -> Vec<u8> {
     let database = &world.database;
     let row = message_row(database, message, "lsn, id");
@@ -58,7 +58,7 @@ fn make_old(world: &World, message: &str) -> Vec<u8> {
 }
 
 #[test]
-fn keys_from_before_there_were_shelves_open_and_are_moved() {
+fn keys_from_before_shelves_existed_open_and_are_moved() {
     for engine in engines() {
         let world = &World::with(engine, Setup { seed: 4716, ..Setup::default() });
         world.service.housekeep().unwrap();
@@ -70,7 +70,7 @@ fn keys_from_before_there_were_shelves_open_and_are_moved() {
             let answer = answer_of(call(service, Some(&world.people.admin), "get_message", &input)).output();
             (text(&answer["body"]), answer["unreadable"].as_bool().unwrap())
         };
-        // While they are where they were: read, edited and withdrawn like any other.
+        // Before they are moved: read, edited and withdrawn like any other.
         assert_eq!(read(&world.service, &messages[0]), ("old but edited".to_owned(), false));
         let then = [("old 0".to_owned(), false), ("old but edited".to_owned(), false)];
         assert_eq!(beside_events(world, &messages[0]), then);
@@ -80,7 +80,7 @@ fn keys_from_before_there_were_shelves_open_and_are_moved() {
 
         let service = second_service(world);
         until("the move and the scrub", || {
-            // Whoever did the last scrub holds its lease.
+            // The service that did the last scrub holds its lease.
             [&service, &world.service].into_iter().for_each(|service| service.housekeep().unwrap());
             world.database.number("select count(*) from message_keys") == 0 && is_scrubbed(&world.database)
         });
@@ -108,11 +108,11 @@ fn old_keys(world: &World) -> i64 {
 }
 
 #[test]
-fn old_keys_that_cannot_be_moved_hold_up_no_scrub() {
+fn old_keys_that_cannot_be_moved_do_not_delay_the_scrub() {
     for engine in engines() {
         let world = &World::with(engine, Setup { seed: 4720, ..Setup::default() });
         world.service.housekeep().unwrap();
-        let message = post(world, WORDS[0]);
+        let message = post(world, PLAINTEXTS[0]);
         make_old(world, &message);
         world.database.execute(match engine {
             Engine::Sqlite => {
@@ -134,19 +134,19 @@ fn old_keys_that_cannot_be_moved_hold_up_no_scrub() {
 }
 
 #[test]
-fn old_keys_that_were_not_moved_are_tried_again_later() {
+fn old_keys_that_were_not_moved_are_retried_later() {
     for engine in engines() {
         let world = &World::with(engine, Setup { seed: 4721, ..Setup::default() });
-        let message = post(world, WORDS[0]);
+        let message = post(world, PLAINTEXTS[0]);
         make_old(world, &message);
         let service = second_service(world);
         world.database.execute("alter table shelves rename to shelves_out_of_reach");
         service.housekeep().unwrap();
         world.database.execute("alter table shelves_out_of_reach rename to shelves");
         service.housekeep().unwrap();
-        assert_eq!(old_keys(world), 1, "it is left alone for a while");
+        assert_eq!(old_keys(world), 1, "it is not retried at once");
         world.clock.advance(Duration::from_secs(61));
-        // The other service may lead the chore just then.
+        // The other service may hold the lease of the chore just then.
         until("the move", || {
             service.housekeep().unwrap();
             old_keys(world) == 0
@@ -155,7 +155,7 @@ fn old_keys_that_were_not_moved_are_tried_again_later() {
 }
 
 #[test]
-fn each_move_of_old_keys_asks_for_a_scrub_of_its_own() {
+fn each_move_of_old_keys_requests_its_own_scrub() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
@@ -164,7 +164,7 @@ fn each_move_of_old_keys_asks_for_a_scrub_of_its_own() {
         world.service.housekeep().unwrap();
         is_scrubbed(&world.database)
     });
-    let messages = [post(world, WORDS[0]), post(world, WORDS[1])];
+    let messages = [post(world, PLAINTEXTS[0]), post(world, PLAINTEXTS[1])];
     // A transaction that may still see the keys keeps the scrub waiting.
     let holder = svc_tests::runtime().block_on(async {
         let client = world.database.connect().await;

@@ -1,5 +1,6 @@
-//! Who sees what: what happens in a private channel reaches nobody else, through dependencies
-//! or the log.
+//! Visibility: what happens in a private channel reaches only its members.
+//!
+//! Neither dependencies nor the log show it to others.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ fn add(world: &World, thread: &str, on: &str) -> Answer {
 }
 
 #[test]
-fn a_thread_waits_only_for_what_all_who_see_it_see() {
+fn a_thread_depends_only_on_threads_that_all_its_readers_see() {
     on_both_engines(|world| {
         let (open, [closed, other]) =
             (world.new_channel("open"), ["closed", "other"].map(|name| world.new_private_channel(name)));
@@ -36,20 +37,20 @@ fn a_thread_waits_only_for_what_all_who_see_it_see() {
             create(channel, &[&also_public, &private]).refused(409, "not-visible-to-all");
             child(waiting, &private).refused(409, "not-visible-to-all");
         }
-        assert_eq!(world.lsn(), lsn, "nothing was told");
+        assert_eq!(world.lsn(), lsn, "nothing was emitted");
         add(world, &public, &also_public).output();
         add(world, &private, &public).output();
         add(world, &private, &also_private).output();
         create(&closed, &[&public, &also_private]).output();
         child(&elsewhere, &public).output();
-        // To whoever may not see the thread it is not there, as before.
+        // A caller that may not see the thread still gets 404.
         let input = json!({"thread_id": public, "depends_on_id": private});
         world.call(&world.people.bystander, "add_thread_dependency", input).refused(404, "not-found");
     });
 }
 
 #[test]
-fn a_channel_is_hidden_or_shown_only_while_no_wait_tells_of_it() {
+fn a_channel_changes_privacy_only_while_no_dependency_reveals_a_hidden_thread() {
     on_both_engines(|world| {
         let [here, there] = ["here", "there"].map(|name| world.new_channel(name));
         let closed = world.new_private_channel("closed");
@@ -66,7 +67,7 @@ fn a_channel_is_hidden_or_shown_only_while_no_wait_tells_of_it() {
         assert_eq!(
             refusal["thread_ids"],
             json!([outside]),
-            "that a hidden thread waits is not for all to know"
+            "a public dependency would reveal a hidden thread"
         );
         let rename = json!({"channel_id": here, "name": "renamed"});
         assert_eq!(world.admin("update_channel", rename)["private"], false);
@@ -85,11 +86,11 @@ fn a_channel_is_hidden_or_shown_only_while_no_wait_tells_of_it() {
 }
 
 #[test]
-fn how_much_happens_in_a_hidden_thread_shows_nowhere() {
+fn the_activity_in_a_hidden_thread_shows_nowhere() {
     on_both_engines(|world| {
         let hidden = &world.people.private_thread_id;
         let stored = world.database.id(hidden.parse::<uuid::Uuid>().unwrap());
-        // More than one page reads.
+        // More than fits one page.
         for doubling in 0..11 {
             let offset = 10_000_i64 << doubling;
             world.database.execute(&format!(

@@ -1,5 +1,6 @@
-//! Opening what is sealed, the way anybody could who has the keys and the database: by the formats alone,
-//! with nothing of the service.
+//! Opens sealed bytes by the published formats alone.
+//!
+//! It has the keys and the database, as any auditor could, and uses no code of the service for it.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,12 @@ use sha2::{Digest, Sha256};
 use svc_tests::database::TestDatabase;
 use svc_tests::text;
 
-/// What stands before sealed bytes: the id of the key-encryption key, and a nonce.
+/// The length of the prefix of sealed bytes: the id of the key-encryption key; a nonce follows.
 pub const KEK_ID_BYTES: usize = 8;
 pub const NONCE_BYTES: usize = 12;
-/// Positions on a shelf, and the halvings of its key tree from the root to one of them.
+/// Positions on a shelf, which are the leaves of its key tree.
 const SHELF: i64 = 4096;
+/// The levels of that tree below its root.
 pub const LEVELS: usize = 12;
 
 pub fn bytes(value: &Value) -> Vec<u8> {
@@ -53,7 +55,7 @@ fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Vec<u8> {
 }
 
 impl Shelf {
-    /// The nodes that are left, by number, opened the way anybody with the key-encryption key could.
+    /// The remaining nodes by number, opened with nothing but the key-encryption key.
     pub fn nodes(&self, kek: [u8; 32]) -> BTreeMap<u16, Vec<u8>> {
         let numbers = [self.number.to_be_bytes(), self.version.to_be_bytes()].concat();
         let aad = [b"svc.shelf/1".as_slice(), self.workspace.as_bytes(), &numbers].concat();
@@ -80,7 +82,7 @@ pub fn keys_down(root: &[u8], lsn: i64) -> Vec<Vec<u8>> {
     keys
 }
 
-/// A message's key, opened the way anybody with its leaf could.
+/// A message's key, opened with nothing but its leaf.
 pub fn message_key(database: &TestDatabase, message: &str, leaf: &[u8]) -> Vec<u8> {
     let row = message_row(database, message, "workspace_id, thread_id, author_id, id, wrapped");
     let bound =

@@ -1,10 +1,11 @@
-//! What a damaged database leaves readable: a message that does not open says so, and stops and hides no
-//! other.
+//! What a damaged database leaves readable.
+//!
+//! A message that cannot be opened is reported as unreadable; it stops nothing and hides no other.
 
 use std::time::Duration;
 
 use super::sealed::{KEK_ID_BYTES, bytes, message_row, shelf};
-use super::withdraw::{WORDS, found, is_scrubbed, post};
+use super::withdraw::{PLAINTEXTS, found, is_scrubbed, post};
 use serde_json::json;
 use svc_tests::database::engines;
 use svc_tests::process::until;
@@ -19,7 +20,7 @@ fn reads_as(world: &World, message: &str, body: &str) -> bool {
 }
 
 #[test]
-fn a_damaged_shelf_stops_no_post_and_no_withdrawal() {
+fn a_damaged_shelf_stops_neither_posts_nor_withdrawals() {
     for engine in engines() {
         let world = &World::with(engine, Setup { seed: 4724, ..Setup::default() });
         let before = [post(world, "before"), post(world, "withdrawn")];
@@ -30,20 +31,20 @@ fn a_damaged_shelf_stops_no_post_and_no_withdrawal() {
                 "update shelves set sealed = {sealed} where workspace_id = {workspace} and shelf = {}",
                 whole.number
             ));
-            // Open trees are used for a while.
+            // Opened trees stay cached for a while.
             world.clock.advance(Duration::from_secs(11));
         };
         let mut damaged = whole.sealed.clone();
         damaged[40] ^= 1;
         set(&damaged);
         assert!(!reads_as(world, &before[0], "before"));
-        let after = [post(world, "after"), post(world, WORDS[0])];
-        let stands_in = || {
+        let after = [post(world, "after"), post(world, PLAINTEXTS[0])];
+        let replacement = || {
             let sql = format!("select sealed from shelves where shelf = {}", -1 - whole.number);
             bytes(&world.database.rows(&sql)[0][0])
         };
         assert!(reads_as(world, &after[0], "after"));
-        let nodes = Needle::pieces("the sealed nodes", &stands_in()[KEK_ID_BYTES..]);
+        let nodes = Needle::pieces("the sealed nodes", &replacement()[KEK_ID_BYTES..]);
         for message in [&before[1], &after[1]] {
             let withdrawn = world.admin("delete_message", json!({"message_id": message}));
             assert_eq!(withdrawn["withdrawn"], true);
@@ -68,7 +69,7 @@ fn listed(world: &World, thread: &str) -> Vec<(String, bool)> {
     items.iter().map(|item| (text(&item["body"]), item["unreadable"].as_bool().unwrap())).collect()
 }
 
-/// What stands beside the events of a message, and whether each is unreadable.
+/// The plaintext beside the events of a message, and whether each is unreadable.
 pub fn beside_events(world: &World, message: &str) -> Vec<(String, bool)> {
     let list = world.admin("list_events", json!({"workspace_id": world.id("workspace"), "limit": 500}));
     let events = list["items"].as_array().unwrap();
@@ -80,7 +81,7 @@ pub fn beside_events(world: &World, message: &str) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
+fn a_message_that_cannot_be_opened_is_unreadable_and_hides_no_other() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.id("channel").to_string(), "damaged");
         let post = |body: &str| {
@@ -138,7 +139,7 @@ fn a_message_that_does_not_open_is_unreadable_and_hides_no_other() {
             let context = world.admin("get_thread_context", json!({"thread_id": thread}));
             assert_eq!(context["messages"][1]["unreadable"], true, "{name}");
             assert_eq!(context["messages"][2]["body"], "third", "{name}");
-            // Events have their words themselves; of the row they need what gives the key.
+            // Events carry their own plaintext; from the row they need only what gives the key.
             let is_of_key = ["author_id", "wrapped", "lsn"].iter().any(|column| damage.starts_with(column));
             let then = [("second".to_owned(), false), ("second again".to_owned(), false)];
             let beside = if is_of_key { [gone.clone(), gone.clone()] } else { then };

@@ -1,5 +1,7 @@
-//! Withdrawing leaves nothing: words are sealed from the beginning and are in no file at any time, and once a
-//! message is withdrawn its key is in no file either, so that what is left of the words cannot be opened.
+//! Withdrawing leaves nothing.
+//!
+//! Plaintext is sealed from the beginning and is in no file at any time. Once a message is withdrawn, its key
+//! is in no file either, so that the ciphertext that is left cannot be opened.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,22 +16,21 @@ use svc_tests::search::{Needle, found_below, found_in};
 use svc_tests::site::{Caller, Server, Site};
 use svc_tests::{Setup, World, in_parallel, on_both_engines, text};
 
-/// What the message says, first and after each edit. None of it occurs anywhere else.
-pub const WORDS: [&str; 3] = ["zephyr-quixote-4711", "umbrella-pianoforte-4712", "wyvern-marzipan-4713"];
-/// What is not sealed, and so must be found by whoever reads the right files.
+/// The body of the message, first and after each edit; none of it occurs anywhere else.
+pub const PLAINTEXTS: [&str; 3] = ["zephyr-quixote-4711", "umbrella-pianoforte-4712", "wyvern-marzipan-4713"];
+/// A control: it is not sealed, so a search of the right files finds it.
 const TITLE: &str = "Rehearse the overture";
 
-fn words() -> Vec<Needle> {
-    WORDS.iter().map(|words| Needle::new(*words, *words)).collect()
+fn plaintexts() -> Vec<Needle> {
+    PLAINTEXTS.iter().map(|plaintext| Needle::new(*plaintext, *plaintext)).collect()
 }
 
-/// The folder of the database's files, all of whose content is on disk when this comes back.
+/// The folder of the database's files, once all of their content is on disk.
 fn files(database: &TestDatabase) -> PathBuf {
     match database.engine() {
         Engine::Sqlite => database.file().unwrap().parent().unwrap().to_owned(),
         Engine::Postgres => {
-            // As the manual tells operators: the log's present segment is closed, and a checkpoint retires
-            // it.
+            // As the manual says: the log's present segment is closed, and a checkpoint retires it.
             for statement in ["select pg_switch_wal()", "checkpoint", "checkpoint"] {
                 database.execute(statement);
             }
@@ -49,12 +50,12 @@ fn post_and_edit(caller: Caller<'_>, workspace_id: &str) -> String {
     let threads = format!("/channels/{}/threads", channel["id"].as_str().unwrap());
     let thread = caller.post(&threads, json!({"title": TITLE}));
     let messages = format!("/threads/{}/messages", thread["id"].as_str().unwrap());
-    let message = caller.post(&messages, json!({"body": WORDS[0], "metadata": {"note": WORDS[0]}}));
+    let message = caller.post(&messages, json!({"body": PLAINTEXTS[0], "metadata": {"note": PLAINTEXTS[0]}}));
     let message = message["id"].as_str().unwrap().to_owned();
-    for words in &WORDS[1..] {
-        caller.ask("PATCH", &format!("/messages/{message}"), Some(&json!({"body": words}))).output();
+    for plaintext in &PLAINTEXTS[1..] {
+        caller.ask("PATCH", &format!("/messages/{message}"), Some(&json!({"body": plaintext}))).output();
     }
-    assert_eq!(caller.get(&messages)["items"][0]["body"], json!(WORDS[2]));
+    assert_eq!(caller.get(&messages)["items"][0]["body"], json!(PLAINTEXTS[2]));
     for other in 0..10 {
         caller.post(&messages, json!({"body": format!("message {other}")}));
     }
@@ -81,7 +82,7 @@ fn nothing_is_left(engine: Engine) {
     assert_eq!(nodes.keys().copied().collect::<Vec<_>>(), [1], "a new shelf is its root");
     let keys = keys_down(&nodes[&1], lsn);
     let raw = message_key(&site.database, &message, &keys[LEVELS]);
-    let mut secrets = words();
+    let mut secrets = plaintexts();
     secrets.extend(Needle::pieces("the key", &raw));
     secrets.extend(keys.iter().flat_map(|key| Needle::pieces("a node", key)));
     let nodes = keys.iter().flat_map(|key| Needle::spellings("a node", key));
@@ -120,16 +121,16 @@ fn nothing_is_left(engine: Engine) {
     assert_eq!(found_in(trace.as_bytes(), &secrets), Vec::<String>::new());
 }
 
-/// Makes the server say something in its trace, to show that it is heard.
+/// Makes the server write a line to its log, to show that the log is read.
 fn provoke_a_line(server: &Server) {
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
     stream.write_all(b"this is no HTTP\r\n\r\n").unwrap();
     drop(stream);
-    until("a line in the trace", || server.running.err.text().contains("a connection was lost"));
+    until("a line in the log", || server.running.err.text().contains("a connection was lost"));
 }
 
 #[test]
-fn of_a_withdrawn_message_nothing_is_left_in_files_and_trace() {
+fn nothing_of_a_withdrawn_message_is_left_in_files_or_logs() {
     for engine in engines() {
         nothing_is_left(engine);
     }
@@ -140,30 +141,30 @@ pub fn post(world: &World, body: &str) -> String {
     text(&world.admin("post_message", json!({"thread_id": thread, "body": body}))["id"])
 }
 
-/// Posts a message in a world, withdraws it, and returns how the nodes are found that gave its key.
+/// Posts a message in a world, withdraws it, and returns how to find the nodes that gave its key.
 fn withdraw(world: &World) -> Vec<Needle> {
     // The first withdrawal draws nodes that no other world has, from which worlds of one server may be
     // copies.
-    for body in [WORDS[1], WORDS[0]] {
+    for body in [PLAINTEXTS[1], PLAINTEXTS[0]] {
         let message = post(world, body);
         let sealed = shelf(&world.database, &message).sealed;
         world.admin("delete_message", json!({"message_id": message}));
-        if body == WORDS[0] {
+        if body == PLAINTEXTS[0] {
             return Needle::pieces("the sealed nodes", &sealed[KEK_ID_BYTES..]);
         }
     }
     unreachable!("the second message was withdrawn")
 }
 
-/// Somebody else who reads the database and goes on seeing it as it was.
-struct Onlooker(Option<Reading>);
+/// A reader with an open transaction, which keeps its snapshot of the database.
+struct OpenReader(Option<Reading>);
 
 enum Reading {
     Sqlite(rusqlite::Connection),
     Postgres(tokio_postgres::Client),
 }
 
-impl Onlooker {
+impl OpenReader {
     fn begin(database: &TestDatabase) -> Self {
         let Some(file) = database.file() else { return Self(Some(Reading::Postgres(snapshot(database)))) };
         let conn = rusqlite::Connection::open(file).unwrap();
@@ -194,18 +195,18 @@ fn snapshot(database: &TestDatabase) -> tokio_postgres::Client {
 }
 
 #[test]
-fn somebody_who_looks_on_delays_the_scrub_and_nothing_else() {
+fn an_open_read_transaction_delays_the_scrub_and_nothing_else() {
     for engine in engines() {
         // With a seed of its own: worlds of one seed draw the same keys, and share a Postgres server.
         let world = &World::with(engine, Setup { seed: 4714, ..Setup::default() });
         world.service.housekeep().unwrap();
-        let onlooker = Onlooker::begin(&world.database);
+        let reader = OpenReader::begin(&world.database);
         let key = withdraw(world);
         world.service.housekeep().unwrap();
         assert!(!is_scrubbed(&world.database), "the key's bytes cannot be gone on {}", engine.name());
         assert_ne!(found(&world.database, &key), [], "nothing holds the key on {}", engine.name());
         world.new_thread(&world.id("channel").to_string(), "work goes on");
-        onlooker.end();
+        reader.end();
         // Transactions of other databases delay it too.
         until("the scrub", || {
             world.service.housekeep().unwrap();
@@ -216,7 +217,7 @@ fn somebody_who_looks_on_delays_the_scrub_and_nothing_else() {
 }
 
 #[test]
-fn a_table_that_cannot_be_rewritten_holds_up_no_other() {
+fn a_table_that_cannot_be_rewritten_delays_no_other() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
@@ -253,7 +254,7 @@ fn a_lock_on_the_shelves_delays_the_scrub_and_neither_posts_nor_reads() {
         client.batch_execute("begin; lock table shelves in access share mode").await.unwrap();
         client
     });
-    let message = post(world, WORDS[0]);
+    let message = post(world, PLAINTEXTS[0]);
     world.admin("delete_message", json!({"message_id": message}));
     let mut slowest = Duration::ZERO;
     in_parallel(2, |side| match side {
@@ -278,10 +279,11 @@ fn a_lock_on_the_shelves_delays_the_scrub_and_neither_posts_nor_reads() {
 }
 
 #[test]
-fn the_notice_of_a_cancel_goes_with_its_message() {
+fn the_notice_of_a_cancel_is_erased_with_its_message() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.id("channel").to_string(), "a bad idea");
-        // Not of WORDS: notices are not sealed, and other tests search all of the server's files for those.
+        // Not of PLAINTEXTS: notices are not sealed, and other tests search all of the server's files for
+        // those.
         let reason = "superseded by a better one";
         world.admin("cancel_thread", json!({"thread_id": thread, "reason": reason}));
         let notice = || world.admin("get_thread", json!({"thread_id": thread}))["notices"][0].clone();

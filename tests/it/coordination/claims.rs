@@ -1,4 +1,6 @@
-//! Claims: one holder at a time, under a lease with a fencing id, for those whom the thread waits for.
+//! Claims: one holder at a time, under a lease with a fencing id.
+//!
+//! Only members with the skills of the thread can claim it.
 
 use std::time::Duration;
 
@@ -29,7 +31,7 @@ fn holder_calls(world: &World, thread: &str, lease: &str) -> Vec<(&'static str, 
     ]
 }
 
-/// Everything a holder could do with `lease` is refused with 409 and changes nothing.
+/// Checks that everything a holder could do with `lease` is rejected with 409 and changes nothing.
 fn check_lease_is_dead(world: &World, thread: &str, lease: &str, why: &str) {
     let before = world.database.dump();
     for (operation, input) in holder_calls(world, thread, lease) {
@@ -45,12 +47,12 @@ fn check_lease_is_dead(world: &World, thread: &str, lease: &str, why: &str) {
 }
 
 #[test]
-fn a_lease_that_is_over_fences_its_holder_off() {
+fn an_expired_lease_fences_off_its_holder() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let (thread, lapsed) = claimed(world, &channel, 60);
         world.clock.advance(Duration::from_secs(61));
-        // The reaper has not come by yet, and only what does not end a claim may differ.
+        // The reaper has not run yet, and only what does not end a claim may differ.
         for (operation, input) in holder_calls(world, &thread, &lapsed) {
             if operation != "transition_thread" {
                 world.call(&world.people.agent, operation, input).refused(409, "stale-claim");
@@ -73,7 +75,7 @@ fn a_lease_that_is_over_fences_its_holder_off() {
 }
 
 #[test]
-fn a_handed_over_claim_is_the_receivers_alone() {
+fn a_transferred_claim_belongs_to_its_receiver_alone() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let (thread, lease) = claimed(world, &channel, 600);
@@ -99,7 +101,7 @@ fn a_handed_over_claim_is_the_receivers_alone() {
 }
 
 #[test]
-fn a_claim_asks_for_skills_dependencies_and_state() {
+fn a_claim_requires_skills_met_dependencies_and_an_open_thread() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let next = || world.agent("claim_next_thread", json!({"channel_id": channel}))["title"].clone();
@@ -135,12 +137,12 @@ fn a_claim_asks_for_skills_dependencies_and_state() {
             .call(&world.people.agent, "renew_claim", json!({"thread_id": skilled}))
             .refused(404, "not-found");
         world.admin("transition_thread", json!({"thread_id": skilled, "action": "reopen"}));
-        assert_eq!(next(), "needs rust", "a reopened thread is given out again");
+        assert_eq!(next(), "needs rust", "a reopened thread can be claimed again");
     });
 }
 
 #[test]
-fn an_archived_channel_gives_out_nothing() {
+fn an_archived_channel_offers_no_thread() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         world.new_thread(&channel, "a task");
@@ -152,7 +154,7 @@ fn an_archived_channel_gives_out_nothing() {
 }
 
 #[test]
-fn a_claim_nobody_acknowledges_is_told_of_once() {
+fn an_unacknowledged_claim_is_reported_once() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let count = || world.kinds_after(0).iter().filter(|kind| *kind == "ClaimUnacknowledged").count();

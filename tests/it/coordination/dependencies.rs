@@ -1,6 +1,7 @@
-//! Dependencies: who waits for whom, never in a circle, and within bounds: on the threads that a close
-//! changes, and on the graph that a dependency is checked against. What exceeds a bound is refused before it
-//! exists.
+//! Dependencies between threads: which blocks which, never in a cycle, and within bounds.
+//!
+//! The bounds are on the threads that a close changes, and on the graph that a dependency is checked against.
+//! What exceeds a bound is rejected before it exists.
 
 use serde_json::json;
 use svc_core::limits::{DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
@@ -21,7 +22,7 @@ fn wait_for(world: &World, thread: &str, depends_on: &str) -> Answer {
 }
 
 #[test]
-fn a_close_frees_a_bounded_number_of_threads() {
+fn a_close_unblocks_a_bounded_number_of_threads() {
     on_both_engines(|world| {
         let (awaited, another) = (new_thread(world), new_thread(world));
         let rows = format!("select {}, {}, 1 from n", world.database.any_id(), id(world, &awaited));
@@ -42,21 +43,22 @@ fn a_close_frees_a_bounded_number_of_threads() {
 }
 
 #[test]
-fn a_circle_is_looked_for_among_a_bounded_number_of_threads() {
+fn the_search_for_a_cycle_visits_a_bounded_number_of_threads() {
     on_both_engines(|world| {
         let (first, second, third) = (new_thread(world), new_thread(world), new_thread(world));
         let many = |count: i64, from: &str, to: &str| {
             let insert = "insert into thread_dependencies (thread_id, depends_on_id, lsn) select";
             world.database.insert_many(count, &format!("{insert} {from}, {to}, 1 from n"));
         };
-        // Many wait for the first, through one: the other end has few around it, and is enough to know.
+        // Many wait for the first, through one. The search from the other end meets few threads, which is
+        // enough.
         let through = id(world, &uuid::Uuid::from_u128(0x11).to_string());
         many(1, &through, &id(world, &first));
         many(DEPENDENCY_WALK_MAX, world.database.any_id(), &through);
         wait_for(world, &first, &second).output();
         wait_for(world, &second, &first).refused(409, "dependency-cycle");
         wait_for(world, &first, &third).output();
-        // The other end has as many around it.
+        // The search from the other end meets as many.
         let fourth = new_thread(world);
         let beyond = id(world, &uuid::Uuid::from_u128(0x22).to_string());
         many(1, &id(world, &fourth), &beyond);
@@ -68,7 +70,7 @@ fn a_circle_is_looked_for_among_a_bounded_number_of_threads() {
 }
 
 #[test]
-fn dependencies_block_unblock_and_never_form_a_circle() {
+fn dependencies_block_unblock_and_never_form_a_cycle() {
     on_both_engines(|world| {
         let [a, b, c] =
             ["a", "b", "c"].map(|title| world.new_thread(&world.id("channel").to_string(), title));
@@ -82,7 +84,7 @@ fn dependencies_block_unblock_and_never_form_a_circle() {
         add(&c, &b).output();
         let lsn = world.lsn();
         add(&c, &b).output();
-        assert_eq!(world.lsn(), lsn, "what is so already changes nothing");
+        assert_eq!(world.lsn(), lsn, "a repeated call changes nothing");
         for (thread, on) in [(&a, &c), (&a, &a), (&b, &c)] {
             add(thread, on).refused(409, "dependency-cycle");
         }
@@ -96,7 +98,7 @@ fn dependencies_block_unblock_and_never_form_a_circle() {
         assert_eq!(world.kinds_after(lsn), ["ThreadStateChanged", "ThreadReady"]);
         assert_eq!(blocked(&b), json!(0));
         close(&a, "reopen");
-        assert_eq!(blocked(&b), json!(1), "what a thread waits for has work to do again");
+        assert_eq!(blocked(&b), json!(1), "a dependency was reopened");
         let lsn = world.lsn();
         world.admin("cancel_thread", json!({"thread_id": a, "reason": "not needed"}));
         assert!(

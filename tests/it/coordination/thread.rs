@@ -1,11 +1,11 @@
-//! Threads: the moves between states, cancelling, and what a thread is told with.
+//! Threads: the moves between states, cancelling, and the context of a thread.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
 const ACTIONS: [&str; 5] = ["start_review", "return_to_open", "close", "reopen", "archive"];
 
-/// From each state, what each action leads to; a dash is a refusal.
+/// The state that each action leads to from each state; a dash is a refusal.
 const MOVES: [(&str, [&str; 5]); 4] = [
     ("open", ["in_review", "-", "closed", "-", "-"]),
     ("in_review", ["-", "open", "closed", "-", "-"]),
@@ -30,7 +30,7 @@ fn thread_in(world: &World, state: &str) -> String {
 }
 
 #[test]
-fn every_move_from_every_state_is_as_agreed() {
+fn every_action_in_every_state_moves_as_specified() {
     on_both_engines(|world| {
         for (state, row) in MOVES {
             for (action, wanted) in ACTIONS.into_iter().zip(row) {
@@ -59,7 +59,7 @@ fn every_move_from_every_state_is_as_agreed() {
 }
 
 #[test]
-fn a_cancel_goes_around_everything_and_is_answered_twice_alike() {
+fn a_cancel_bypasses_every_condition_and_is_idempotent() {
     on_both_engines(|world| {
         for (state, allowed) in [("open", true), ("in_review", true), ("closed", false), ("archived", false)]
         {
@@ -103,7 +103,7 @@ fn a_cancel_goes_around_everything_and_is_answered_twice_alike() {
 }
 
 #[test]
-fn the_creator_or_who_may_transition_cancels() {
+fn the_creator_or_a_member_who_may_transition_cancels() {
     on_both_engines(|world| {
         let writer = world.call(
             &world.people.bystander,
@@ -125,7 +125,7 @@ fn the_creator_or_who_may_transition_cancels() {
 }
 
 #[test]
-fn a_parent_does_not_close_over_an_open_child() {
+fn a_parent_with_an_open_child_does_not_close() {
     on_both_engines(|world| {
         let parent = thread_in(world, "open");
         let child =
@@ -152,7 +152,7 @@ fn a_parent_does_not_close_over_an_open_child() {
 }
 
 #[test]
-fn the_context_is_a_brief() {
+fn the_context_has_the_next_actions_and_no_withdrawn_message() {
     on_both_engines(|world| {
         let context = world.agent("get_thread_context", json!({"thread_id": world.id("thread")}));
         assert_eq!(context["fsm"], json!({"state": "open", "transitions": ["start_review", "close"]}));

@@ -1,4 +1,4 @@
-//! Who worked on a thread stays known: whoever claimed it, was given it or set its result.
+//! Workers: every member that claimed a thread, received it or set its result stays on record.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -30,7 +30,7 @@ fn claimers_receivers_and_authors_of_results_are_workers() {
             input.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
             input
         };
-        assert_eq!(workers(world, &thread), [""; 0], "who only opens a thread does not work on it");
+        assert_eq!(workers(world, &thread), [""; 0], "opening a thread makes no worker");
         world.agent("claim_thread", about(json!({})));
         assert_eq!(workers(world, &thread), std::slice::from_ref(&agent));
         world.agent("hand_off_claim", about(json!({"to_member_id": third})));
@@ -40,11 +40,11 @@ fn claimers_receivers_and_authors_of_results_are_workers() {
         assert_eq!(
             workers(world, &thread),
             [agent.clone(), third.clone()],
-            "who closes it does not work on it"
+            "closing a thread makes no worker"
         );
         world.admin("transition_thread", about(json!({"action": "reopen"})));
         world.agent("claim_next_thread", json!({"channel_id": channel}));
-        assert_eq!(workers(world, &thread), [agent.clone(), third.clone()], "twice is once");
+        assert_eq!(workers(world, &thread), [agent.clone(), third.clone()], "a second claim adds no worker");
         let lease = world.admin("get_thread", about(json!({})))["claim_lease_id"].clone();
         world.agent("release_claim", about(json!({"claim_lease_id": lease})));
         world.admin("claim_thread", about(json!({})));
@@ -53,10 +53,10 @@ fn claimers_receivers_and_authors_of_results_are_workers() {
 }
 
 #[test]
-fn a_delegate_works_beside_the_member_it_acts_for() {
+fn a_delegate_is_a_worker_beside_the_member_it_acts_for() {
     on_both_engines(|world| {
         let (delegate, token) = world.new_agent("delegate");
-        // There is no operation yet that lends a token; what it makes of one is this.
+        // No operation makes a delegated token yet; its row would be this.
         let (of, lent_to) = (
             world.database.id(world.id("agent")),
             world.database.id(delegate.parse::<uuid::Uuid>().unwrap()),
@@ -74,7 +74,7 @@ fn a_delegate_works_beside_the_member_it_acts_for() {
     });
 }
 
-/// What was there before workers were recorded is told by the log and by results.
+/// Workers from before they were recorded are found in the log and in the results.
 #[test]
 fn earlier_workers_are_found_on_postgres() {
     if !engines().contains(&Engine::Postgres) {

@@ -8,7 +8,7 @@ use svc_core::op::{Operation, Table, contract, mcp};
 use svc_core::{Engine, operation_table};
 use svc_tests::{World, golden};
 
-/// Shown whole, as a tool and in OpenAPI: others are made by the same code.
+/// The operation that is shown whole, as a tool and in OpenAPI; the same code makes the others.
 const SHOWN_WHOLE: &str = "attenuate_token";
 
 fn table() -> Table {
@@ -34,7 +34,9 @@ fn the_list_of_operations_is_as_agreed() {
     golden::check("operations.txt", &listed(&table()));
 }
 
-/// What the list does not say of an operation. Its output is named; the schema has a file of its own.
+/// What the list does not show of an operation.
+///
+/// Its output is named; the schema has a file of its own.
 fn described(operation: &Operation, document: &Value) -> Value {
     let mut input = operation.input_schema();
     let description = input.as_object_mut().unwrap().remove("description");
@@ -65,7 +67,7 @@ fn every_operation_and_every_schema_is_as_agreed() {
     let schemas = document["components"]["schemas"].as_object().unwrap();
     golden::check_folder("schemas", schemas.keys().map(|name| format!("{name}.json")));
     for (name, schema) in schemas {
-        // A name with a digit at its end is that of two types.
+        // A name that ends in a digit was given to two types.
         assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "two types are called {name}");
         golden::check(&format!("schemas/{name}.json"), &golden::compact(schema));
     }

@@ -1,5 +1,6 @@
-//! The generated tests that take long are one test per area of the operation table and engine, so that they
-//! run in parallel and a failing area has a name.
+//! The generated tests that take long, as one test per area of the operation table and engine.
+//!
+//! So they run in parallel, and a failing area has a name.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +8,10 @@ use svc_core::Engine;
 use svc_core::op::Operation;
 use svc_tests::database::engines;
 
-/// `by_area!(name, check)` makes the tests `name::<engine>::<area>`, which call `check` with the engine and
-/// what chooses the area's operations. `by_area!(names)` is an array of the areas.
+/// `by_area!(name, check)` makes the tests `name::<engine>::<area>`.
+///
+/// They call `check` with the engine and a filter for the area's operations. `by_area!(names)` is an array of
+/// the areas.
 macro_rules! by_area {
     (@list $($then:tt)*) => {
         $crate::house::areas::by_area! {
@@ -44,7 +47,7 @@ macro_rules! by_area {
 }
 pub(crate) use by_area;
 
-/// Chooses operations.
+/// Selects operations.
 pub type Wanted<'a> = &'a (dyn Fn(&Operation) -> bool + Sync);
 
 /// Runs the test of one area, if this run can test the engine.
@@ -54,7 +57,7 @@ pub fn run(engine: Engine, area: &str, check: fn(Engine, Wanted<'_>)) {
     }
 }
 
-/// An area that is left out of the macro's list would be tested by nobody.
+/// No test would cover an area that is missing from the macro's list.
 #[test]
 fn every_area_of_the_table_has_its_tests() {
     let table = svc_core::operation_table().unwrap();

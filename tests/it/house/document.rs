@@ -1,8 +1,9 @@
-//! The OpenAPI document by programs that are not ours. The Python package `openapi-spec-validator` reads it
-//! as any reader would: it is what OpenAPI 3.1 says. `schemathesis` holds it against the service that
-//! serves it: it makes requests from the document, sound ones and broken ones, and compares each answer
-//! with it. No failure of the service, no status and no body that the document does not name, and nothing
-//! refused as unreadable that the document allows. A variable says how long it searches.
+//! The OpenAPI document, checked by programs that are not ours.
+//!
+//! The Python package `openapi-spec-validator` checks that it is OpenAPI 3.1. `schemathesis` checks the
+//! service against it: it generates valid and invalid requests from the document and compares each response
+//! with it. No failure of the service, no status and no body that the document does not name, and no valid
+//! request rejected as malformed. A variable sets how long it searches.
 
 use std::process::Command;
 
@@ -20,23 +21,24 @@ const PYTHON: &str = "SVC_TEST_PYTHON";
 const SECONDS: &str = "SVC_TEST_FUZZ_SECS";
 const SECONDS_DEFAULT: &str = "60";
 
-/// How many seconds an answer may take: more than a wait lasts whose request is broken so that it names no
-/// time.
+/// How many seconds a response may take.
+///
+/// It exceeds the default timeout of a wait, for requests that are broken so that they name none.
 const REQUEST_TIMEOUT: &str = "120";
 
-/// What answers to a sound request is no HTTP any more, so a client of HTTP alone cannot try it.
+/// A route whose success is no longer HTTP, so that an HTTP client cannot test it.
 const WEBSOCKET: &str = "/ws/subscribe";
 
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,positive_data_acceptance";
 
-/// Where the document describes the id of a message of MCP.
+/// Where the document describes the id of an MCP message.
 const MCP_ID: &str = "/requestBody/content/application~1json/schema/anyOf/0/properties/id";
 
 /// The ids that requests name, by the kind of object.
 struct Ids {
     fixture: Fixture,
-    /// A token that nobody calls with, so that it may be rotated and revoked.
+    /// A token that no test calls with, so that it may be rotated and revoked.
     spare_token: Value,
 }
 
@@ -46,7 +48,7 @@ impl Ids {
         Self { fixture: world.fixture.clone(), spare_token: world.admin("mint_token", spare)["id"].clone() }
     }
 
-    /// Those that a field of this name can mean: samples are named for what they are, such as `done_thread`.
+    /// The ids that a field of this name can mean: samples have telling names, such as `done_thread`.
     fn meant_by(&self, field: &str) -> Value {
         let kinds = ["workspace", "channel", "token", "lease", "message", "thread"];
         let meant = match kinds.into_iter().find(|kind| field.contains(kind)) {
@@ -66,8 +68,9 @@ impl Ids {
     }
 }
 
-/// Lets the document speak of things that are there: else nearly every answer would be that they are not.
-/// Says what schemas cannot: that a time has to come, and that a wait is to be short.
+/// Makes the document name objects that exist: otherwise nearly every response would be 404.
+///
+/// It also adds what schemas cannot say: that a time must be in the future, and that a wait is to be short.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -80,7 +83,7 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
                 }
                 parameter.as_object_mut().unwrap().remove("example");
             }
-            // JSON-RPC wants whole numbers without a fraction, of which schemas know nothing.
+            // JSON-RPC wants whole numbers without a fraction, which schemas cannot express.
             if let Some(id) = operation.pointer_mut(MCP_ID) {
                 *id = json!({"type": "string"});
             }
@@ -106,9 +109,8 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
     }
 }
 
-/// Tries the document as the bearer of the token that `choose` takes, with requests that it allows and with
-/// others.
-fn try_document(engine: Engine, choose: fn(&World) -> &str) {
+/// Tests the document as the bearer of the token that `choose` takes, with valid and invalid requests.
+fn test_document(engine: Engine, choose: fn(&World) -> &str) {
     let Some(python) = std::env::var_os(PYTHON) else { return skipped("outside clients", PYTHON) };
     let world = World::with(engine, Setup { clock: Clock::System, ..Setup::default() });
     let mut document = world.rest().send(None, "GET", "/openapi.json", &[], None).output();
@@ -137,8 +139,9 @@ fn try_document(engine: Engine, choose: fn(&World) -> &str) {
     }
 }
 
-/// A document that generators of clients reject describes nothing to them. The breaks are the control: one
-/// for each part that is looked at.
+/// A document that client generators reject is of no use to them.
+///
+/// The broken documents are the control: one for each part that is checked.
 #[test]
 fn the_document_is_valid_openapi() {
     let Some(python) = std::env::var_os(PYTHON) else { return skipped("outside clients", PYTHON) };
@@ -170,12 +173,12 @@ fn the_document_is_valid_openapi() {
 }
 
 #[test]
-fn an_administrator_finds_the_document_true() {
-    try_document(Engine::Sqlite, |world| &world.people.admin);
+fn the_document_holds_for_an_administrator() {
+    test_document(Engine::Sqlite, |world| &world.people.admin);
 }
 
-/// On the other engine, if there is one.
+/// The same on the other engine, if this run can test it.
 #[test]
-fn a_worker_finds_the_document_true() {
-    try_document(engines().pop().unwrap(), |world| &world.people.agent);
+fn the_document_holds_for_a_worker() {
+    test_document(engines().pop().unwrap(), |world| &world.people.agent);
 }

@@ -1,12 +1,14 @@
-//! The order inside the folders of a crate: the `mod` lines of a folder stand in the order of use, so that it
-//! can be read from the top, and no two of its modules need each other.
+//! The order inside the folders of a crate.
+//!
+//! The `mod` lines of a folder are in the order of use, so that it can be read from the top, and no two of
+//! its modules need each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::house::rules::{none, sources};
 use crate::house::source::{Source, paths_in, paths_of, use_trees};
 
-/// What uses a module below it nevertheless: the folder, what uses, what is used, why it may.
+/// Exceptions to that order: the folder, the module, the one below that it uses, why it may.
 const USES_BELOW: &[(&str, &str, &str, &str)] = &[
     ("svc-core/src", "text", "store", "its values say themselves how they are stored"),
     ("svc-core/src", "time", "store", "its values say themselves how they are stored"),
@@ -14,10 +16,10 @@ const USES_BELOW: &[(&str, &str, &str, &str)] = &[
     ("svc-core/src", "capability", "store", "its values say themselves how they are stored"),
     ("svc-core/src", "page", "store", "its rows are read no further than a page goes"),
     ("svc-core/src", "store", "log", "Postgres notifications end at the bus"),
-    ("svc-core/src/op", "declare", "run", "the signatures of functions name what they get to work with"),
-    ("svc-http/src", "server", "health", "it hands requests on to those who answer by its state"),
-    ("svc-http/src", "server", "mcp", "it hands requests on to those who answer by its state"),
-    ("svc-http/src", "server", "ws", "it hands requests on to those who answer by its state"),
+    ("svc-core/src/op", "declare", "run", "the signatures of functions name their contexts"),
+    ("svc-http/src", "server", "health", "it routes requests to the handlers that use its state"),
+    ("svc-http/src", "server", "mcp", "it routes requests to the handlers that use its state"),
+    ("svc-http/src", "server", "ws", "it routes requests to the handlers that use its state"),
 ];
 
 /// The path of a module from the root of its crate.
@@ -31,7 +33,7 @@ struct Crate {
     files: BTreeMap<Module, String>,
     /// The modules of each folder, in the order of its `mod` lines.
     folders: BTreeMap<Module, Vec<String>>,
-    /// The names that a module has from elsewhere, and their paths.
+    /// The names that a module imports, and their paths.
     imports: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
 }
 
@@ -56,7 +58,7 @@ impl Crate {
         Self { files, folders, imports }
     }
 
-    /// The module that a path means which stands in `module`.
+    /// The module that a path in `module` refers to.
     fn resolved(&self, module: &[String], path: &[String], depth: usize) -> Option<Module> {
         let mut at = module.to_vec();
         let mut path = path;
@@ -82,7 +84,7 @@ impl Crate {
         Some(elsewhere.unwrap_or(at))
     }
 
-    /// What uses what inside each folder.
+    /// Which module uses which inside each folder.
     fn uses(&self) -> BTreeMap<Module, BTreeSet<Use>> {
         let mut uses: BTreeMap<Module, BTreeSet<Use>> = BTreeMap::new();
         for (module, code) in &self.files {
@@ -98,7 +100,7 @@ impl Crate {
         uses
     }
 
-    /// The uses of what stands below, by folder.
+    /// The uses of modules that are declared below, by folder.
     fn uses_below(&self) -> Vec<(String, Use)> {
         let mut found = Vec::new();
         for (folder, uses) in self.uses() {
@@ -129,10 +131,12 @@ fn declaration(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("mod ")?.strip_suffix(';')
 }
 
+/// A module uses only the modules above it in its folder.
+///
 /// Two modules that need each other can neither be read nor changed alone, and the first such pair is the
 /// hardest to notice.
 #[test]
-fn modules_stand_in_the_order_of_use() {
+fn modules_are_declared_in_the_order_of_use() {
     let sources = sources();
     let mut findings = Vec::new();
     let mut known = BTreeSet::new();
@@ -153,7 +157,7 @@ fn modules_stand_in_the_order_of_use() {
     findings.extend(unused.map(|(_, (place, from, to, _))| {
         format!("{place}: {from} no longer uses {to} below it: remove the exception")
     }));
-    // Through a glob it cannot be told what is used, unless the glob is that of a module inside the file.
+    // A glob hides what is used, unless it is that of a module inside the file.
     findings.extend(sources.iter().filter(|file| file.path.contains("/src/")).flat_map(|file| {
         let lines = file.code_outside_tests().lines();
         let globs = lines.filter(|line| line.starts_with("use ") && line.contains("::*"));
@@ -163,7 +167,7 @@ fn modules_stand_in_the_order_of_use() {
 }
 
 #[test]
-fn a_use_of_what_stands_below_is_found() {
+fn a_use_of_a_module_below_is_found() {
     let file = |path: &str, text: &str| Source::read(path.to_owned(), text);
     let files = [
         file("lib.rs", "mod a;\nmod c;\npub mod b;\npub use b::{deep::Thing as Other};\n"),

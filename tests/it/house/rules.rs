@@ -1,4 +1,4 @@
-//! The house rules that no compiler knows: layers, sizes, and that what is said once is said in its place.
+//! The house rules that no compiler checks: layers, sizes, and one place for each thing.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -41,10 +41,10 @@ const LAYERS: &[&[&str]] = &[
     &["outreach"],
 ];
 
-/// Puts the parts together, and so knows them all.
+/// The files that put the parts together, and so use all layers.
 const COMPOSITION: &[&str] = &["lib.rs", "host/"];
 
-/// What uses a layer below it nevertheless: file, what it uses, why it may.
+/// Exceptions to the order of layers: the file, the layer below that it uses, why it may.
 const USES_BELOW: &[(&str, &str, &str)] = &[
     ("capability.rs", "store", "its values say themselves how they are stored"),
     ("id.rs", "store", "its values say themselves how they are stored"),
@@ -55,15 +55,15 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("store/postgres/listen.rs", "log::bus", "Postgres notifications end at the bus"),
 ];
 
-/// Where SQL may stand in the core beside the store, the log and the features.
-const ASKS_THE_DATABASE: &[(&str, &str)] = &[
+/// Where SQL may be in the core beside the store, the log and the features.
+const MAY_QUERY: &[(&str, &str)] = &[
     ("svc-core/src/op/call/caller.rs", "finds the caller inside the transaction"),
     ("svc-core/src/op/run/call.rs", "reads how far the log reaches where it finds the caller"),
     ("svc-core/src/op/declare/chore.rs", "takes the lease rows of chores"),
 ];
 
-/// Where a statement may say who is in a channel and whether it is private.
-const KNOWS_WHO_SEES: &[(&str, &str)] = &[
+/// Where a statement may decide who is in a channel and whether it is private.
+const MAY_DECIDE_VISIBILITY: &[(&str, &str)] = &[
     ("svc-core/src/conversation/places.rs", "has the one condition that all others use"),
     ("svc-core/src/conversation/channels/mod.rs", "lists channels"),
     ("svc-core/src/conversation/channels/change.rs", "changes whether one is private"),
@@ -72,10 +72,10 @@ const KNOWS_WHO_SEES: &[(&str, &str)] = &[
 ];
 
 /// Where a capability may be spelled out although it is not the list of them.
-const SPELLS_CAPABILITIES: &[(&str, &str)] =
+const MAY_SPELL_CAPABILITIES: &[(&str, &str)] =
     &[("svc-core/src/identity/tokens/mod.rs", "examples are JSON as a caller writes it")];
 
-/// Where route strings may stand: the routes that are no operation.
+/// Where route strings may be: the routes that are no operation.
 const ROUTES: &[&str] = &["svc-http/src/route.rs", "svc-http/src/routes.rs"];
 
 /// Lines of a file: without its unit tests, and in all.
@@ -95,7 +95,7 @@ pub fn sources() -> Vec<Source> {
     for part in ["svc-core", "svc-http", "svc-mcp-stdio", "svc-cli", "tests"] {
         walk(&root().join(part), &mut found);
     }
-    assert!(found.len() > 50, "the sources are not where this test reads them");
+    assert!(found.len() > 50, "the sources are not where this test expects them");
     found.sort();
     let path = |file: &PathBuf| file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
     found.iter().map(|file| Source::read(path(file), &std::fs::read_to_string(file).unwrap())).collect()
@@ -164,6 +164,8 @@ fn modules_use_only_layers_above_them() {
     none(findings);
 }
 
+/// Files are short, and begin with what they are for.
+///
 /// In a long file two areas grow together. Without its first line, a file must be read before its reader
 /// knows whether it is the right one.
 #[test]
@@ -190,8 +192,10 @@ fn wide_lines(text: &str) -> impl Iterator<Item = usize> {
     lines.filter(|(_, line)| line.chars().count() > COLUMNS_MAX).map(|(at, _)| at + 1)
 }
 
-/// The formatter leaves literals, comments and macros as wide as they are, and a condition beyond the edge of
-/// a window passes the review of whoever does not scroll.
+/// No line is wider than the formatter's limit.
+///
+/// The formatter leaves literals, comments and macros as wide as they are, and a reviewer who does not scroll
+/// misses a condition beyond the edge of the window.
 #[test]
 fn no_line_is_wider_than_a_window() {
     let control = [1, COLUMNS_MAX, COLUMNS_MAX + 1].map(|width| "\u{e9}".repeat(width)).join("\n");
@@ -204,7 +208,7 @@ fn no_line_is_wider_than_a_window() {
     none(findings);
 }
 
-/// What a map names and the sources do not have.
+/// What a map names and the sources lack.
 fn missing_of_map(map: &str, sources: &[Source], is_path: impl Fn(&str) -> bool) -> Vec<String> {
     let is_function = |name: &str| name.starts_with(|first: char| first.is_ascii_lowercase());
     let has = |source: &Source, function: &str| {
@@ -222,7 +226,7 @@ fn missing_of_map(map: &str, sources: &[Source], is_path: impl Fn(&str) -> bool)
         implements || file.ends_with(&format!("/{owner}")) || file.contains(&format!("/{owner}/"))
     };
     let prose: String = map.lines().filter_map(|line| line.strip_prefix("//!")).collect();
-    // Every second piece stands between backticks.
+    // Every second piece is between backticks.
     let names = prose.split('`').skip(1).step_by(2);
     let is_missing = |name: &&str| match name.rsplit_once("::") {
         _ if name.contains(['/', '.']) => !name.contains(' ') && !is_path(name),
@@ -238,7 +242,7 @@ fn missing_of_map(map: &str, sources: &[Source], is_path: impl Fn(&str) -> bool)
     names.filter(is_missing).map(str::to_owned).collect()
 }
 
-/// A map that names what was renamed since sends its reader into the void.
+/// A map that names what was renamed since misleads its reader.
 #[test]
 fn the_map_names_what_exists() {
     let map = std::fs::read_to_string(root().join("svc-core/src/lib.rs")).unwrap();
@@ -252,7 +256,7 @@ fn the_map_names_what_exists() {
     assert_eq!(found, ["Hydra::run", "nothing::begin", "create_nothing", "op/nowhere.rs"]);
 }
 
-/// `todo!` and `unimplemented!` compile, and panic while a caller waits.
+/// `todo!` and `unimplemented!` compile, and panic at run time.
 #[test]
 fn nothing_is_left_undone() {
     let mut findings = Vec::new();
@@ -273,15 +277,15 @@ fn is_sql(literal: &str) -> bool {
         || (words.starts_with("update ") && words.contains(" set "))
 }
 
-/// A statement in a shell goes past the caller's rights, and what it changes leaves no event.
+/// A statement in a shell bypasses the caller's rights, and what it changes leaves no event.
 #[test]
-fn statements_stand_in_the_store_the_log_and_the_features() {
+fn statements_are_in_the_store_the_log_and_the_features() {
     let folders =
         ["store", "log", "identity", "conversation", "coordination", "gates", "integrity", "outreach"];
     let may = |path: &str| {
         is_test(path)
             || folders.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")))
-            || ASKS_THE_DATABASE.iter().any(|(file, _)| path == *file)
+            || MAY_QUERY.iter().any(|(file, _)| path == *file)
     };
     let mut findings = Vec::new();
     for source in sources().iter().filter(|source| !may(&source.path)) {
@@ -292,9 +296,10 @@ fn statements_stand_in_the_store_the_log_and_the_features() {
     none(findings);
 }
 
-/// Whether a piece of SQL says who is in a channel or whether one is private. Prose speaks of private
-/// channels.
-fn decides_who_sees(literal: &str) -> bool {
+/// Whether a piece of SQL decides who is in a channel or whether one is private.
+///
+/// Prose may speak of private channels.
+fn decides_visibility(literal: &str) -> bool {
     let mut words = literal
         .split(|c: char| !(c.is_alphanumeric() || c == '_'))
         .filter(|word| !word.is_empty())
@@ -308,32 +313,34 @@ fn decides_who_sees(literal: &str) -> bool {
     false
 }
 
+/// Visibility is decided in one place.
+///
 /// A second condition for who sees a channel is forgotten when the first one changes, and shows a private
-/// one.
+/// channel.
 #[test]
-fn who_sees_what_is_decided_in_one_place() {
+fn visibility_is_decided_in_one_place() {
     for (text, wanted) in [
         ("where t.id = $1 and not c.private", true),
         (".private then ", true),
         ("join channel_members m on m.channel_id = c.id", true),
-        ("the thread stands in a private channel", false),
+        ("the thread is in a private channel", false),
     ] {
-        assert_eq!(decides_who_sees(text), wanted, "{text}");
+        assert_eq!(decides_visibility(text), wanted, "{text}");
     }
     let folders = ["op", "log", "identity", "conversation", "coordination", "gates", "integrity", "outreach"];
     let asks = |path: &str| folders.iter().any(|folder| path.starts_with(&format!("svc-core/src/{folder}/")));
-    let may = |path: &str| KNOWS_WHO_SEES.iter().any(|(file, _)| path == *file);
+    let may = |path: &str| MAY_DECIDE_VISIBILITY.iter().any(|(file, _)| path == *file);
     let mut findings = Vec::new();
     for source in sources().iter().filter(|source| asks(&source.path)) {
         let deciding: Vec<_> = source
             .literals
             .iter()
-            .filter(|literal| !literal.in_tests && decides_who_sees(&literal.text))
+            .filter(|literal| !literal.in_tests && decides_visibility(&literal.text))
             .collect();
         // A list of columns is SQL without quotes.
         let names = |list: &str| list.split(|c: char| !c.is_alphanumeric()).any(|word| word == "private");
         if source.blocks("columns").any(names) && !may(&source.path) {
-            findings.push(format!("{}: a list of columns decides who sees", source.path));
+            findings.push(format!("{}: a list of columns decides visibility", source.path));
         }
         match deciding.first() {
             Some(literal) if !may(&source.path) => {
@@ -346,8 +353,10 @@ fn who_sees_what_is_decided_in_one_place() {
     none(findings);
 }
 
-/// A page that is made elsewhere ends by bytes only if its author thinks of it; without that, one request may
-/// take all memory.
+/// Pages are made by `page.rs` alone.
+///
+/// A page that is made elsewhere is bounded in bytes only if its author thinks of it; without a bound, one
+/// request may take all memory.
 #[test]
 fn pages_are_made_in_one_place() {
     let mut findings = Vec::new();
@@ -364,9 +373,9 @@ fn pages_are_made_in_one_place() {
     none(findings);
 }
 
-/// A route beside the operation table is in no document, and no generated test tries who is let in.
+/// A route beside the operation table is in no document, and no generated test tries its authorisation.
 #[test]
-fn routes_stand_with_their_operations() {
+fn routes_are_declared_by_their_operations() {
     let table = svc_core::operation_table().unwrap();
     let paths = table.operations().flat_map(Operation::paths);
     let firsts: BTreeSet<String> =
@@ -397,7 +406,7 @@ fn capabilities_are_spelled_in_one_place() {
     let may = |path: &str| {
         is_test(path)
             || path == "svc-core/src/capability.rs"
-            || SPELLS_CAPABILITIES.iter().any(|(file, _)| path == *file)
+            || MAY_SPELL_CAPABILITIES.iter().any(|(file, _)| path == *file)
     };
     let mut findings = Vec::new();
     for source in sources().iter().filter(|source| !may(&source.path)) {
@@ -451,9 +460,9 @@ fn migrations_come_in_pairs() {
     assert!(!numbers.contains(&None) && numbers.len() == sqlite.len(), "each has a number: {sqlite:?}");
 }
 
-/// A test that stands anywhere else is found only by whoever wrote it.
+/// A test in any other place is found only by its author.
 #[test]
-fn tests_stand_in_the_layers_of_what_they_test() {
+fn tests_are_in_the_folder_of_the_layer_they_test() {
     let layer = |folder: &str| LAYERS.iter().any(|layer| *layer == [folder]);
     let mut findings = Vec::new();
     for source in sources() {

@@ -1,4 +1,4 @@
-//! As much of JSON Schema 2020-12 as the table's schemas use: whether a value is what a schema says.
+//! As much of JSON Schema 2020-12 as the table's schemas use: whether a value conforms to a schema.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     let Some(schema) = schema.as_object() else {
         if schema == &Value::Bool(false) {
-            found.push(format!("{at}: nothing may stand here"));
+            found.push(format!("{at}: no value is allowed here"));
         }
         return;
     };
@@ -107,7 +107,7 @@ fn is(value: &Value, kind: &str) -> bool {
 }
 
 #[test]
-fn values_are_told_from_schemas() {
+fn values_are_checked_against_schemas() {
     let schema = serde_json::json!({
         "type": "object", "required": ["a"], "additionalProperties": false,
         "properties": {

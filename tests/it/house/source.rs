@@ -1,5 +1,6 @@
-//! A Rust file as the house rules read it: comments taken away, literals apart from code. It knows just
-//! enough of the language for that.
+//! A Rust file as the house rules read it: without comments, and literals apart from code.
+//!
+//! It knows just enough of the language for that.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use std::collections::BTreeSet;
 pub struct Literal {
     pub line: usize,
     pub text: String,
-    /// Whether it stands in the file's unit tests.
+    /// Whether it is in the file's unit tests.
     pub in_tests: bool,
 }
 
@@ -84,8 +85,9 @@ impl Source {
         self.code.split("#[cfg(test)]\nmod tests").next().unwrap()
     }
 
-    /// What the code uses of its own crate, outside of unit tests: `a::b` for `crate::a::b`, and for each of
-    /// the names in `use crate::{..}`.
+    /// The paths of its own crate that the code uses, outside of unit tests.
+    ///
+    /// That is `a::b` for `crate::a::b`, and for each of the names in `use crate::{..}`.
     pub fn crate_paths(&self) -> BTreeSet<String> {
         let paths = paths_in(self.code_outside_tests()).into_iter();
         let own = paths.filter(|path| path[0] == "crate").map(|path| path[1..].join("::"));
@@ -108,7 +110,7 @@ pub fn use_trees(code: &str) -> Vec<String> {
     trees
 }
 
-/// Every path of a use tree, and the name that it gets.
+/// Every path of a use tree, and the name that it binds.
 pub fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
     let tree = tree.trim();
     let Some(open) = tree.find('{') else {
@@ -133,7 +135,7 @@ pub fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
     found
 }
 
-/// Every path that begins in the crate: of the `use` items, and those that stand in the code.
+/// Every path that begins in the crate: of the `use` items, and those in the code.
 pub fn paths_in(code: &str) -> Vec<Vec<String>> {
     let trees = use_trees(code);
     let mut found: Vec<_> = trees.iter().flat_map(|tree| paths_of(tree)).map(|(path, _)| path).collect();
@@ -149,7 +151,7 @@ pub fn paths_in(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// What the text begins with, and its length.
+/// The kind of the first piece of the text, and its length.
 fn next_piece(text: &str) -> (Piece, usize) {
     if text.starts_with("//") {
         return (Piece::Comment, text.find('\n').unwrap_or(text.len()));
@@ -210,7 +212,7 @@ fn character(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn a_file_is_taken_apart() {
+fn a_file_is_split_into_code_and_literals() {
     let text = "use crate::{a::B, c};\n// crate::d \"x\"\n\
                 let s = \"a\\\"b\"; let c = '\"'; let r = r#\"raw \"q\"\"#;\n\
                 fn f<'a>(x: &'a crate::e::F) {}\n\

@@ -1,5 +1,4 @@
-//! What must be true of every operation of the operation table, and the API as it was agreed: a list for
-//! people, and one snapshot per tool.
+//! What must be true of every operation of the operation table.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +9,10 @@ use svc_tests::World;
 
 use crate::house::schema::violations;
 
-/// Operations whose path variable may be left out where there is no path.
+/// Operations whose path variable is optional in an input without a path.
 const OPTIONAL_VARIABLES: &[(&str, &str)] = &[("rotate_token", "over MCP it rotates the calling token")];
 
-/// Lists that are answered whole, and what keeps them short.
+/// Lists that are returned whole, and what bounds them.
 const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_capability_sets", "they are in the code"),
     ("list_skills", "the most common 1000 alone"),
@@ -44,8 +43,10 @@ fn variables(path: &str) -> BTreeSet<String> {
     braced.map(str::to_owned).collect()
 }
 
-/// An operation without an area stands under no heading in the manual and in no group of the OpenAPI
-/// document. A read with another status than 200 would say that it has created something.
+/// Every operation is complete, and the table is sorted by unique names.
+///
+/// An operation without an area is under no heading in the manual and in no group of the OpenAPI document. A
+/// read with another status than 200 would claim to have created something.
 #[test]
 fn names_are_sorted_and_unique_and_operations_complete() {
     let table = table();
@@ -66,6 +67,8 @@ fn names_are_sorted_and_unique_and_operations_complete() {
     }
 }
 
+/// Each method and path belongs to one operation.
+///
 /// Of two operations at one method and path, only one would ever be reached. So the names of the variables do
 /// not count: `/threads/{id}` and `/threads/{thread_id}` are one place.
 #[test]
@@ -77,13 +80,15 @@ fn a_route_is_of_one_operation() {
                 path.split('/').map(|s| if s.starts_with('{') { "{}" } else { s }).collect();
             assert!(
                 places.insert((operation.method(), place.join("/"))),
-                "{operation:?} is in another operation's place"
+                "{operation:?} is in another operation's route"
             );
             assert!(path.starts_with('/') && !path.ends_with('/'), "{operation:?}");
         }
     }
 }
 
+/// A path variable is a required field of the input, in every path.
+///
 /// Over MCP there is no path, so a caller that follows the schema would leave out a variable that is not
 /// required. An alias that names other variables would put the same call into other fields.
 #[test]
@@ -102,8 +107,10 @@ fn every_path_variable_is_a_required_field() {
     });
 }
 
-/// A field that is nullable and required makes callers write `null` for what they do not want to say, and
-/// refuses those that leave it out.
+/// No field is nullable and required.
+///
+/// Such a field makes callers write `null` for what they do not want to say, and rejects those that leave it
+/// out.
 #[test]
 fn every_field_that_may_be_absent_says_so() {
     each_operation(|operation, schema| {
@@ -119,6 +126,8 @@ fn every_field_that_may_be_absent_says_so() {
     });
 }
 
+/// Inputs have no combinators and no references, are closed, and describe every field.
+///
 /// Combinators and references at the top of an input schema make some model providers reject the whole tool
 /// list. An open input ignores a misspelt field, and a model guesses at what nothing explains.
 #[test]
@@ -130,19 +139,21 @@ fn inputs_are_flat_closed_and_explained() {
         }
         assert_eq!(schema["additionalProperties"], Value::Bool(false), "{operation:?}");
         assert!(!schema.to_string().contains("\"$ref\""), "{operation:?}: a reference in its input");
-        let words = schema["description"].as_str().unwrap_or_default();
+        let description = schema["description"].as_str().unwrap_or_default();
         assert!(
-            words.len() > 20 && words.ends_with(['.', '`', ')']),
-            "{operation:?}: description \"{words}\""
+            description.len() > 20 && description.ends_with(['.', '`', ')']),
+            "{operation:?}: description \"{description}\""
         );
         for (name, field) in properties(schema) {
-            let words = field["description"].as_str().unwrap_or_default();
-            assert!(words.len() > 5, "{operation:?}: {name} is not explained");
+            let description = field["description"].as_str().unwrap_or_default();
+            assert!(description.len() > 5, "{operation:?}: {name} is not explained");
         }
     });
 }
 
-/// MCP's structured content is an object; a client that checks a tool list refuses one with another output
+/// Every output is an object with described fields.
+///
+/// MCP's structured content is an object; a client that checks a tool list rejects one with another output
 /// schema.
 #[test]
 fn outputs_are_objects_whose_fields_are_explained() {
@@ -156,7 +167,7 @@ fn outputs_are_objects_whose_fields_are_explained() {
     });
 }
 
-/// A list that is answered whole grows with its workspace until an answer exceeds what a client takes.
+/// A list that is returned whole grows with its workspace until it exceeds what a client takes.
 #[test]
 fn a_list_is_read_in_pages() {
     each_operation(|operation, schema| {
@@ -170,8 +181,10 @@ fn a_list_is_read_in_pages() {
     });
 }
 
+/// An example conforms to the input schema of its operation.
+///
 /// Examples are shown in the OpenAPI document, and the generated tests call with them: one that its own
-/// schema refuses teaches callers wrongly and tests nothing.
+/// schema rejects teaches callers wrongly and tests nothing.
 #[test]
 fn examples_name_only_fields_and_every_path_variable() {
     let table = table();
@@ -190,7 +203,7 @@ fn examples_name_only_fields_and_every_path_variable() {
     }
 }
 
-/// An example that names a sample which worlds lack would send words in place of an id.
+/// An example that names a sample which worlds lack would send a name in place of an id.
 #[test]
 fn a_world_has_the_samples_that_the_documentation_shows() {
     let world = World::open(Engine::Sqlite);

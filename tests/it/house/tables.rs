@@ -1,4 +1,4 @@
-//! Who names which table: each has an owner, and what else names it in SQL is listed.
+//! Which code names which table: each table has an owner, and whatever else names it in SQL is listed.
 //!
 //! A *place* is a file or a folder of the core, such as `identity/tokens`, or a whole layer. It covers what
 //! is below it.
@@ -29,7 +29,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("events", "log", &["coordination/views", "integrity/events"]),
-    // A reader's position is read where the caller is found, and where logs are read.
+    // The head's position is read where the caller is found, and where logs are read.
     ("heads", "log", &["op/run", "integrity/audit", "integrity/events"]),
     ("key_checks", "log/keys", &[]),
     ("leases", "op/declare/chore", &[]),
@@ -37,7 +37,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     // The caller is found by its token, with its member.
     ("members", "identity/members", &["op/call", "conversation/channels"]),
     ("message_edits", "conversation/messages", &[]),
-    // Keys from before there were shelves.
+    // Keys from before shelves existed.
     ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
     ("messages", "conversation/messages", &[]),
     ("ready", "coordination/queue", &[]),
@@ -87,10 +87,10 @@ fn tokens(sql: &str) -> Vec<&str> {
 /// The words before the name of a table.
 const NAMES_A_TABLE: &[&str] = &["from", "join", "into", "update", "using", "table", "truncate"];
 
-/// The words that may stand between.
+/// The words that may come between.
 const BETWEEN: &[&str] = &["if", "not", "exists", "only", "or", "ignore", "main"];
 
-/// What a text names where a statement names a table: after a keyword, or after a comma, as in a list.
+/// The tables that a statement names: after a keyword, or after a comma, as in a list.
 fn named_in(sql: &str) -> BTreeSet<String> {
     let sql = sql.to_lowercase();
     let tokens = tokens(&sql);
@@ -109,7 +109,7 @@ fn named_in(sql: &str) -> BTreeSet<String> {
     named
 }
 
-/// The tables that the migrations of an engine leave. A partition is part of its table.
+/// The tables that exist after the migrations of an engine; a partition is part of its table.
 fn migrated(engine: &str) -> BTreeSet<String> {
     let folder = root().join("migrations").join(engine);
     let files: BTreeSet<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -140,7 +140,7 @@ fn covers(place: &str, file: &str) -> bool {
     Path::new(&file).with_extension("").starts_with(place)
 }
 
-/// What is wrong with what each file names: strangers to a table, and places that are listed in vain.
+/// What is wrong with what each file names: tables it may not name, and entries that are no longer needed.
 fn findings(named: &BTreeMap<String, BTreeSet<String>>, tables: &[(&str, &str, &[&str])]) -> Vec<String> {
     let mut findings = Vec::new();
     for (table, owner, others) in tables {
@@ -156,9 +156,9 @@ fn findings(named: &BTreeMap<String, BTreeSet<String>>, tables: &[(&str, &str, &
     findings
 }
 
-/// A column changes, and a statement two layers away that nobody thought of fails at run time.
+/// A statement two layers away breaks at run time when a column changes that its author did not know of.
 #[test]
-fn a_table_is_named_by_its_owner_and_by_whom_the_list_allows() {
+fn a_table_is_named_only_by_its_owner_and_the_listed_places() {
     let listed: BTreeSet<String> = TABLES.iter().map(|(table, ..)| (*table).to_owned()).collect();
     let (sqlite, postgres) = (migrated("sqlite"), migrated("postgres"));
     assert_eq!(sqlite, postgres, "both engines have the same tables");
@@ -174,7 +174,7 @@ fn a_table_is_named_by_its_owner_and_by_whom_the_list_allows() {
 }
 
 #[test]
-fn a_stranger_and_an_idle_exception_would_be_found() {
+fn an_unlisted_use_and_an_idle_exception_are_found() {
     let names = |sql: &str| {
         let is_table = |name: &String| TABLES.iter().any(|(table, ..)| table == name);
         named_in(sql).into_iter().filter(is_table).collect::<Vec<_>>()

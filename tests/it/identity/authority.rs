@@ -1,5 +1,6 @@
-//! Who decides over others: who sees a channel, whose authority a token may carry, and what only the service
-//! says.
+//! Authority over others.
+//!
+//! Who sees a channel, whose authority a token may carry, and what only the service writes.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
@@ -19,7 +20,7 @@ fn membership(channel: &str, member: &str) -> Value {
 }
 
 #[test]
-fn nobody_takes_a_channel_from_its_creator_and_its_administrators() {
+fn only_its_creator_and_the_administrators_control_a_channel() {
     on_both_engines(|world| {
         let (admin, admin_id) = (&world.people.admin, world.id("admin").to_string());
         let ((maker_id, maker), (taker_id, taker)) = (worker(world, "maker"), worker(world, "taker"));
@@ -59,7 +60,7 @@ fn token(world: &World, capabilities: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn token_admin_gives_what_it_holds_and_a_workers_set_in_every_way() {
+fn token_admin_grants_what_it_holds_and_a_workers_set_by_every_operation() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let (limited, _) = token(world, &["token:admin", "secret:read"]);
@@ -89,7 +90,7 @@ fn token_admin_gives_what_it_holds_and_a_workers_set_in_every_way() {
 }
 
 #[test]
-fn what_reaches_beyond_the_workspace_is_revoked_by_who_reaches_as_far() {
+fn a_token_with_authority_beyond_the_workspace_is_revoked_by_an_equal_one() {
     on_both_engines(|world| {
         let (limited, _) = token(world, &["token:admin"]);
         let (_, wide) = token(world, &["token:admin", "channel:admin", "secret:admin"]);
@@ -106,7 +107,7 @@ fn what_reaches_beyond_the_workspace_is_revoked_by_who_reaches_as_far() {
 }
 
 #[test]
-fn a_token_that_is_not_ones_own_is_not_there_for_who_administers_none() {
+fn another_members_token_is_not_found_without_token_admin() {
     on_both_engines(|world| {
         let (_, foreign) = token(world, &["workspace:read"]);
         let unknown = "00000000-0000-7000-8000-000000000000";
@@ -120,7 +121,7 @@ fn a_token_that_is_not_ones_own_is_not_there_for_who_administers_none() {
 }
 
 #[test]
-fn a_label_stands_in_the_list_of_tokens_alone() {
+fn a_label_appears_only_in_the_list_of_tokens() {
     on_both_engines(|world| {
         let label = "nightly backup of the vault";
         let minted = world.admin(
@@ -135,9 +136,9 @@ fn a_label_stands_in_the_list_of_tokens_alone() {
         let mut page = workspace.clone();
         page["member_id"] = json!(world.id("admin"));
         assert!(world.admin("list_tokens", page).to_string().contains(label));
-        let told = [world.admin("list_audit", workspace).to_string(), events(world)];
-        for told in told {
-            assert!(told.contains(minted["id"].as_str().unwrap()) && !told.contains(label), "{told}");
+        let records = [world.admin("list_audit", workspace).to_string(), events(world)];
+        for record in records {
+            assert!(record.contains(minted["id"].as_str().unwrap()) && !record.contains(label), "{record}");
         }
     });
 }
@@ -149,7 +150,7 @@ fn events(world: &World) -> String {
 }
 
 #[test]
-fn a_notice_is_the_services_word_alone() {
+fn only_the_service_writes_notices() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.id("channel").to_string(), "Paint the fence");
         let claimed = json!({"notice": "cancelled"});

@@ -1,5 +1,6 @@
-//! Tokens: none gives more than it has, none outlives what it came from, and one revocation ends a bounded
-//! number.
+//! Tokens.
+//!
+//! None carries more than its parent, none outlives it, and one revocation ends a bounded number.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ fn id(world: &World, text: &str) -> String {
 }
 
 #[test]
-fn a_derived_token_can_only_be_less() {
+fn a_derived_token_has_at_most_what_its_parent_has() {
     on_both_engines(|world| {
         let refused = [
             json!({"capabilities": ["workspace:read", "channel:admin"]}),
@@ -50,7 +51,7 @@ fn a_derived_token_can_only_be_less() {
         for input in refused {
             world.call(&secret, "attenuate_token", input).refused(403, "forbidden");
         }
-        // Not even who administers tokens derives one that does.
+        // Not even a token with `token:admin` derives one that has it.
         let admins = json!({"capabilities": ["token:admin"]});
         world.call(&world.people.admin, "attenuate_token", admins).refused(403, "forbidden");
         let child = attenuate(world, &secret, json!({"capabilities": ["workspace:read"]}));
@@ -80,7 +81,7 @@ fn a_token_carries_capabilities_that_exist_and_at_least_one() {
 }
 
 #[test]
-fn a_revocation_takes_everything_derived_with_it() {
+fn a_revocation_also_revokes_every_derived_token() {
     on_both_engines(|world| {
         let capabilities = json!({"capabilities": ["workspace:read"]});
         let child = attenuate(world, &world.people.agent, capabilities.clone());
@@ -150,7 +151,7 @@ fn a_revocation_ends_a_bounded_number_of_tokens() {
             let refusal = try_to_attenuate(world, secret, &json!({})).refused(409, "wrong-state");
             assert!(text(&refusal["detail"]).contains("1000 live tokens"), "{refusal}");
         }
-        // Those that have ended do not count.
+        // Expired ones do not count.
         let of_child = format!("parent_id = {}", id(world, &text(&child["id"])));
         world.database.execute(&format!("update tokens set expires_at = 1 where {of_child}"));
         let grandchild = try_to_attenuate(world, &text(&child["secret"]), &json!({})).output();
@@ -162,7 +163,7 @@ fn a_revocation_ends_a_bounded_number_of_tokens() {
 }
 
 #[test]
-fn tokens_are_derived_from_derived_ones_so_often_and_no_more() {
+fn the_depth_of_derivation_is_bounded() {
     on_both_engines(|world| {
         let mut secret = world.people.agent.clone();
         for _ in 0..TOKEN_DEPTH_MAX {
@@ -173,7 +174,7 @@ fn tokens_are_derived_from_derived_ones_so_often_and_no_more() {
 }
 
 #[test]
-fn a_token_that_had_ended_when_its_origin_was_revoked_does_not_come_back() {
+fn a_token_that_had_expired_when_its_parent_was_revoked_stays_dead() {
     on_both_engines(|world| {
         let parent = try_to_attenuate(world, &world.people.agent, &json!({})).output();
         let secret = text(&parent["secret"]);

@@ -1,4 +1,6 @@
-//! The audit trail: whoever may not see a channel learns of its rows when they were and whose, and no more.
+//! The audit trail.
+//!
+//! A caller that may not see a channel learns of its rows only when they were written and by whom.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
@@ -18,7 +20,7 @@ fn trail(world: &World, token: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_trail_tells_outsiders_when_and_who_and_no_more() {
+fn the_trail_shows_outsiders_only_when_and_who() {
     on_both_engines(|world| {
         let thread = &world.people.private_thread_id;
         let channel = world.id("private_channel");
@@ -34,13 +36,13 @@ fn the_trail_tells_outsiders_when_and_who_and_no_more() {
         let public = rest(admin, "create_thread", json!({"channel_id": world.id("channel"), "title": "p"}));
 
         let (inside, outside) = (trail(world, &world.people.admin), trail(world, &world.people.bystander));
-        let told = |row: &Value| row["metadata"].clone();
+        let metadata_of = |row: &Value| row["metadata"].clone();
         assert_eq!(inside.len(), outside.len(), "the rows themselves are there");
         let newest = &outside[..6];
-        assert_ne!(told(&newest[0]), json!({"withheld": true}), "{public:#}");
+        assert_ne!(metadata_of(&newest[0]), json!({"withheld": true}), "{public:#}");
         for (row, known) in newest[1..].iter().zip(&inside[1..]) {
-            assert_eq!(told(row), json!({"withheld": true}));
-            assert_ne!(told(known), told(row));
+            assert_eq!(metadata_of(row), json!({"withheld": true}));
+            assert_ne!(metadata_of(known), metadata_of(row));
             for kept in ["seq", "at", "action", "actor_id", "subject_id", "grant_id", "workspace_id"] {
                 assert_eq!(row[kept], known[kept], "{kept}");
             }
@@ -49,7 +51,7 @@ fn the_trail_tells_outsiders_when_and_who_and_no_more() {
         for hidden in [thread.clone(), channel.to_string(), den, text(&claim["claim_lease_id"])] {
             assert!(!all.contains(&hidden), "{hidden}");
         }
-        // Whoever is added sees it from then on.
+        // A member that is added sees it from then on.
         world.admin(
             "add_channel_member",
             json!({"channel_id": channel, "member_id": world.people.bystander_id}),
@@ -59,7 +61,7 @@ fn the_trail_tells_outsiders_when_and_who_and_no_more() {
 }
 
 #[test]
-fn rows_from_before_get_their_channel_from_their_path_or_ids() {
+fn older_rows_get_their_channel_from_their_path_or_ids() {
     on_both_engines(|world| {
         let thread = &world.people.private_thread_id;
         let (rest, mcp, admin) = (world.rest(), world.mcp(), Some(&*world.people.admin));

@@ -1,5 +1,7 @@
-//! The event log over its operation: a broken one is a conflict that names where, and a head that somebody
-//! has kept is held against it.
+//! Verifying the event log through its operation.
+//!
+//! A broken log is a conflict that names the position, and the log is checked against a head that the caller
+//! kept.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
@@ -12,7 +14,7 @@ fn verify(world: &World, more: Value) -> Answer {
 }
 
 #[test]
-fn a_broken_log_is_answered_with_its_first_broken_event() {
+fn a_broken_log_is_reported_with_its_first_broken_event() {
     on_both_engines(|world| {
         let workspace = world.database.id(world.id("workspace"));
         let report = verify(world, json!({})).output();
@@ -38,7 +40,7 @@ fn a_broken_log_is_answered_with_its_first_broken_event() {
 }
 
 #[test]
-fn a_remembered_head_pins_the_history() {
+fn a_kept_head_pins_the_history() {
     on_both_engines(|world| {
         let head = verify(world, json!({})).output()["head"].clone();
         world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "more"}));

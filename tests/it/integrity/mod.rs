@@ -1,4 +1,4 @@
-//! What members learn of the record: events, their verification, and the audit trail.
+//! What members can read of the record: events, their verification, and the audit trail.
 
 mod audit;
 mod events;

@@ -1,7 +1,8 @@
-//! What connections cache between transactions is ended by events: whatever changes a row from which
-//! something is cached emits an event whose kind says so, and nothing else does, so that nobody can make
-//! connections read everything anew. Both are tested from two sides: by what the operations do, and by the
-//! statements in the source.
+//! Caches of connections, and the events that invalidate them.
+//!
+//! Whatever changes a row from which something is cached emits an event whose kind invalidates it. Nothing
+//! else invalidates, so that nobody can make connections read everything again. Both are tested from two
+//! sides: by what the operations do, and by the statements in the source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,9 @@ use svc_tests::{Setup, World, answer_of, call, on_both_engines, text};
 
 use crate::house::rules::{none, sources};
 
-/// Tables from whose rows something is cached, what ends it, and whether it is cached too that a row is
-/// absent: then adding one is a change like any other. Of threads only the channel is cached, which never
+/// Tables whose rows are cached, what invalidates them, and whether the absence of a row is cached too.
+///
+/// Where it is, adding a row is a change like any other. Of threads only the channel is cached, which never
 /// changes.
 const CACHED: &[(&str, Invalidates, bool)] = &[
     ("tokens", Invalidates::Access, false),
@@ -24,12 +26,11 @@ const CACHED: &[(&str, Invalidates, bool)] = &[
     ("channels", Invalidates::Access, false),
     ("channel_members", Invalidates::Access, false),
     ("member_skills", Invalidates::Rules, true),
-    // Nothing ends what is cached of them: they are added to and never changed.
+    // Nothing invalidates them: rows are added and never changed.
     ("skill_sets", Invalidates::Rules, false),
 ];
 
-/// Every statement that changes such a row, by its file and how it begins, and the kinds of the events that
-/// tell of it.
+/// Every statement that changes such a row, by its file and how it begins, and the kinds of its events.
 const CHANGES: &[(&str, &str, &[&str])] = &[
     ("identity/tokens/revoke.rs", "update tokens set revoked_at", &["TokenRevoked"]),
     ("identity/tokens/rotate.rs", "update tokens set secret_hash", &["TokenRotated"]),
@@ -44,10 +45,10 @@ const CHANGES: &[(&str, &str, &[&str])] = &[
     ("conversation/channels/members.rs", "delete from channel_members", &["ChannelMemberRemoved"]),
 ];
 
-/// What a statement changes of what is cached.
+/// The cached kind of data that a statement changes.
 fn changes_cached(statement: &str) -> Option<Invalidates> {
-    let begins = |words: &str, table: &str| {
-        statement.strip_prefix(words).and_then(|rest| rest.strip_prefix(table)).is_some_and(|rest| {
+    let begins = |prefix: &str, table: &str| {
+        statement.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(table)).is_some_and(|rest| {
             rest.starts_with(|c: char| !c.is_alphanumeric() && c != '_') || rest.is_empty()
         })
     };
@@ -60,7 +61,7 @@ fn changes_cached(statement: &str) -> Option<Invalidates> {
 }
 
 #[test]
-fn every_statement_that_changes_what_is_cached_is_told_by_an_event() {
+fn every_statement_that_changes_cached_rows_has_its_event() {
     let table = svc_core::operation_table().unwrap();
     let invalidated: BTreeMap<&str, Option<Invalidates>> =
         table.events().map(|event| (event.kind, event.invalidated())).collect();
@@ -74,7 +75,7 @@ fn every_statement_that_changes_what_is_cached_is_told_by_an_event() {
                 .iter()
                 .position(|(where_, begins, _)| *where_ == file && statement.starts_with(begins));
             let Some(at) = known else {
-                findings.push(format!("{file}:{}: {statement}: which event tells of it?", literal.line));
+                findings.push(format!("{file}:{}: {statement}: which event invalidates it?", literal.line));
                 continue;
             };
             found.insert(at);
@@ -88,7 +89,7 @@ fn every_statement_that_changes_what_is_cached_is_told_by_an_event() {
 }
 
 #[test]
-fn statements_are_told_apart() {
+fn statements_are_classified() {
     assert_eq!(changes_cached("update tokens set label = $2"), Some(Invalidates::Access));
     assert_eq!(changes_cached("delete from member_skills where skill = $1"), Some(Invalidates::Rules));
     assert_eq!(changes_cached("insert into member_skills (member_id) values ($1)"), Some(Invalidates::Rules));
@@ -114,8 +115,7 @@ fn rows(world: &World) -> BTreeMap<&'static str, BTreeSet<String>> {
     CACHED.iter().map(|(table, _, _)| (*table, rows_of(table))).collect()
 }
 
-/// The tables of whose cached rows the admin's call has changed some without a word; nothing if the call is
-/// refused.
+/// The tables whose cached rows the admin's call changed without an event; nothing if the call is rejected.
 fn silent_changes(world: &World, operation: &Operation, input: &Value) -> Option<Vec<&'static str>> {
     let (before, was) = (rows(world), epochs(world));
     if !world.call(&world.people.admin, operation.name(), input.clone()).is_success() {
@@ -125,17 +125,17 @@ fn silent_changes(world: &World, operation: &Operation, input: &Value) -> Option
     let silent = CACHED.iter().filter(|(table, cached, absence)| {
         let removed = before[table].difference(&after[table]).next().is_some();
         let added = after[table].difference(&before[table]).next().is_some();
-        let told = match cached {
+        let invalidated = match cached {
             Invalidates::Access => is.0 > was.0,
             Invalidates::Rules => is.1 > was.1,
         };
-        (removed || (*absence && added)) && !told
+        (removed || (*absence && added)) && !invalidated
     });
     Some(silent.map(|(table, _, _)| *table).collect())
 }
 
 #[test]
-fn no_example_changes_what_is_cached_without_a_word() {
+fn no_example_changes_cached_rows_without_an_event() {
     for engine in engines() {
         let mut world = World::open(engine);
         let names: Vec<&str> = world.service.table().operations().map(Operation::name).collect();
@@ -146,19 +146,22 @@ fn no_example_changes_what_is_cached_without_a_word() {
             }
             let Some(input) = world.operation(name).example_input(&world.fixture) else { continue };
             let silent = silent_changes(&world, world.operation(name), &input).unwrap_or_else(|| {
-                // An example before has used its object up.
+                // An earlier example has used up its object.
                 world = World::open(engine);
                 silent_changes(&world, world.operation(name), &input)
                     .expect("an example succeeds in a new world")
             });
-            assert!(silent.is_empty(), "{name} changes rows of {silent:?} and emits nothing that says so");
+            assert!(
+                silent.is_empty(),
+                "{name} changes rows of {silent:?} and emits no event that invalidates them"
+            );
             tried += 1;
         }
         assert!(tried > 20, "only {tried} examples");
     }
 }
 
-/// Renames a channel and tells nobody.
+/// Renames a channel and emits nothing.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenameSilently {
@@ -188,7 +191,7 @@ fn a_silent_change_would_be_found() {
 }
 
 #[test]
-fn what_takes_nothing_away_ends_nothing() {
+fn a_change_that_only_adds_rights_invalidates_nothing() {
     on_both_engines(|world| {
         let before = epochs(world);
         world.new_token(vec!["workspace:read"]);
@@ -203,7 +206,7 @@ fn what_takes_nothing_away_ends_nothing() {
         }
         assert_eq!(epochs(world), before);
         world.agent("set_skills", json!({"skills": ["new"]}));
-        assert_eq!(epochs(world), (before.0, before.1 + 1), "skills are no matter of access");
+        assert_eq!(epochs(world), (before.0, before.1 + 1), "skills do not affect access");
     });
 }
 
@@ -212,7 +215,7 @@ fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> Value 
 }
 
 #[test]
-fn a_new_skill_set_is_noticed_where_others_are_cached() {
+fn a_new_skill_set_is_seen_although_others_are_cached() {
     on_both_engines(|world| {
         let workspace = json!({"workspace_id": world.id("workspace")});
         let skills: Vec<String> = (0..5).map(|n| format!("skill-{n}")).collect();
@@ -253,7 +256,7 @@ fn the_largest_set_of_skills_is_a_set_like_any_other() {
 }
 
 #[test]
-fn a_workspace_has_so_many_sets_of_skills_and_says_so() {
+fn the_number_of_skill_sets_of_a_workspace_is_limited() {
     on_both_engines(|world| {
         let workspace = world.database.id(world.id("workspace"));
         let numbers = "with recursive n (n) as (select 1 union all select n + 1 from n where n < 10000)";

@@ -1,4 +1,4 @@
-//! The event log: what it proves about its own past, and what its events end in caches.
+//! The event log: what it proves about its own past, and what its events invalidate in caches.
 
 mod cache;
 mod verify;

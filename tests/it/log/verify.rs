@@ -1,6 +1,8 @@
-//! Tampering: whatever somebody changes in the stored log behind the service's back, `svc verify` ends with
-//! exit code 3 and names the workspace and the first event that is not what it was. What a hash chain cannot
-//! show by itself, a log cut off or rewritten up to its head, shows against a head that somebody has kept.
+//! Tampering with the stored log.
+//!
+//! Whatever somebody changes in it behind the service's back, `svc verify` exits with code 3 and names the
+//! workspace and the first event that differs. What a hash chain cannot show by itself, a log cut off or
+//! rewritten up to its head, shows against a head that somebody has kept.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -82,7 +84,7 @@ const RESTORE: &str = "
     delete from workspaces; insert into workspaces select * from kept_workspaces;
     commit;";
 
-/// Runs statements without asking whether what rows refer to exists.
+/// Runs statements without checking foreign keys.
 fn unchecked(database: &TestDatabase, sql: &str) {
     database.execute(&match database.engine() {
         Engine::Sqlite => format!("pragma foreign_keys = off; {sql}"),
@@ -129,7 +131,7 @@ fn literal_id(database: &TestDatabase, id: &str) -> String {
     database.id(id.parse::<uuid::Uuid>().unwrap())
 }
 
-/// One way to tamper, and where it must show.
+/// One way to tamper, and where it must be found.
 struct Case {
     name: String,
     sql: String,
@@ -304,9 +306,9 @@ fn hash(payload: &str) -> String {
 }
 
 /// What `svc verify --json` reported of a workspace.
-fn report_of<'a>(told: &'a Value, workspace_id: &str) -> Option<&'a Value> {
-    match told {
-        Value::Object(members) if members.get("workspace_id") == Some(&json!(workspace_id)) => Some(told),
+fn report_of<'a>(output: &'a Value, workspace_id: &str) -> Option<&'a Value> {
+    match output {
+        Value::Object(members) if members.get("workspace_id") == Some(&json!(workspace_id)) => Some(output),
         Value::Object(members) => members.values().find_map(|value| report_of(value, workspace_id)),
         Value::Array(items) => items.iter().find_map(|value| report_of(value, workspace_id)),
         _ => None,
@@ -333,22 +335,22 @@ fn check(prepared: &Prepared, case: &Case) {
         None => verify(site),
         Some(head) => {
             let plain = verify(site);
-            assert_eq!(plain.code, Some(0), "{name}: noticed without a kept head? {plain:?}");
+            assert_eq!(plain.code, Some(0), "{name}: found without a kept head? {plain:?}");
             verify_against(site, &logs[0].workspace_id, head)
         }
     };
     assert_eq!(outcome.code, BROKEN, "{name} on {engine}: {outcome:?}");
-    let told = json_of(&outcome);
+    let output = json_of(&outcome);
     for (log, lsn) in &case.broken {
-        let report = report_of(&told, &logs[*log].workspace_id);
+        let report = report_of(&output, &logs[*log].workspace_id);
         let named = report.map(|report| &report["broken"]["lsn"]);
-        assert_eq!(named, Some(&json!(lsn)), "{name} on {engine}: {told:#}");
+        assert_eq!(named, Some(&json!(lsn)), "{name} on {engine}: {output:#}");
     }
     unchecked(&site.database, RESTORE);
 }
 
 #[test]
-fn whatever_is_changed_in_the_log_is_found_and_named() {
+fn every_change_of_the_log_is_found_and_named() {
     for engine in engines() {
         let prepared = prepare(engine);
         let forger = Forger { engine, logs: &prepared.logs };
@@ -368,11 +370,11 @@ fn an_untouched_log_passes_with_its_head_and_with_every_earlier_one() {
         let site = &prepared.site;
         let outcome = verify(site);
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
-        let told = json_of(&outcome);
+        let output = json_of(&outcome);
         for log in &prepared.logs {
-            let report = report_of(&told, &log.workspace_id).unwrap_or_else(|| panic!("{told:#}"));
+            let report = report_of(&output, &log.workspace_id).unwrap_or_else(|| panic!("{output:#}"));
             let hash = format!("sha256:{}", log.at(log.last()).content_hash);
-            assert_eq!(report["head"], json!({"lsn": log.last(), "hash": hash}), "{told:#}");
+            assert_eq!(report["head"], json!({"lsn": log.last(), "hash": hash}), "{output:#}");
             for lsn in [1, log.last() / 2, log.last()] {
                 let outcome = verify_against(site, &log.workspace_id, &log.head(lsn));
                 assert_eq!(outcome.code, Some(0), "{lsn}: {outcome:?}");
@@ -384,7 +386,7 @@ fn an_untouched_log_passes_with_its_head_and_with_every_earlier_one() {
 /// The instance, as if it were a workspace.
 const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Something that is gone, or too much; the workspace whose log must be named for it, where, and as what.
+/// Something that is missing or too much: the workspace whose log must be named for it, where, and as what.
 struct Gone<'a> {
     name: &'a str,
     sql: String,
@@ -445,7 +447,7 @@ fn gone_cases<'a>(prepared: &'a Prepared, forger: &Forger<'_>) -> Vec<Gone<'a>> 
 }
 
 #[test]
-fn what_is_gone_is_found_and_named() {
+fn every_deletion_is_found_and_named() {
     for engine in engines() {
         let prepared = prepare(engine);
         let forger = Forger { engine, logs: &prepared.logs };
@@ -453,10 +455,10 @@ fn what_is_gone_is_found_and_named() {
             unchecked(&prepared.site.database, &case.sql);
             let outcome = verify(&prepared.site);
             assert_eq!(outcome.code, BROKEN, "{} on {engine:?}: {outcome:?}", case.name);
-            let told = json_of(&outcome);
-            let broken = report_of(&told, case.workspace_id).map(|report| &report["broken"]);
+            let output = json_of(&outcome);
+            let broken = report_of(&output, case.workspace_id).map(|report| &report["broken"]);
             let wanted = json!({"lsn": case.lsn, "defect": case.defect});
-            assert_eq!(broken, Some(&wanted), "{} on {engine:?}: {told:#}", case.name);
+            assert_eq!(broken, Some(&wanted), "{} on {engine:?}: {output:#}", case.name);
             unchecked(&prepared.site.database, RESTORE);
         }
         assert_eq!(verify(&prepared.site).code, Some(0), "the original was not put back after a case");
@@ -464,7 +466,7 @@ fn what_is_gone_is_found_and_named() {
 }
 
 #[test]
-fn an_empty_database_is_broken_for_whoever_remembers_something_of_it() {
+fn an_empty_database_is_broken_for_a_caller_that_kept_a_head() {
     for engine in engines() {
         let prepared = prepare(engine);
         let (site, log) = (&prepared.site, &prepared.logs[0]);
@@ -474,13 +476,13 @@ fn an_empty_database_is_broken_for_whoever_remembers_something_of_it() {
         let everything =
             ["events", "heads", "audit", "workspaces"].map(|name| format!("delete from {name};"));
         unchecked(&site.database, &everything.concat());
-        assert_eq!(verify(site).code, Some(0), "nothing was asked for");
+        assert_eq!(verify(site).code, Some(0), "no head was given");
         let by_id = site.svc(&["verify", "--json", "--workspace", &log.workspace_id]);
         let by_head = site.svc(&["verify", "--json", "--expect-head", &head]);
         for outcome in [by_id, by_head] {
             assert_eq!(outcome.code, BROKEN, "{outcome:?}");
-            let told = json_of(&outcome);
-            assert_eq!(told["logs"][0]["broken"], json!({"lsn": 1, "defect": "log_missing"}), "{told:#}");
+            let output = json_of(&outcome);
+            assert_eq!(output["logs"][0]["broken"], json!({"lsn": 1, "defect": "log_missing"}), "{output:#}");
         }
     }
 }

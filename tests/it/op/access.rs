@@ -1,5 +1,7 @@
-//! Who is let in: every operation, on every path and over MCP, against every kind of caller that must be
-//! refused, with the status that the contract says; and no refusal leaves anything behind.
+//! Authorisation: every operation against every kind of caller that must be rejected.
+//!
+//! It is called on every path and over MCP, and must fail with the status that the contract states. No
+//! refusal leaves anything behind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +15,12 @@ use svc_tests::{Setup, World};
 
 use crate::house::areas::{Wanted, by_area};
 
-/// Operations that name nothing which another workspace could hide. All others answer its admin with 404.
+/// Operations that name nothing which another workspace could hide.
+///
+/// All others return 404 to its admin.
 const NAMES_NOTHING: &[(&str, &str)] = &[];
 
-/// Operations whose channel, thread or message is only a filter or a wish, so that a private one is no
-/// refusal.
+/// Operations whose channel, thread or message only filters or prefers, so that a private one is no error.
 const ONLY_FILTERS: &[(&str, &str)] = &[
     ("list_events", "filters: what the caller may not see is left out of a page"),
     ("wait_for_event", "filters: what the caller may not see does not wake it"),
@@ -47,7 +50,7 @@ impl Way {
 /// A world with the tokens that the matrix needs.
 struct Matrix {
     world: World,
-    /// By what it lacks: a token that has everything else.
+    /// Tokens by the capability that they lack; they have all others.
     lacking: BTreeMap<String, String>,
 }
 
@@ -66,13 +69,13 @@ impl Matrix {
         Self { world, lacking }
     }
 
-    /// Everything that is recorded, by number.
+    /// The number of all events and all audit rows.
     fn recorded(&self) -> (i64, i64) {
         let count = |table: &str| self.world.database.number(&format!("select count(*) from {table}"));
         (count("events"), count("audit"))
     }
 
-    /// Checks one operation against everybody.
+    /// Checks one operation against every caller.
     fn check(&self, operation: &Operation) {
         let input = operation.example_input(&self.world.fixture).unwrap();
         let before = self.recorded();
@@ -82,7 +85,7 @@ impl Matrix {
             self.check_bystander(operation, way, &input);
             self.check_frozen(operation, way, &input);
         }
-        assert_eq!(self.recorded(), before, "{operation:?}: a refusal or a read left something behind");
+        assert_eq!(self.recorded(), before, "{operation:?}: a rejection or a read left something behind");
     }
 
     fn expect(&self, who: &str, operation: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
@@ -167,7 +170,7 @@ impl Matrix {
 }
 
 /// Checks the operations of a table that `wanted` chooses.
-pub fn everybody_else_is_refused(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
+pub fn unauthorized_callers_are_rejected(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
     let matrix = Matrix::open(engine, features, wanted);
     let mut operations =
         matrix.world.service.table().operations().filter(|operation| wanted(operation)).peekable();
@@ -175,15 +178,17 @@ pub fn everybody_else_is_refused(engine: Engine, features: fn() -> Vec<Feature>,
     operations.for_each(|operation| matrix.check(operation));
 }
 
-/// An operation that forgets to ask for a capability, or whose thing it is, works for whoever wrote it, who
-/// may do everything.
-fn strangers_are_refused(engine: Engine, wanted: Wanted<'_>) {
-    everybody_else_is_refused(engine, Vec::new, wanted);
+/// Callers without the right to an operation are rejected.
+///
+/// An operation that forgets to check a capability, or whose object it is, works for its author, who may do
+/// everything.
+fn strangers_are_rejected(engine: Engine, wanted: Wanted<'_>) {
+    unauthorized_callers_are_rejected(engine, Vec::new, wanted);
 }
 
-by_area!(every_operation_refuses_those_it_must, strangers_are_refused);
+by_area!(every_operation_rejects_unauthorized_callers, strangers_are_rejected);
 
-/// An exception whose operation is gone would hold for the next of that name.
+/// An exception for an operation that was removed would hold for the next of that name.
 #[test]
 fn exceptions_name_operations_that_exist() {
     let table = svc_core::operation_table().unwrap();

@@ -1,5 +1,4 @@
-//! Letting requests in: whom each is charged to, and what a delegated one leaves behind, whatever becomes of
-//! it.
+//! Admission: the limit that a request counts against, and the decision that a delegated one leaves.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -39,7 +38,7 @@ fn ask_from(world: &World, peer: &str, token: Option<&str>, operation: &str, inp
     answer_of(world.service.call(world.service.operation(operation).unwrap(), Request { head, input }))
 }
 
-/// The statuses of so many requests for the same.
+/// The statuses of `count` requests for the same operation.
 fn statuses(world: &World, count: i64, peer: &str, token: impl Fn(i64) -> Option<String>) -> Vec<u16> {
     let ask = |number| ask_from(world, peer, token(number).as_deref(), "whoami", json!({})).status;
     (0..count).map(ask).collect()
@@ -50,7 +49,7 @@ fn times(status: u16, count: i64) -> Vec<u16> {
 }
 
 #[test]
-fn who_shows_no_live_token_is_its_address() {
+fn a_caller_without_a_live_token_is_limited_by_its_address() {
     with_limits(|world| {
         let dead = world.new_token(vec!["workspace:read"]);
         world.database.execute("update tokens set revoked_at = created_at where label = 'for a test'");
@@ -62,7 +61,7 @@ fn who_shows_no_live_token_is_its_address() {
         ] {
             let seen = statuses(world, PER_CLIENT + 3, peer, token);
             assert_eq!(seen, [times(401, PER_CLIENT), times(429, 3)].concat(), "{peer}");
-            // A token that was never seen before is let in although its address is not.
+            // A token that was never seen before is admitted although its address is not.
             assert_eq!(ask_from(world, peer, Some(&world.people.bystander), "whoami", json!({})).status, 200);
         }
         world.clock.advance(Duration::from_secs(60));
@@ -71,7 +70,7 @@ fn who_shows_no_live_token_is_its_address() {
 }
 
 #[test]
-fn over_mcp_too() {
+fn a_caller_over_mcp_without_a_live_token_is_limited_by_its_address() {
     with_limits(|world| {
         let operation = world.operation("whoami");
         let seen = (0..PER_CLIENT + 2).map(|number| {
@@ -103,7 +102,7 @@ fn each_message_of_a_batch_counts_whatever_it_is() {
 }
 
 #[test]
-fn what_is_no_operation_counts_for_the_live_token_that_it_shows() {
+fn a_request_for_no_operation_counts_against_its_live_token() {
     with_limits(|world| {
         let rest = world.rest();
         for number in 0..PER_CLIENT {
@@ -111,7 +110,7 @@ fn what_is_no_operation_counts_for_the_live_token_that_it_shows() {
                 .refused(401, "unauthenticated");
         }
         for path in ["/nowhere", "/openapi.json", "/problems/not-found"] {
-            // A token that nobody has seen yet.
+            // A token that is in no cache yet.
             let token = world.new_token(vec!["workspace:read"]);
             let seen: Vec<u16> =
                 (0..=PER_CLIENT).map(|_| rest.send(Some(&token), "GET", path, &[], None).status).collect();
@@ -127,14 +126,14 @@ fn what_is_no_operation_counts_for_the_live_token_that_it_shows() {
 }
 
 #[test]
-fn a_dead_token_uses_nobodys_limit_up() {
+fn a_dead_token_uses_up_no_other_callers_limit() {
     with_limits(|world| {
         let dead = world.new_token(vec!["workspace:read"]);
         world.call(&dead, "whoami", json!({})).output();
         world.clock.advance(Duration::from_secs(60));
         let revoke = "update tokens set revoked_at = created_at where label = 'for a test'";
         world.database.execute(revoke);
-        // What is cached ends with the access epoch, as a revocation through the service ends it.
+        // The access epoch invalidates caches, as a revocation through the service does.
         world.database.execute("update heads set epoch = epoch + 1");
         for number in 0..PER_WORKSPACE + 5 {
             let peer = format!("192.0.2.{number}");
@@ -145,7 +144,7 @@ fn a_dead_token_uses_nobodys_limit_up() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_for_its_dead_token_first() {
+fn an_unreadable_request_is_rejected_for_its_dead_token_first() {
     on_both_engines(|world| {
         let token = world.new_token(vec!["workspace:read", "token:admin"]);
         let rest = world.rest();
@@ -179,7 +178,7 @@ fn derived_tokens_share_one_limit() {
     });
 }
 
-/// The decisions of the trail, the latest first.
+/// The decisions in the audit trail, the latest first.
 fn decisions(world: &World) -> Vec<(String, String, Value)> {
     let input = json!({"workspace_id": world.id("workspace"), "action": "authorization.decision"});
     let rows = world.admin("list_audit", input);
@@ -190,7 +189,9 @@ fn decisions(world: &World) -> Vec<(String, String, Value)> {
     rows["items"].as_array().unwrap().iter().map(decision).collect()
 }
 
-/// There is no operation that makes a grant; the column is what tells a delegated token.
+/// A delegated token.
+///
+/// No operation makes a grant yet; the column is what marks a delegated token.
 fn delegated(world: &World, capabilities: Vec<&str>) -> String {
     let token = world.new_token(capabilities);
     world.database.execute("update tokens set grant_id = id where label = 'for a test'");
@@ -215,7 +216,7 @@ fn each_delegated_request_leaves_one_decision() {
             (&wide, "get_thread", thread, None),
             (&wide, "wait_for_event", wait, None),
         ] {
-            // A token that nobody has seen yet, and the same once more.
+            // A token that is in no cache yet, and the same once more.
             let token = delegated(world, held.clone());
             for _ in 0..2 {
                 let before = decisions(world).len();
@@ -229,8 +230,8 @@ fn each_delegated_request_leaves_one_decision() {
     });
 }
 
-/// What calls no operation, and the status with which it is answered to a live token.
-fn pointless_messages() -> Vec<(Value, &'static [(&'static str, &'static str)], u16)> {
+/// Messages that call no operation, and the status that each returns to a live token.
+fn messages_without_a_call() -> Vec<(Value, &'static [(&'static str, &'static str)], u16)> {
     let request =
         |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     vec![
@@ -246,10 +247,10 @@ fn pointless_messages() -> Vec<(Value, &'static [(&'static str, &'static str)], 
 }
 
 #[test]
-fn a_message_that_calls_nothing_is_decided_like_any_other() {
+fn a_message_without_a_call_leaves_a_decision_like_any_other() {
     on_both_engines(|world| {
         let rest = world.rest();
-        for (message, headers, status) in pointless_messages() {
+        for (message, headers, status) in messages_without_a_call() {
             let token = delegated(world, vec!["workspace:read"]);
             let send = || rest.send(Some(&token), "POST", "/mcp", headers, Some(&message));
             let before = decisions(world).len();
@@ -288,7 +289,7 @@ fn a_dead_delegated_token_and_a_socket_leave_one_decision_each() {
 }
 
 #[test]
-fn a_delegate_stops_with_either_of_its_members() {
+fn a_delegated_token_ends_with_either_of_its_members() {
     on_both_engines(|world| {
         let (id, _) = world.new_agent("delegate");
         let (post, id) = (
@@ -310,12 +311,12 @@ fn a_delegate_stops_with_either_of_its_members() {
 }
 
 #[test]
-fn a_delegated_subscription_that_cannot_be_read_leaves_one_decision() {
+fn an_unreadable_delegated_subscription_leaves_one_decision() {
     on_both_engines(|world| {
         let token = delegated(world, vec!["workspace:read", "event:subscribe"]);
         let mut first = first_frame(&token, world.id("workspace"), None);
         first["filter"]["thread_id"] = json!("x");
-        Ws::subscribe(world.address(), &first).hear();
+        Ws::subscribe(world.address(), &first).receive();
         let refused = ("wait_for_event".into(), "refused".into(), json!("malformed-request"));
         assert_eq!(decisions(world), [refused]);
     });

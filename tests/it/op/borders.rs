@@ -1,7 +1,8 @@
-//! Borders: to whoever may not see a thing it is like one that does not exist. Every id field of every
-//! operation gets the ids of hidden things and one that nothing has, over REST and MCP and in process, and
-//! the answers are the same to the last header; and no list, event page, socket, wait or audit page has a
-//! hidden id in it. Each search has a control: an insider for whom it finds them.
+//! Borders: to a caller that may not see an object, it is like one that does not exist.
+//!
+//! Every id field of every operation gets the ids of hidden objects and one that no object has, over REST and
+//! MCP and in process; the responses are equal to the last header. And no list, event page, socket, wait or
+//! audit page has a hidden id in it. Each search has a control: an insider that finds them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,16 +17,16 @@ use svc_tests::{Setup, World, in_parallel, text};
 
 use crate::house::areas::{Wanted, by_area};
 
-/// An id that nothing has.
+/// An id that no object has.
 const RANDOM: &str = "01999999-dead-7bee-8fad-0123456789ab";
 
-/// What stands in hidden words.
+/// The text in all hidden plaintext.
 const SECRET: &str = "hidden-from-others";
 
-/// A world with things that the callers may not see.
+/// A world with objects that the callers may not see.
 struct Border {
     world: World,
-    /// The secrets of the callers: one who can do everything, a worker, and one who only reads.
+    /// The secrets of the callers: one with every capability, a worker, and one that only reads.
     callers: Vec<(&'static str, String)>,
     /// Ids of what is in the private channel.
     private: Vec<(&'static str, String)>,
@@ -44,8 +45,7 @@ impl Border {
         Self { world, callers, private, foreign }
     }
 
-    /// The hidden things that are tried in a field: over the wire those that it could be meant for, by its
-    /// name.
+    /// The hidden objects that are tried in a field; over the wire only those that its name could mean.
     fn hidden(&self, way: Way, field: &str) -> Vec<&(&'static str, String)> {
         let all: Vec<_> = self.private.iter().chain(&self.foreign).collect();
         let kinds = ["workspace", "member", "token", "channel", "thread", "message", "lease"];
@@ -58,15 +58,15 @@ impl Border {
         }
     }
 
-    /// What of `text` its reader may not see.
+    /// The hidden ids in `text` that its reader may not see.
     fn found_in(&self, text: &str, who: &str) -> BTreeSet<&str> {
-        // Whoever operates the instance sees that there are other workspaces.
+        // An operator of the instance sees that there are other workspaces.
         let foreign = self.foreign.iter().filter(|_| who != self.callers[0].0);
         let ids = self.private.iter().chain(foreign).map(|(_, id)| id.as_str());
         ids.chain([SECRET]).filter(|hidden| text.contains(hidden)).collect()
     }
 
-    /// The example of an operation, about what everybody sees.
+    /// The example of an operation, with objects that everybody sees.
     fn example(&self, operation: &Operation) -> Value {
         let world = &self.world;
         let input = operation.example_input(&world.fixture).unwrap().to_string();
@@ -153,14 +153,14 @@ fn id_fields(operation: &Operation) -> Vec<(String, bool)> {
     properties.into_iter().filter_map(taking).collect()
 }
 
-/// The input with `id` in one field, and as little patience as a wait can have.
+/// The input with `id` in one field, and the shortest timeout that a wait can have.
 fn with_id(operation: &Operation, example: &Value, (field, list): &(String, bool), id: &str) -> Value {
     let mut input = example.clone();
     input[field] = if *list { json!([id]) } else { json!(id) };
-    impatient(operation, input)
+    with_short_timeout(operation, input)
 }
 
-fn impatient(operation: &Operation, mut input: Value) -> Value {
+fn with_short_timeout(operation: &Operation, mut input: Value) -> Value {
     if operation.effect() == Effect::Wait {
         let schema = operation.input_schema();
         input["timeout_secs"] = schema["properties"]["timeout_secs"]["minimum"].clone();
@@ -207,7 +207,7 @@ impl Way {
     }
 }
 
-/// All of an answer that its caller can tell apart, the id itself and the date aside.
+/// What a caller can distinguish in a response, apart from the id itself and the date.
 fn seen(answer: &Answer, id: &str) -> (u16, BTreeSet<(String, String)>, String) {
     let plain = |text: &str| text.replace(id, "the id");
     let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
@@ -215,7 +215,7 @@ fn seen(answer: &Answer, id: &str) -> (u16, BTreeSet<(String, String)>, String) 
     (answer.status, headers.collect(), plain(&answer.body.to_string()))
 }
 
-/// Where a caller hears something else of a hidden id than of one that nothing has.
+/// Where the response to a hidden id differs from that to an id that no object has.
 fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> bool) -> Vec<String> {
     let Border { world, .. } = border;
     let mut differences = Vec::new();
@@ -229,7 +229,7 @@ fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> boo
             let nothing = ask(RANDOM);
             assert!(
                 !nothing.is_success() || operation.effect().changes_nothing(),
-                "{operation:?} changes something by an id in {} that nothing has: {:#}",
+                "{operation:?} changes something by an unknown id in {}: {:#}",
                 field.0,
                 nothing.body
             );
@@ -247,12 +247,12 @@ fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> boo
     differences
 }
 
-/// Nobody can tell a hidden thing from none, on any operation that `wanted` chooses.
-pub fn hidden_is_like_nothing(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
+/// Nobody can distinguish a hidden object from none, by any operation that `wanted` selects.
+pub fn hidden_objects_look_unknown(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
     let border = Border::open(engine, features);
     let lsn = border.world.lsn();
     let check = |who: &str, found: Vec<String>| {
-        assert!(found.is_empty(), "{who} tells hidden from nothing:\n{}", found.join("\n"));
+        assert!(found.is_empty(), "{who} distinguishes hidden from unknown:\n{}", found.join("\n"));
     };
     let callers = &border.callers;
     let found = in_parallel(callers.len(), |number| {
@@ -260,7 +260,7 @@ pub fn hidden_is_like_nothing(engine: Engine, features: fn() -> Vec<Feature>, wa
         differences(&border, &callers[number].1, reads)
     });
     callers.iter().zip(found).for_each(|((who, _), found)| check(who, found));
-    // One after the other: time passes for all who wait.
+    // One after the other: time passes for all waits at once.
     for (who, token) in callers {
         check(
             who,
@@ -270,23 +270,25 @@ pub fn hidden_is_like_nothing(engine: Engine, features: fn() -> Vec<Feature>, wa
     assert_eq!(border.world.lsn(), lsn, "and nothing was changed");
 }
 
-/// If a single field or header differs, whoever tries ids learns which of them exist in a private channel or
-/// in another workspace.
-fn hidden_is_like_none(engine: Engine, wanted: Wanted<'_>) {
-    hidden_is_like_nothing(engine, Vec::new, wanted);
+/// Hidden and unknown ids are indistinguishable in every response.
+///
+/// If a single field or header differs, a caller that tries ids learns which of them exist in a private
+/// channel or in another workspace.
+fn hidden_objects_look_unknown_by_area(engine: Engine, wanted: Wanted<'_>) {
+    hidden_objects_look_unknown(engine, Vec::new, wanted);
 }
 
-by_area!(a_hidden_thing_is_like_none_in_every_field_of_every_operation, hidden_is_like_none);
+by_area!(a_hidden_thing_is_like_none_in_every_field_of_every_operation, hidden_objects_look_unknown_by_area);
 
 #[test]
-fn an_insider_tells_them_apart() {
+fn an_insider_distinguishes_them() {
     let border = Border::open(Engine::Sqlite, Vec::new);
     let found =
         differences(&border, &border.world.people.admin, |operation| operation.effect() == Effect::Read);
     assert!(found.len() > 40, "the comparison finds too little: {found:#?}");
 }
 
-/// Every answer of an operation that only reads, on all its pages, with as few filters as can be.
+/// All responses of an operation that only reads, on all its pages, with as few filters as possible.
 fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> String {
     let schema = operation.input_schema();
     let required: Vec<&str> =
@@ -299,7 +301,7 @@ fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> 
     if let Some(limit) = schema["properties"].get("limit") {
         input["limit"] = limit["maximum"].clone();
     }
-    let mut input = impatient(operation, input);
+    let mut input = with_short_timeout(operation, input);
     let mut all = String::new();
     loop {
         let answer = way.ask(&border.world, token, operation, &input);
@@ -357,8 +359,9 @@ fn no_list_shows_what_is_hidden() {
     }
 }
 
-/// Something that happens behind the border, and then before everybody's eyes. Returns the position of the
-/// latter.
+/// Something happens behind the border, and then in public.
+///
+/// Returns the position of the latter.
 fn act(border: &Border) -> i64 {
     let world = &border.world;
     let private = border.private.iter().find(|(what, _)| *what == "private blocked thread");
@@ -375,21 +378,21 @@ fn no_socket_and_no_wait_shows_what_is_hidden() {
         let border = Border::open(engine, Vec::new);
         let world = &border.world;
         let workspace = world.id("workspace");
-        let hears = |token: &str| {
+        let receives = |token: &str| {
             let mut ws = Ws::subscribe(world.address(), &first_frame(token, workspace, Some(0)));
-            let mut heard = ws.frame().to_string();
+            let mut received = ws.frame().to_string();
             for last in [world.lsn(), 0] {
-                // What was there, and then what comes while it listens.
+                // Past events first, then live ones.
                 let last = if last == 0 { act(&border) } else { last_public(world, last) };
                 loop {
                     let frame = ws.frame();
-                    heard.push_str(&frame.to_string());
+                    received.push_str(&frame.to_string());
                     if frame["lsn"] == json!(last) {
                         break;
                     }
                 }
             }
-            heard
+            received
         };
         let waits = |token: &str| {
             let input = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
@@ -402,13 +405,13 @@ fn no_socket_and_no_wait_shows_what_is_hidden() {
                 (waiting.join().unwrap(), last)
             })
         };
-        let insider = hears(&world.people.admin);
+        let insider = receives(&world.people.admin);
         assert!(border.found_in(&insider, border.callers[0].0).len() > 3, "{insider}");
         let (answer, _) = waits(&world.people.admin);
         assert!(!border.found_in(&answer.to_string(), border.callers[0].0).is_empty(), "{answer:#}");
         for (who, token) in &border.callers[..2] {
-            let heard = hears(token);
-            assert!(border.found_in(&heard, who).is_empty(), "a socket shows {who} {heard}");
+            let received = receives(token);
+            assert!(border.found_in(&received, who).is_empty(), "a socket shows {who} {received}");
             let (answer, last) = waits(token);
             let lsns: Vec<&Value> =
                 answer["items"].as_array().unwrap().iter().map(|item| &item["lsn"]).collect();

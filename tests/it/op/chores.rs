@@ -1,5 +1,6 @@
-//! What is done from time to time: by one process at a time, which is followed soon when it ends; and what
-//! fails for one workspace is done for the others.
+//! Chores: periodic work, done by one process at a time.
+//!
+//! Another process takes over soon after that one ends. What fails for one workspace is done for the others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -31,7 +32,7 @@ fn housekeep(service: &Service) {
 }
 
 #[test]
-fn a_leader_leads_alone_and_is_followed_at_once_when_it_ends_in_order() {
+fn a_leader_is_alone_and_replaced_at_once_when_it_shuts_down() {
     on_both_engines(|world| {
         let leader = world.another_service(7);
         let (first, second) = (lapsing(world, 1), lapsing(world, 4));
@@ -40,16 +41,16 @@ fn a_leader_leads_alone_and_is_followed_at_once_when_it_ends_in_order() {
         assert!(!is_held(world, &first) && is_held(world, &second));
         world.clock.advance(Duration::from_secs(3));
         housekeep(&world.service);
-        assert!(is_held(world, &second), "another process leads");
-        // Its last handle goes inside a runtime, where nobody may wait for a database.
+        assert!(is_held(world, &second), "another process holds the lease");
+        // Its last handle is dropped inside a runtime, which must not block on a database.
         tokio::runtime::Runtime::new().unwrap().block_on(async move { drop(leader) });
         housekeep(&world.service);
-        assert!(!is_held(world, &second), "it gave its lease back");
+        assert!(!is_held(world, &second), "it released its lease");
     });
 }
 
 #[test]
-fn a_server_that_is_asked_to_end_gives_its_leases_back() {
+fn a_server_that_shuts_down_releases_its_leases() {
     for engine in engines() {
         let site = Site::found(engine);
         let mut server = site.serve(&[("SVC_CLAIM_REAP_TICK_SECS", "1")]);
@@ -69,7 +70,7 @@ fn a_server_that_is_asked_to_end_gives_its_leases_back() {
     }
 }
 
-/// Puts another holder into the lease row of the reaper, as a process leaves it that was killed.
+/// Puts another holder into the lease row of the reaper, as a killed process leaves it.
 fn leave_lease(world: &World, span: Duration) {
     let until = world.clock.now().plus(span).micros();
     let holder = world.database.id(uuid::Uuid::from_u128(99));
@@ -79,7 +80,7 @@ fn leave_lease(world: &World, span: Duration) {
 }
 
 #[test]
-fn a_killed_leader_is_followed_within_two_ticks() {
+fn a_killed_leader_is_replaced_within_two_ticks() {
     on_both_engines(|world| {
         let thread = lapsing(world, 1);
         world.clock.advance(Duration::from_secs(2));
@@ -92,7 +93,7 @@ fn a_killed_leader_is_followed_within_two_ticks() {
 }
 
 #[test]
-fn a_leader_from_the_far_future_is_not_believed() {
+fn a_lease_that_ends_in_the_far_future_is_ignored() {
     on_both_engines(|world| {
         for span in [Duration::from_secs(12), Duration::from_secs(86_400)] {
             let thread = lapsing(world, 1);
@@ -104,8 +105,9 @@ fn a_leader_from_the_far_future_is_not_believed() {
     });
 }
 
-/// Copies the row of a thread that is claimed `count` times. The copies have positions of their own behind
-/// the thread's, and claims until `until`.
+/// Copies the row of a claimed thread `count` times.
+///
+/// The copies have positions of their own after the thread's, and claims until `until`.
 pub fn copy_claim(world: &World, thread: &str, count: i64, until: i64) {
     let columns =
         "workspace_id, channel_id, depth, title, state, priority, skill_set, blocked, settled, assignee_id,
@@ -119,7 +121,7 @@ pub fn copy_claim(world: &World, thread: &str, count: i64, until: i64) {
     ));
 }
 
-/// A workspace whose log nobody can extend, with `count` lapsed claims, all of which lapsed before any other.
+/// A workspace whose log cannot be extended, with `count` claims that lapsed before any other.
 fn broken_workspace(world: &World, count: i64) {
     let made = world.admin("create_workspace", json!({"name": "Broken", "admin_handle": "eve"}));
     let (workspace, token) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
@@ -133,13 +135,13 @@ fn broken_workspace(world: &World, count: i64) {
 }
 
 #[test]
-fn a_workspace_that_fails_keeps_no_other_from_being_reaped() {
+fn a_workspace_that_fails_stops_the_reaper_for_no_other() {
     on_both_engines(|world| {
-        // More than a step takes up.
+        // More than a step processes.
         broken_workspace(world, 1200);
         let thread = lapsing(world, 1);
         world.clock.advance(Duration::from_secs(2));
-        world.service.housekeep().expect_err("a workspace cannot be reaped, and that is told");
+        world.service.housekeep().expect_err("a workspace cannot be reaped, and that is reported");
         assert!(!is_held(world, &thread));
         assert!(world.kinds_after(world.lsn() - 2).contains(&"ClaimExpired".to_owned()));
     });
@@ -196,13 +198,13 @@ fn features() -> Vec<Feature> {
 }
 
 #[test]
-fn a_chore_of_a_feature_comes_round_by_the_clock_and_goes_on_until_it_is_done() {
+fn a_chore_of_a_feature_runs_by_the_clock_until_all_its_steps_are_done() {
     for engine in engines() {
         let world = World::with(engine, Setup { features, ..Setup::default() });
         let counted = || world.database.number("select count(*) from audit where action = 'counted'");
         let before = counted();
         for rounds in 1..=3 {
-            until("the chore has come round", || {
+            until("the chore has run", || {
                 world.clock.advance(Duration::from_secs(30));
                 counted() >= before + 3 * rounds
             });
@@ -225,5 +227,5 @@ fn chores_are_checked_like_all_of_the_table() {
     };
     assert!(built(vec![chore("a", 15), chore("b", 1)]));
     assert!(!built(vec![chore("a", 15), chore("a", 1)]), "two of one name would share a lease");
-    assert!(!built(vec![chore("a", 16)]), "work would stand still for too long");
+    assert!(!built(vec![chore("a", 16)]), "work would stop for too long");
 }

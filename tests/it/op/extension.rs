@@ -1,5 +1,6 @@
-//! One more operation, registered the way the built-in ones are, is found wherever the table is projected,
-//! and the generated tests hold for it without a line of its own.
+//! One more operation, registered the way the built-in ones are.
+//!
+//! It is in every projection of the table, and the generated tests hold for it without further code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,8 @@ use svc_core::{Engine, Error, Event, EventKind, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
-use crate::op::access::everybody_else_is_refused;
-use crate::op::borders::hidden_is_like_nothing;
+use crate::op::access::unauthorized_callers_are_rejected;
+use crate::op::borders::hidden_objects_look_unknown;
 use crate::shells::transports::examples_succeed_alike;
 
 /// Waves at everybody in a channel.
@@ -131,7 +132,7 @@ fn names_of(tools: &Value) -> Vec<String> {
 }
 
 #[test]
-fn its_sample_is_made_by_the_calls_that_it_declares() {
+fn its_sample_is_made_by_its_declared_calls() {
     let world = World::with(Engine::Sqlite, Setup { features, ..Setup::default() });
     let last = json!({"workspace_id": world.id("workspace"), "after_id": world.lsn() - 2, "limit": 2});
     let events = world.admin("list_events", last);
@@ -147,7 +148,7 @@ fn its_sample_is_made_by_the_calls_that_it_declares() {
 fn the_generated_tests_hold_for_it() {
     for engine in engines() {
         examples_succeed_alike(engine, features, &is_the_wave);
-        everybody_else_is_refused(engine, features, &is_the_wave);
-        hidden_is_like_nothing(engine, features, &is_the_wave);
+        unauthorized_callers_are_rejected(engine, features, &is_the_wave);
+        hidden_objects_look_unknown(engine, features, &is_the_wave);
     }
 }

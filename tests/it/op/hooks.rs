@@ -1,5 +1,6 @@
-//! What a feature can hook into, shown by one that is none of the service's own: a guard before changes, a
-//! projector over events, a condition before a thread moves.
+//! The hooks of a feature, shown by one that is not built in.
+//!
+//! They are a guard before changes, a projector over events, and a condition before a thread moves.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use svc_tests::{Setup, World, text};
 /// A bell was rung.
 #[derive(Serialize, JsonSchema)]
 struct BellRung {
-    /// How often it will be heard.
+    /// How often it will echo.
     echoes: i64,
 }
 
@@ -22,14 +23,14 @@ impl Event for BellRung {
     const KIND: &'static str = "BellRung";
 }
 
-/// Something was noticed in a workspace.
+/// Events were projected in a workspace.
 #[derive(Serialize, JsonSchema)]
 struct BellHeard {
-    /// The kinds that were noticed together.
+    /// The kinds that were projected together.
     kinds: Vec<String>,
-    /// The workspace that they are of.
+    /// The workspace of those events.
     workspace_id: WorkspaceId,
-    /// The position of the first.
+    /// The position of the first of them.
     first: i64,
 }
 
@@ -61,7 +62,7 @@ fn keep_quiet(cx: &Read<'_>, operation: &Operation, call: &GuardedCall) -> Resul
     Ok(())
 }
 
-fn hear(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn project(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let first = events.first().ok_or_else(|| Error::internal("called for nothing"))?;
     assert!(
         events.iter().all(|event| event.workspace_id == cx.caller().workspace_id && event.at == cx.now())
@@ -90,7 +91,7 @@ fn features() -> Vec<Feature> {
         .operations("bells", vec![operation])
         .events(vec![EventKind::of::<BellRung>(), EventKind::of::<BellHeard>()])
         .guard(keep_quiet)
-        .projector(&[BellRung::KIND, "WorkspaceCreated"], hear)
+        .projector(&[BellRung::KIND, "WorkspaceCreated"], project)
         .condition(Condition { name: "bell", action: "close", unmet: unnamed })
         .condition(Condition { name: "bell", action: "start_review", unmet: unnamed });
     vec![bell]
@@ -103,7 +104,7 @@ fn on_each_engine(test: impl Fn(&World)) {
 }
 
 #[test]
-fn a_guard_knows_what_a_call_names_and_refuses_it() {
+fn a_guard_sees_the_ids_of_a_call_and_rejects_it() {
     on_each_engine(|world| {
         let private = json!({"channel_id": world.id("private_channel")});
         let public = json!({"channel_id": world.id("channel")});
@@ -111,7 +112,7 @@ fn a_guard_knows_what_a_call_names_and_refuses_it() {
         let before = world.lsn();
         world.rest().call(admin, operation, &private).refused(404, "not-found");
         world.mcp().call(admin, operation, &private).refused(404, "not-found");
-        assert_eq!(world.lsn(), before, "a refused change leaves no event");
+        assert_eq!(world.lsn(), before, "a rejected change leaves no event");
         world.rest().call(admin, operation, &public).output();
         world.mcp().call(admin, operation, &public).output();
         let thread = json!({"channel_id": world.id("private_channel"), "title": "t"});
@@ -119,7 +120,7 @@ fn a_guard_knows_what_a_call_names_and_refuses_it() {
     });
 }
 
-fn heard(world: &World, workspace: &str) -> Vec<Value> {
+fn projected(world: &World, workspace: &str) -> Vec<Value> {
     let workspace = world.database.id(workspace.parse::<uuid::Uuid>().unwrap());
     let sql = format!(
         "select payload from events where workspace_id = {workspace} and kind = 'BellHeard' order by lsn"
@@ -140,7 +141,7 @@ fn a_projector_gets_the_events_of_its_kinds_by_workspace() {
         world.admin("update_workspace", json!({"workspace_id": world.id("workspace"), "name": "Bells"}));
         let kinds = ["BellRung", "BellRung", "BellHeard", "WorkspaceUpdated"];
         assert_eq!(world.kinds_after(before), kinds);
-        let found = heard(world, &world.id("workspace").to_string());
+        let found = projected(world, &world.id("workspace").to_string());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0]["kinds"], json!(["BellRung", "BellRung"]));
         assert_eq!(found[0]["first"], json!(before + 1));
@@ -148,7 +149,7 @@ fn a_projector_gets_the_events_of_its_kinds_by_workspace() {
         // One job, two logs: the instance's and the new workspace's.
         let made = world.admin("create_workspace", json!({"name": "Tower", "admin_handle": "quasimodo"}));
         for workspace in [text(&made["workspace"]["id"]), WorkspaceId::INSTANCE.to_string()] {
-            let found = heard(world, &workspace);
+            let found = projected(world, &workspace);
             assert_eq!(found.len(), 1, "{workspace}");
             assert_eq!(found[0]["workspace_id"], json!(workspace));
             assert_eq!(found[0]["$chain"]["workspace_id"], json!(workspace));
@@ -158,7 +159,7 @@ fn a_projector_gets_the_events_of_its_kinds_by_workspace() {
 }
 
 #[test]
-fn a_condition_is_asked_before_a_thread_moves_and_in_what_it_may_do() {
+fn a_condition_is_checked_before_a_thread_moves_and_in_its_next_actions() {
     on_each_engine(|world| {
         let channel = world.id("channel").to_string();
         let parent = world.new_thread(&channel, "cast a gong");
@@ -190,9 +191,9 @@ fn a_condition_is_asked_before_a_thread_moves_and_in_what_it_may_do() {
 }
 
 #[test]
-fn a_table_with_a_hook_that_cannot_work_is_refused() {
+fn a_table_with_a_hook_that_cannot_work_is_rejected() {
     let built = |feature: Feature| svc_core::op::Table::build(vec![feature]).map(|_| ());
-    let unknown = Feature::new().projector(&["NoSuchKind"], hear);
+    let unknown = Feature::new().projector(&["NoSuchKind"], project);
     assert!(built(unknown).is_err(), "a projector of a kind that nobody emits");
     let condition = Condition { name: "bell", action: "close", unmet: unnamed };
     assert!(built(Feature::new().condition(condition)).is_ok());

@@ -1,10 +1,10 @@
-//! What callers write: one line where one line is shown, and answers that say what is stored.
+//! Input: single-line and multi-line text, and outputs that show what is stored.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
 
-/// A field of one line: the operation and its input with `line` in it.
+/// The operations with a single-line field, and their inputs with `line` in it.
 fn one_liners(world: &World, line: &str) -> Vec<(&'static str, Value)> {
     let w = &world.fixture;
     let member = json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "label": line});
@@ -22,7 +22,7 @@ fn one_liners(world: &World, line: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn a_line_has_no_control_characters_and_a_body_has_lines() {
+fn a_single_line_field_has_no_control_characters_and_a_body_may_have_lines() {
     on_both_engines(|world| {
         let call = |operation: &str, input: Value| world.call(&world.people.admin, operation, input);
         for bad in ["a\u{1b}[31mred", "a\nb", "a\tb", "a\u{202e}b", "a\u{2067}b", "a\u{85}b", "a\0b"] {
@@ -43,7 +43,7 @@ fn a_line_has_no_control_characters_and_a_body_has_lines() {
 }
 
 #[test]
-fn never_is_a_time_and_a_time_without_end_is_told_as_the_last() {
+fn never_is_a_time_and_an_endless_time_is_returned_as_the_last_one() {
     on_both_engines(|world| {
         let mint = |at: &str| -> Answer {
             let input = json!({"workspace_id": world.id("workspace"), "expires_at": at,
@@ -58,7 +58,7 @@ fn never_is_a_time_and_a_time_without_end_is_told_as_the_last() {
 }
 
 #[test]
-fn what_is_answered_is_what_is_stored() {
+fn the_output_is_what_is_stored() {
     on_both_engines(|world| {
         let odd: Value = serde_json::from_str(r#"{"a":-0.0,"b":[1.0,1e2],"c":{"d":-0}}"#).unwrap();
         let stored = r#"{"a":0,"b":[1,100],"c":{"d":0}}"#;

@@ -1,6 +1,7 @@
-//! Long reads: a verification, or whatever else reads more than a page, holds nobody back. Each of its pages
-//! is a transaction of its own, in which its caller is known again; a workspace is read at length once at a
-//! time, and not for ever.
+//! Long reads: a verification, or whatever else reads more than a page, delays nobody.
+//!
+//! Each of its pages is a transaction of its own, in which its caller is authenticated again. A workspace has
+//! one long read at a time, and each has a maximum length.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,7 +33,7 @@ struct FollowMessages {
     messages: i64,
 }
 
-/// The messages that there were at last.
+/// The number of messages that there were in the end.
 #[derive(Serialize, JsonSchema)]
 struct Followed {
     /// How many.
@@ -42,7 +43,7 @@ struct Followed {
 /// Pages that were read since this was set to 0.
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// Nobody follows any more, because the test failed.
+/// The end of all following, because the test is over or has failed.
 static OVER: AtomicBool = AtomicBool::new(false);
 
 fn follow(cx: &Read<'_>, input: &FollowMessages, (): &mut ()) -> Result<Option<Followed>> {
@@ -72,8 +73,9 @@ fn post(world: &World) -> Value {
     world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "news"}))
 }
 
-/// Begins to follow as the holder of `token` until there is one message more, does `meanwhile` between two
-/// pages, and returns what following came to.
+/// Follows as the holder of `token` until there is one message more, and does `meanwhile` between two pages.
+///
+/// Returns the outcome of following.
 fn following(world: &World, token: &str, meanwhile: impl FnOnce()) -> Answer {
     let input = json!({"workspace_id": world.id("workspace"), "messages": messages_of(world) + 1});
     PAGES.store(0, Ordering::SeqCst);
@@ -95,7 +97,7 @@ fn each_page_is_a_transaction_of_its_own() {
         let message = post(world);
         world.service.housekeep().unwrap();
         let followed = following(world, admin, || {
-            // Somebody else's workspace takes turns with it, and its own is read once at a time.
+            // Another workspace takes turns with it, and its own has one long read at a time.
             let whose = world.call(&world.people.outsider, "whoami", json!({})).output();
             let other = json!({"workspace_id": whose["workspace_id"], "messages": 0});
             world.call(&world.people.outsider, "follow_messages", other).output();
@@ -116,7 +118,7 @@ fn each_page_is_a_transaction_of_its_own() {
 }
 
 #[test]
-fn whoever_is_revoked_meanwhile_learns_nothing_and_nobody_reads_for_ever() {
+fn a_token_revoked_meanwhile_gets_nothing_and_a_long_read_ends() {
     for engine in engines() {
         let world = &World::with(engine, Setup { features, ..Setup::default() });
         let agent = world.people.agent.clone();
@@ -131,7 +133,7 @@ fn whoever_is_revoked_meanwhile_learns_nothing_and_nobody_reads_for_ever() {
     }
 }
 
-/// An event that stands for many.
+/// An event of which the log gets many.
 #[derive(Serialize, JsonSchema)]
 struct MemberThought {
     /// About what.
@@ -173,7 +175,7 @@ fn lengthen(world: &World, count: i64) {
     database.execute(&sql);
 }
 
-/// The size of SQLite's log; nothing on Postgres.
+/// The size of SQLite's write-ahead log; none on Postgres.
 fn log_bytes(database: &TestDatabase) -> u64 {
     let log = database.file().map(|file| file.with_extension("db-wal"));
     log.and_then(|log| std::fs::metadata(log).ok()).map_or(0, |log| log.len())
@@ -195,7 +197,7 @@ fn repeat(over: &AtomicBool, work: impl Fn()) {
 }
 
 #[test]
-fn verifying_again_and_again_holds_no_withdrawal_back() {
+fn repeated_verification_delays_no_withdrawal() {
     for engine in engines() {
         let world = &World::open(engine);
         lengthen(world, 6000);

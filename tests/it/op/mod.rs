@@ -1,4 +1,4 @@
-//! Operations: who is let in, who sees what, and how requests are read, run, awaited and answered in pages.
+//! Operations: authorisation and visibility, and how requests are read, run, awaited and paged.
 
 mod access;
 mod admission;

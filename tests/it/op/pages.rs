@@ -1,5 +1,7 @@
-//! Pages: a cursor passes over nothing, however many write at the same time; and however long what a list
-//! lists, a page has one MiB of it and one item at the most, and all pages together have each item once.
+//! Pages: a cursor skips nothing, however many write at the same time.
+//!
+//! However long the objects of a list, a page has at most one MiB of them and one more, and all pages
+//! together have each object once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,9 +15,9 @@ use crate::op::chores::copy_claim;
 const WRITERS: usize = 8;
 const EACH: usize = 40;
 
-/// So many of these come to a page of messages.
+/// The number of these that fill a page of messages.
 const LONG: usize = 3;
-/// Much shorter ones after them; then one more that is long.
+/// Much shorter ones after them; then one more long one.
 const SHORT: usize = 3;
 
 /// The whole list, page by page.
@@ -37,7 +39,7 @@ fn ids(items: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn a_list_read_while_others_write_is_a_beginning_of_the_whole() {
+fn a_list_read_while_others_write_is_a_prefix_of_the_whole() {
     on_both_engines(|world| {
         let channel = world.new_channel("busy");
         let thread = world.new_thread(&channel, "busy");
@@ -67,7 +69,7 @@ fn a_list_read_while_others_write_is_a_beginning_of_the_whole() {
             let whole = ids(&traverse(world, operation, input));
             assert!(whole.len() >= WRITERS * EACH, "{operation}");
             for traversal in traversals {
-                assert_eq!(traversal[..], whole[..traversal.len()], "{operation} passed over something");
+                assert_eq!(traversal[..], whole[..traversal.len()], "{operation} skipped something");
             }
         }
     });
@@ -104,7 +106,7 @@ fn the_log_read_while_others_write_has_no_gap() {
 }
 
 #[test]
-fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
+fn a_page_reads_a_bounded_part_and_returns_its_cursor() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let den = json!({"workspace_id": workspace, "name": "den", "private": true});
@@ -120,10 +122,10 @@ fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
             |after: i64| json!({"workspace_id": workspace, "after_id": after, "kind": "ThreadCreated"});
         let page = world.agent("list_events", after(from));
         assert_eq!((&page["items"], &page["after_id"]), (&json!([]), &json!(from + PAGE_SCAN_MAX)));
-        assert!(!page["next_cursor"].is_null(), "nothing that may be seen is no end");
+        assert!(!page["next_cursor"].is_null(), "a page without visible items is not the end");
         let found = world.agent("wait_for_event", after(from));
         assert_eq!(found["items"].as_array().unwrap().len(), 1, "a wait goes on by itself");
-        // Who has no time is told how far the log was read, and passes nothing over.
+        // A wait without time returns how far the log was read, and skips nothing.
         let mut hasty = after(from);
         hasty["timeout_secs"] = json!(0);
         let first = loop {
@@ -139,7 +141,7 @@ fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
         hello["filter"]["kind"] = json!("ThreadCreated");
         let mut socket = Ws::subscribe(world.address(), &hello);
         assert_eq!(socket.frame()["type"], json!("subscribe_ack"));
-        assert_eq!(socket.frame()["lsn"], found["items"][0]["lsn"], "a socket passes nothing over");
+        assert_eq!(socket.frame()["lsn"], found["items"][0]["lsn"], "a socket skips nothing");
 
         let empty_then = |caller: &str, operation: &str, input: Value| {
             let page = world.call(caller, operation, input.clone()).output();
@@ -171,7 +173,7 @@ fn a_page_looks_at_a_bounded_part_and_says_where_to_read_on() {
 }
 
 #[test]
-fn a_cursor_of_nobodys_making_is_refused() {
+fn a_made_up_cursor_is_rejected() {
     on_both_engines(|world| {
         for (input, status) in
             [(json!({"cursor": "x"}), 400), (json!({"limit": 0}), 400), (json!({"limit": 501}), 400)]
@@ -183,7 +185,7 @@ fn a_cursor_of_nobodys_making_is_refused() {
 }
 
 #[test]
-fn a_list_of_claims_looks_at_a_bounded_part_and_says_where_to_read_on() {
+fn a_list_of_claims_reads_a_bounded_part_and_returns_its_cursor() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let den = json!({"workspace_id": workspace, "name": "den", "private": true});
@@ -192,7 +194,7 @@ fn a_list_of_claims_looks_at_a_bounded_part_and_says_where_to_read_on() {
         world.admin("claim_thread", json!({"thread_id": hidden}));
         let far = world.clock.now().plus(std::time::Duration::from_secs(3600));
         copy_claim(world, &hidden, PAGE_SCAN_MAX + 1, far.micros());
-        // What comes from now on stands behind the copies.
+        // Positions from now on are after those of the copies.
         let behind = format!(
             "update heads set lsn = lsn + 10000 where workspace_id = {}",
             world.database.id(workspace)
@@ -215,7 +217,7 @@ fn a_list_of_claims_looks_at_a_bounded_part_and_says_where_to_read_on() {
                 let items = answer["items"].as_array().unwrap();
                 assert!(
                     page > 0 || items.iter().all(|item| item[id] != json!(seen)),
-                    "{operation}: more than a part"
+                    "{operation}: more than the bounded part"
                 );
                 found.extend(items.iter().map(|item| text(&item[id])));
                 if answer["next_cursor"].is_null() {
@@ -239,8 +241,9 @@ fn bytes(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// Reads a list to its end, going on as `next` says. No page is longer than it may be, and a page without an
-/// item is the last.
+/// Reads a list to its end, where `next` prepares the input of the next page.
+///
+/// No page is longer than its bound, and a page without an item is the last.
 fn read(
     world: &World,
     operation: &str,
@@ -254,7 +257,7 @@ fn read(
         let but_the_last: usize = items.iter().rev().skip(1).map(bytes).sum();
         assert!(but_the_last < PAGE_BYTES, "{operation}: {but_the_last} bytes and one item");
         let more = next(&page, &mut input);
-        assert!(!items.is_empty() || !more, "{operation}: a page without an item is no end");
+        assert!(!items.is_empty() || !more, "{operation}: a page without an item is not the last");
         pages.push(items);
         if !more {
             return pages;
@@ -271,7 +274,7 @@ fn lsns(pages: &[Vec<Value>]) -> Vec<i64> {
     pages.iter().flatten().map(|item| item["lsn"].as_i64().unwrap()).collect()
 }
 
-/// Checks that it took pages to list what was wanted, each item once and in order.
+/// Checks that the list took more than one page, with each wanted item once and in order.
 fn check_whole(name: &str, pages: &[Vec<Value>], wanted: &[i64]) {
     assert_eq!(lsns(pages), wanted, "{name}: every item once, in order");
     assert!(pages.len() > 1, "{name} came as one page");
@@ -304,7 +307,7 @@ fn a_page_ends_by_bytes_and_nothing_is_left_out() {
         };
         let events = read(world, "list_events", log.clone(), by_position);
         check_whole("list_events", &events, &wanted);
-        assert_eq!(events[0].len(), LONG - 1, "an event has its words twice, sealed and open");
+        assert_eq!(events[0].len(), LONG - 1, "an event has its plaintext twice, sealed and open");
         let wait = world.admin("wait_for_event", log);
         assert_eq!((&wait["items"], &wait["after_id"]), (&json!(events[0]), &events[0][LONG - 2]["lsn"]));
         let of_thread = world.admin("list_thread_events", list);
@@ -315,7 +318,7 @@ fn a_page_ends_by_bytes_and_nothing_is_left_out() {
         let last: Vec<String> =
             context["messages"].as_array().unwrap().iter().map(|message| text(&message["id"])).collect();
         let ids: Vec<String> = posted.iter().map(|post| text(&post["id"])).collect();
-        assert_eq!(last, ids[1..], "a context pack has the last that fit");
+        assert_eq!(last, ids[1..], "a context pack has the latest that fit");
     });
 }
 

@@ -1,11 +1,11 @@
-//! Refusals that no other test shows over a client: each is what its operation declares.
+//! Refusals that no other test shows to a client: each is declared by its operation.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
-/// What is archived is kept as it is.
+/// What is archived stays as it is.
 #[test]
-fn what_is_archived_takes_no_changes() {
+fn archived_objects_reject_changes() {
     on_both_engines(|world| {
         let new_channel = json!({"workspace_id": world.id("workspace"), "name": "old"});
         let channel = &world.admin("create_channel", new_channel)["id"];
@@ -31,9 +31,9 @@ fn what_is_archived_takes_no_changes() {
     });
 }
 
-/// Whoever names the lease of another's live claim does not hold it.
+/// Naming the lease of another member's live claim does not make the caller its holder.
 #[test]
-fn anothers_lease_gives_no_claim() {
+fn the_lease_of_another_member_gives_no_claim() {
     on_both_engines(|world| {
         let named = json!({"thread_id": world.id("claimed_thread"), "claim_lease_id": world.id("lease")});
         let moved = |mut input: Value| {
@@ -51,9 +51,9 @@ fn anothers_lease_gives_no_claim() {
     });
 }
 
-/// A claim is handed only to a member who could have claimed the thread.
+/// A claim is transferred only to a member that could have claimed the thread.
 #[test]
-fn a_claim_is_not_handed_to_a_member_without_the_skills() {
+fn a_claim_is_not_transferred_to_a_member_without_the_skills() {
     on_both_engines(|world| {
         let thread_id = world.id("claimed_thread");
         world.admin("set_required_skills", json!({"thread_id": thread_id, "required_skills": ["zig"]}));
@@ -64,9 +64,9 @@ fn a_claim_is_not_handed_to_a_member_without_the_skills() {
     });
 }
 
-/// What gives a member power over landing and reviews is not a skill that it gives itself.
+/// A member cannot give itself the skills that grant power over landing and reviews.
 #[test]
-fn nobody_gives_itself_a_skill_of_governance() {
+fn no_member_gives_itself_a_governance_skill() {
     on_both_engines(|world| {
         let refused = world.call(&world.people.admin, "set_skills", json!({"skills": ["review"]}));
         refused.refused(403, "forbidden");

@@ -1,4 +1,4 @@
-//! Waits: answered when it has happened, empty at their timeout, and never to who may no longer know.
+//! Waits: they return when their event has come, end empty at their timeout, and show nothing hidden.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::{Setup, World, on_both_engines, runtime, text};
 
-/// Waits on a thread of its own, does `meanwhile`, and returns what the wait came to.
+/// Waits on a thread of its own, does `meanwhile`, and returns the outcome of the wait.
 fn wait_while(world: &World, token: &str, operation: &str, input: Value, meanwhile: impl FnOnce()) -> Answer {
     std::thread::scope(|scope| {
         let before = world.service.parked_waits();
@@ -28,7 +28,7 @@ fn wait_while(world: &World, token: &str, operation: &str, input: Value, meanwhi
 }
 
 #[test]
-fn what_is_waited_for_ends_the_wait() {
+fn the_awaited_event_ends_the_wait() {
     on_both_engines(|world| {
         let agent = &world.people.agent;
         let workspace = world.id("workspace");
@@ -40,7 +40,7 @@ fn what_is_waited_for_ends_the_wait() {
         });
         assert_eq!(found.output()["thread_id"], thread);
         let found = world.call(agent, "wait_for_ready", ready).output();
-        assert_eq!(found["thread_id"], thread, "what is there already is answered at once");
+        assert_eq!(found["thread_id"], thread, "a past event is returned at once");
 
         let claim = world.agent("claim_thread", json!({"thread_id": thread}));
         let result = json!({"thread_id": thread});
@@ -62,14 +62,14 @@ fn what_is_waited_for_ends_the_wait() {
 }
 
 #[test]
-fn a_wait_whose_time_is_over_says_so() {
+fn a_wait_that_times_out_says_so() {
     on_both_engines(|world| {
         let channel = world.new_channel("empty");
         let input =
             json!({"workspace_id": world.id("workspace"), "channel_id": channel, "timeout_secs": 300});
         let over = wait_while(world, &world.people.agent, "wait_for_ready", input, || {
             world.clock.advance(Duration::from_secs(299));
-            assert_eq!(world.service.parked_waits(), 1, "its time is not over yet");
+            assert_eq!(world.service.parked_waits(), 1, "its timeout has not passed yet");
             world.clock.advance(Duration::from_secs(1));
         });
         assert_eq!(over.output(), json!({"timed_out": true}));
@@ -77,7 +77,7 @@ fn a_wait_whose_time_is_over_says_so() {
 }
 
 #[test]
-fn who_lost_the_right_to_know_is_not_told() {
+fn a_member_that_lost_access_meanwhile_receives_nothing() {
     on_both_engines(|world| {
         let token = text(
             &world
@@ -102,12 +102,12 @@ fn who_lost_the_right_to_know_is_not_told() {
             world.admin("remove_channel_member", json!({"channel_id": den, "member_id": agent}));
             world.new_thread(&den, "behind the door");
         });
-        let told = hidden.body.to_string();
-        assert!(hidden.status == 404 || told.contains("timed_out"), "{told}");
+        let problem = hidden.body.to_string();
+        assert!(hidden.status == 404 || problem.contains("timed_out"), "{problem}");
     });
 }
 
-/// Waits that were handed in at once: their outcomes come with their number.
+/// Waits that were submitted at once; their outcomes come with their number.
 struct Crowd {
     tickets: Vec<Ticket>,
     sender: Sender<(usize, Result<String>)>,
@@ -120,7 +120,7 @@ impl Crowd {
         Self { tickets: Vec::new(), sender, receiver }
     }
 
-    /// As many waits of agents, of which each has its part at the most.
+    /// Submits `count` waits of agents, each of which has at most its share of them.
     fn gather(world: &World, count: usize, operation: &str, input: &Value) -> Self {
         let agents: Vec<String> = (0..count.div_ceil(WAITS_OF_CLIENT_MAX))
             .map(|number| world.new_agent(&format!("waiting-{number}")).1)
@@ -163,27 +163,27 @@ impl Crowd {
 const CROWD: usize = 12_000;
 
 #[test]
-fn one_thread_calls_one_of_thousands_who_wait() {
+fn one_new_thread_wakes_one_of_thousands_of_waits() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let ready = json!({"workspace_id": world.id("workspace"), "channel_id": channel,
             "timeout_secs": 300});
         let begun = world.clock.now();
         let crowd = Crowd::gather(world, CROWD, "wait_for_ready", &ready);
-        until("all of them wait", || world.service.parked_waits() == CROWD);
-        // Reads are answered while all of them wait.
+        until("all waits are parked", || world.service.parked_waits() == CROWD);
+        // Reads are served while all waits are parked.
         world.agent("whoami", json!({}));
 
         let before = world.service.wait_counts();
         let thread = world.new_thread(&channel, "for one of you");
         let (first, found) = crowd.next();
-        assert_eq!((first, &found["thread_id"]), (0, &json!(thread)), "who came first");
+        assert_eq!((first, &found["thread_id"]), (0, &json!(thread)), "the wait that came first");
         let claim = world.agent("claim_thread", json!({"thread_id": thread}));
         world.clock.advance(Duration::from_secs(1));
-        until("the line is done", || world.service.parked_waits() == CROWD - 1);
+        until("the queue is done", || world.service.parked_waits() == CROWD - 1);
         let after = world.service.wait_counts();
         println!(
-            "{} waits, one new thread, {:?}: {} asked in {} transactions",
+            "{} waits, one new thread, {:?}: {} polled in {} transactions",
             CROWD,
             world.engine(),
             after.asked - before.asked,
@@ -192,7 +192,7 @@ fn one_thread_calls_one_of_thousands_who_wait() {
         assert_eq!(after.asked - before.asked, 1);
         assert!(crowd.is_silent());
 
-        // It is given back, and nobody takes it: after a second the next one is asked, and so on.
+        // It is released, and nobody claims it: after a second the next wait is polled, and so on.
         let lease = &claim["claim_lease_id"];
         world.agent("release_claim", json!({"thread_id": thread, "claim_lease_id": lease}));
         assert_eq!(crowd.next().0, 1);
@@ -220,19 +220,19 @@ fn one_thread_calls_one_of_thousands_who_wait() {
             let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
             late += usize::from(outcome.unwrap() == r#"{"timed_out":true}"#);
         }
-        // Who was on the way to be asked when the thread was claimed may still have been told of it: one in
-        // each second that passed until then.
-        let told = CROWD - number - late;
+        // A wait that was being polled when the thread was claimed may still have returned it: one in each
+        // second that passed until then.
+        let returned = CROWD - number - late;
         assert!(
-            told <= 1 + usize::try_from(passed.as_secs()).unwrap(),
-            "{told} more were told in {passed:?}"
+            returned <= 1 + usize::try_from(passed.as_secs()).unwrap(),
+            "{returned} more returned in {passed:?}"
         );
         assert_eq!(world.service.parked_waits(), 0);
     });
 }
 
 #[test]
-fn who_has_its_part_of_the_waits_is_refused_alone() {
+fn only_a_client_with_too_many_waits_is_rejected() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let less = json!({"capabilities": ["workspace:read", "event:subscribe"]});
@@ -240,7 +240,7 @@ fn who_has_its_part_of_the_waits_is_refused_alone() {
         let event = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
         let mut crowd = Crowd::new();
         (0..WAITS_OF_CLIENT_MAX).for_each(|_| crowd.add(world, "wait_for_event", &event));
-        until("all of them wait", || world.service.parked_waits() == WAITS_OF_CLIENT_MAX);
+        until("all waits are parked", || world.service.parked_waits() == WAITS_OF_CLIENT_MAX);
         for token in [&world.people.agent, &derived] {
             crowd.add_of(world, token, "wait_for_event", &event);
             let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -249,7 +249,7 @@ fn who_has_its_part_of_the_waits_is_refused_alone() {
         let before = world.service.parked_waits();
         crowd.add_of(world, &world.people.admin, "wait_for_event", &event);
         until("another one waits", || world.service.parked_waits() == before + 1);
-        // One is given up, and its place is free.
+        // One is cancelled, and its slot is free.
         drop(crowd.tickets.swap_remove(0));
         crowd.add(world, "wait_for_event", &event);
         until("it waits", || world.service.parked_waits() == before + 1);
@@ -258,26 +258,26 @@ fn who_has_its_part_of_the_waits_is_refused_alone() {
 }
 
 #[test]
-fn a_crowd_that_waits_for_the_same_event_is_asked_together() {
+fn waits_for_the_same_event_are_polled_together() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let wanted = json!({"workspace_id": world.id("workspace"), "after_id": world.lsn(),
             "channel_id": channel, "kind": "ThreadCreated", "timeout_secs": 300});
         let crowd = Crowd::gather(world, 5000, "wait_for_event", &wanted);
-        until("all of them wait", || world.service.parked_waits() == 5000);
+        until("all waits are parked", || world.service.parked_waits() == 5000);
         let before = world.service.wait_counts();
         world.new_thread(&channel, "for all of you");
         (0..5000).for_each(|_| assert_eq!(crowd.next().1["items"][0]["kind"], "ThreadCreated"));
         let after = world.service.wait_counts();
         assert_eq!(after.asked - before.asked, 5000);
         let rounds = after.rounds - before.rounds;
-        println!("5000 waits for one event, {:?}: asked in {rounds} transactions", world.engine());
+        println!("5000 waits for one event, {:?}: polled in {rounds} transactions", world.engine());
         assert!(rounds < 500, "{rounds} transactions");
     });
 }
 
 #[test]
-fn readiness_says_that_the_thread_which_wakes_waits_hangs() {
+fn readiness_reports_that_the_thread_which_wakes_waits_hangs() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
@@ -337,7 +337,7 @@ fn holding() -> Vec<Feature> {
     vec![Feature::new().operations("holding", vec![operation])]
 }
 
-/// Lets the readers go, also when the test fails: whoever closes the service waits for them.
+/// Releases the readers, also when the test fails: closing the service waits for them.
 struct Closed;
 
 impl Drop for Closed {
@@ -376,14 +376,14 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
         crowd.add(world, "wait_for_ready", &ready);
         until("it waits", || world.service.parked_waits() == 1);
         while_silent(world, |held| {
-            // The queue is full, and so the wait cannot be asked: it stays where it is.
+            // The queue is full, and so the wait cannot be polled: it keeps its place.
             (0..svc_core::limits::QUEUE_MAX).for_each(|_| held.add(world, "hold_reader", &json!({})));
             let queued = &mut Crowd::new();
             queued.add(world, "hold_reader", &json!({}));
             assert!(queued.receiver.recv().unwrap().1.is_err(), "the queue is full");
             world.new_thread(&channel, "for you");
         });
-        until("it is asked again", || {
+        until("it is polled again", || {
             world.clock.advance(Duration::from_millis(100));
             world.service.parked_waits() == 0
         });
@@ -406,7 +406,7 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
 }
 
 #[test]
-fn what_a_wait_is_asked_with_is_small() {
+fn the_input_of_a_wait_is_small() {
     on_both_engines(|world| {
         let (rest, token) = (world.rest(), &world.people.agent);
         let arguments = json!({"workspace_id": world.id("workspace"), "after_id": 0, "timeout_secs": 300});
@@ -422,22 +422,22 @@ fn what_a_wait_is_asked_with_is_small() {
         post(&wait(4096)).refused(413, "body-too-large");
         assert!(post(&wait(3000)).output()["result"]["structuredContent"].is_object());
         let answers = post(&json!([wait(4096), wait(3000)])).output();
-        let told = text(&answers[0]["error"]["data"]["type"]);
-        assert!(told.ends_with("body-too-large"), "{answers}");
+        let problem = text(&answers[0]["error"]["data"]["type"]);
+        assert!(problem.ends_with("body-too-large"), "{answers}");
         assert!(answers[1]["result"]["structuredContent"].is_object(), "{answers}");
         let ping =
             json!({"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {"m": "m".repeat(64 << 10)}});
         post(&json!([ping, wait(0)])).refused(413, "body-too-large");
         assert_eq!(post(&json!([ping])).status, 200);
-        // Who has no live token is told that first.
+        // A caller without a live token is rejected for that first.
         rest.send(Some("svc_unknown"), "POST", "/mcp", &[], Some(&wait(4096)))
             .refused(401, "unauthenticated");
         let mut large = arguments.clone();
         large["kind"] = json!("k".repeat(4096));
         let large = json!({"name": "wait_for_event", "arguments": large});
         let refused = world.stdio(token).request("tools/call", large);
-        let told = text(&refused["result"]["_meta"]["svc/problem"]["type"]);
-        assert!(told.ends_with("body-too-large"), "{refused}");
+        let problem = text(&refused["result"]["_meta"]["svc/problem"]["type"]);
+        assert!(problem.ends_with("body-too-large"), "{refused}");
         assert_eq!(world.service.parked_waits(), 0);
     });
 }

@@ -1,5 +1,7 @@
-//! The arena of attacks over the wire: a real server with its default limits, an attacker at one address, and
-//! a caller at another whose requests must take hardly longer meanwhile.
+//! The arena of attacks over the wire.
+//!
+//! It is a real server with its default limits, an attacker at one address, and a caller at another whose
+//! requests must not take much longer meanwhile.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -23,8 +25,7 @@ const CALLER: &str = "127.0.0.3";
 const REQUESTS: usize = 200;
 /// The caller's median may be so many times what it is without an attack.
 const SLOWER_MAX: u32 = 10;
-/// A request that takes less than this alone may take as long beside anything: attackers use the same
-/// processors.
+/// A latency below this counts as this, because attackers use the same processors.
 const IDLE_LEAST: Duration = Duration::from_millis(1);
 /// Memory that the server may have at any moment.
 pub const MEMORY_MAX_KIB: u64 = 256 << 10;
@@ -92,13 +93,13 @@ impl Arena {
         fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
     }
 
-    /// Ends the server, which says what it still counts of what its clients had: nothing.
+    /// Ends the server, and checks that it logs no remaining resources of its clients.
     pub fn leaves_nothing(&self) {
-        let trace = &self.server.running.err;
+        let log = &self.server.running.err;
         self.server.running.signal("TERM");
-        until("the server has closed", || trace.text().contains("closed connections="));
+        until("the server has closed", || log.text().contains("closed connections="));
         let nothing = "closed connections=0 in_flight=0 sockets=0 bodies=0 bytes=0";
-        assert!(trace.text().contains(nothing), "{}", trace.text());
+        assert!(log.text().contains(nothing), "{}", log.text());
     }
 
     /// A connection of the attacker.
@@ -131,7 +132,7 @@ impl Arena {
     }
 }
 
-/// Somebody who minds its own business, on one connection.
+/// An ordinary client on one connection.
 pub struct Caller {
     stream: BufReader<TcpStream>,
     request: String,
@@ -150,13 +151,13 @@ impl Caller {
         Self { stream: BufReader::new(stream), request }
     }
 
-    /// Asks once, wants an answer, and says how long that took.
+    /// Sends a request that must succeed, and returns its latency.
     pub fn ask(&mut self) -> Duration {
         let began = Instant::now();
         self.stream.get_mut().write_all(self.request.as_bytes()).unwrap();
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
-        assert!(line.contains(" 200 "), "the caller was refused: {line}");
+        assert!(line.contains(" 200 "), "the caller was rejected: {line}");
         let mut length = 0;
         while line != "\r\n" {
             line.clear();
@@ -175,14 +176,16 @@ impl Caller {
     }
 }
 
-/// The value below which `part` in 100 lie.
+/// The value that `part` in 100 do not exceed.
 fn percentile(times: &mut [Duration], part: usize) -> Duration {
     times.sort_unstable();
     times[(times.len() - 1) * part / 100]
 }
 
-/// Lets an attack happen, and checks what becomes of the caller and of the server. An attack says when it is
-/// in full swing, and never ends by itself: it is over when the caller has asked often enough.
+/// Runs an attack, and checks the caller and the server under it.
+///
+/// An attack signals when it is in full swing, and never ends by itself: it is over when the caller has sent
+/// enough requests.
 pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
     let mut caller = Caller::of(arena);
     caller.ask_times(20);
@@ -217,7 +220,7 @@ pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
         peak >> 10,
         arena.memory("VmRSS") >> 10,
     );
-    assert!(median < idle.max(IDLE_LEAST) * SLOWER_MAX, "{name}: the caller is held up");
+    assert!(median < idle.max(IDLE_LEAST) * SLOWER_MAX, "{name}: the caller is delayed");
     assert!(peak < MEMORY_MAX_KIB, "{name}: the server had {peak} KiB");
     until("every socket is back", || arena.sockets() <= sockets);
     caller.ask();
@@ -237,14 +240,14 @@ impl Signal {
         *self.given.lock().unwrap() = true;
     }
 
-    /// Whether it is given, a moment from now.
+    /// Whether it is given within a short time.
     fn is_given(&self, moment: Duration) -> bool {
-        // Nobody wakes it: the caller does not ask without a pause.
+        // Nothing wakes it: the caller does not send requests without a pause.
         *self.changed.wait_timeout(self.given.lock().unwrap(), moment).unwrap().0
     }
 }
 
-/// Does something again and again, at several connections.
+/// Repeats something, on several connections.
 pub async fn keep_at(connections: usize, once: impl AsyncFn()) {
     let one = async || {
         let mut turns = interval(Duration::from_millis(5));

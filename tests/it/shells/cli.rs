@@ -59,15 +59,15 @@ impl Place {
         }
     }
 
-    /// Runs `svc` on the folder, with `vars` set and nothing else of ours.
-    fn run(&self, words: &[&str], vars: &[(&str, &str)]) -> Ended {
-        self.run_on(&self.data(), words, vars, "")
+    /// Runs `svc` on the folder, with `vars` set and no other variable of svc.
+    fn run(&self, arguments: &[&str], vars: &[(&str, &str)]) -> Ended {
+        self.run_on(&self.data(), arguments, vars, "")
     }
 
-    fn run_on(&self, data: &Path, words: &[&str], vars: &[(&str, &str)], input: &str) -> Ended {
+    fn run_on(&self, data: &Path, arguments: &[&str], vars: &[(&str, &str)], input: &str) -> Ended {
         let mut command = Command::new(program());
-        command.args(words).env_clear().envs(vars.iter().copied());
-        if words.first() != Some(&"contract") {
+        command.args(arguments).env_clear().envs(vars.iter().copied());
+        if arguments.first() != Some(&"contract") {
             command.arg("--data").arg(data);
         }
         if let Some(url) = self.url() {
@@ -118,7 +118,7 @@ fn files(path: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[test]
-fn a_set_up_tells_everything_once_and_leaves_private_files() {
+fn a_set_up_prints_everything_once_and_leaves_private_files() {
     on_both_engines(|engine| {
         let (place, made) = Place::set_up(engine);
         assert_eq!(made["data_dir"], json!(place.data()));
@@ -174,7 +174,7 @@ fn an_interrupted_set_up_is_not_used_and_can_be_repeated() {
 }
 
 #[test]
-fn what_cannot_be_set_up_leaves_no_trace() {
+fn a_failed_set_up_leaves_nothing_behind() {
     let place = Place::on(Engine::Sqlite);
     let refused: [(&[&str], &[(&str, &str)]); 4] = [
         (&["init", "--admin", "not a handle"], &[]),
@@ -182,10 +182,10 @@ fn what_cannot_be_set_up_leaves_no_trace() {
         (&["init"], &[("SVC_LISTEN_ADR", "x")]),
         (&["init"], &[("SVC_CONTENT_KEK", "short")]),
     ];
-    for (words, vars) in refused {
-        let ended = place.run(words, vars);
-        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
-        assert!(!place.data().exists(), "{words:?}");
+    for (arguments, vars) in refused {
+        let ended = place.run(arguments, vars);
+        assert_eq!(ended.code, 2, "{arguments:?}: {ended:?}");
+        assert!(!place.data().exists(), "{arguments:?}");
     }
     let unreachable = [("DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")];
     assert_eq!(place.run(&["init"], &unreachable).code, 1);
@@ -193,7 +193,7 @@ fn what_cannot_be_set_up_leaves_no_trace() {
 }
 
 #[test]
-fn a_log_is_verified_without_keys_against_a_remembered_head() {
+fn a_log_is_verified_without_keys_against_a_kept_head() {
     on_both_engines(|engine| {
         let (place, made) = Place::set_up(engine);
         fs::remove_dir_all(place.data().join("keys")).unwrap();
@@ -231,7 +231,7 @@ fn tokens_are_minted_as_the_caller_or_as_the_instance() {
         for (vars, code) in refused {
             assert_eq!(place.run(&mint, vars).code, code, "{vars:?}");
         }
-        // What is wrong with the credential comes first.
+        // An error of the credential comes first.
         let wrong =
             ["token", "mint", "--member", "bad handle", "--workspace", text(&made["workspace"]["id"])];
         assert_eq!(place.run(&wrong, &[("SVC_TOKEN", "svc_unknown")]).code, 6);
@@ -255,11 +255,11 @@ fn tokens_are_minted_as_the_caller_or_as_the_instance() {
     });
 }
 
-/// Runs `svc` on the folder with an output that takes nothing.
-fn run_mute(place: &Place, words: &[&str], out: Stdio) -> Ended {
+/// Runs `svc` on the folder with an output that cannot be written to.
+fn run_mute(place: &Place, arguments: &[&str], out: Stdio) -> Ended {
     let mut command = Command::new(program());
-    command.args(words).env_clear().stdin(Stdio::null()).stdout(out);
-    if words.first() != Some(&"contract") {
+    command.args(arguments).env_clear().stdin(Stdio::null()).stdout(out);
+    if arguments.first() != Some(&"contract") {
         command.arg("--data").arg(place.data());
     }
     let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
@@ -281,16 +281,20 @@ fn a_secret_that_could_not_be_shown_is_a_failure() {
     for out in [broken_pipe, full_disk] {
         let place = Place::on(Engine::Sqlite);
         let init = run_mute(&place, &["init"], out());
-        let told = format!(
+        let message = format!(
             "{} is set up, but the tokens could not be shown, so nobody has seen them: mint others with \
              `svc token mint --as-instance --member admin --data {}`",
             place.data().display(),
             place.data().display()
         );
-        assert_eq!((init.code, init.err.contains(&told), init.err.lines().count()), (1, true, 1), "{init:?}");
+        assert_eq!(
+            (init.code, init.err.contains(&message), init.err.lines().count()),
+            (1, true, 1),
+            "{init:?}"
+        );
         let mint = ["token", "mint", "--member", "worker", "--as-instance"];
-        for words in [mint.to_vec(), [mint.as_slice(), &["--json"]].concat()] {
-            let minted = run_mute(&place, &words, out());
+        for arguments in [mint.to_vec(), [mint.as_slice(), &["--json"]].concat()] {
+            let minted = run_mute(&place, &arguments, out());
             assert_eq!((minted.code, minted.err.lines().count()), (1, 1), "{minted:?}");
             assert!(
                 minted.err.contains("was minted for worker, but its secret could not be shown"),
@@ -300,7 +304,11 @@ fn a_secret_that_could_not_be_shown_is_a_failure() {
         assert_eq!(place.run(&mint, &[]).code, 0);
     }
     let place = Place::on(Engine::Sqlite);
-    assert_eq!(run_mute(&place, &["contract", "operations"], broken_pipe()).code, 0, "who has seen enough");
+    assert_eq!(
+        run_mute(&place, &["contract", "operations"], broken_pipe()).code,
+        0,
+        "a reader that closes the pipe early is no error"
+    );
     assert_eq!(run_mute(&place, &["contract", "operations"], full_disk()).code, 1);
 }
 
@@ -338,7 +346,7 @@ fn an_agent_is_served_over_standard_input_and_output() {
 }
 
 #[test]
-fn a_misspelt_command_line_or_variable_is_named() {
+fn a_misspelt_command_line_or_variable_is_reported() {
     let place = Place::on(Engine::Sqlite);
     assert_eq!(place.run(&["verfy"], &[]).code, 2);
     let ended = place.run(&["verify"], &[("SVC_TOKN", "x")]);

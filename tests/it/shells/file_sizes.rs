@@ -1,4 +1,4 @@
-//! A limit of file sizes (`ulimit -f`), met in the middle of the work: like a full disk.
+//! A limit of file sizes (`ulimit -f`), reached during work: like a full disk.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use svc_tests::site::{Server, Site, command, through};
 /// Bytes that a file may have beyond what the database has.
 const MARGIN: u64 = 1 << 20;
 
-/// The command, whose files may have no more than `bytes` until that is lifted.
+/// The command with a limit of `bytes` per file, until that is lifted.
 fn limited(command: &Command, bytes: u64) -> Command {
     through("prlimit", &[&format!("--fsize={bytes}:unlimited"), "--"], command)
 }
@@ -24,7 +24,7 @@ fn lift(running: &Running) {
 }
 
 #[test]
-fn a_program_whose_files_cannot_grow_is_refused_and_not_killed() {
+fn a_program_whose_files_cannot_grow_fails_and_is_not_killed() {
     let site = Site::found(Engine::Sqlite);
     let starts: [(&str, &[&str]); 4] = [
         ("svc-http", &["--listen", "127.0.0.1:0"]),
@@ -32,10 +32,10 @@ fn a_program_whose_files_cannot_grow_is_refused_and_not_killed() {
         ("svc-mcp-stdio", &[]),
         ("svc", &["token", "mint", "--member", "worker", "--as-instance"]),
     ];
-    for (name, words) in starts {
-        let mut start = limited(&site.command(name, words), 1);
+    for (name, arguments) in starts {
+        let mut start = limited(&site.command(name, arguments), 1);
         let outcome = Running::start(start.env("SVC_TOKEN", &site.founders.agent)).ended();
-        assert_eq!(outcome.code, Some(1), "{name} {words:?}: {outcome:?}");
+        assert_eq!(outcome.code, Some(1), "{name} {arguments:?}: {outcome:?}");
         assert!(outcome.err.starts_with(&format!("{name}: ")), "{outcome:?}");
     }
     let database = TestDatabase::sqlite();
@@ -50,7 +50,7 @@ fn a_program_whose_files_cannot_grow_is_refused_and_not_killed() {
 }
 
 #[test]
-fn a_server_at_the_limit_answers_and_goes_on_when_it_is_lifted() {
+fn a_server_at_the_limit_responds_and_recovers_when_it_is_lifted() {
     let site = Site::found(Engine::Sqlite);
     let size = std::fs::metadata(site.path().join("svc.db")).unwrap().len();
     let mut start = limited(&site.command("svc-http", &["--listen", "127.0.0.1:0"]), size + MARGIN);
@@ -69,12 +69,12 @@ fn a_server_at_the_limit_answers_and_goes_on_when_it_is_lifted() {
             break answer;
         }
         posted += 1;
-        assert!(posted < 200, "nothing was refused");
+        assert!(posted < 200, "nothing was rejected");
     };
     assert_eq!(refused.status, 503, "{refused:?}");
     caller.get("/me");
     lift(&server.running);
-    until("it goes on by itself", || caller.ask("POST", &messages, Some(&body)).is_success());
+    until("it recovers by itself", || caller.ask("POST", &messages, Some(&body)).is_success());
     assert_eq!(caller.ask("GET", "/health/ready", None).status, 200);
     drop(server);
     assert_eq!(site.svc(&["verify"]).code, Some(0));

@@ -1,6 +1,6 @@
-//! Attacks over the wire on the real server with its default limits. While somebody at one address does its
-//! worst, a caller at another goes on as if nothing were the matter, and when it is over everything is as
-//! before.
+//! Attacks over the wire on the real server with its default limits.
+//!
+//! Meanwhile a caller at another address is served as usual, and afterwards everything is as before.
 
 use std::future::pending;
 use std::io::{Read, Write};
@@ -161,7 +161,7 @@ fn heads_that_never_end() {
     endures("endless heads", &arena, async |in_full_swing| {
         let hold = async || {
             let mut stream = arena.connect().await.ok()?;
-            // It is cut off once it has sent more than a head may have.
+            // It is disconnected once it has sent more than a head may have.
             let _ = timeout(Duration::from_secs(2), stream.write_all(head.as_bytes())).await;
             Some(stream)
         };
@@ -182,12 +182,12 @@ fn one_address_cannot_have_all_connections() {
         let mut held = Vec::new();
         loop {
             let mut stream = arena.connect().await.unwrap();
-            // Who is turned away may not be able to send anything.
+            // A rejected client may not be able to send anything.
             let _ = stream.write_all(request.as_bytes()).await;
-            let mut heard = [0; 12];
-            match stream.read_exact(&mut heard).await {
-                Ok(_) if heard == *b"HTTP/1.1 200" => held.push(stream),
-                Ok(_) => return (held, String::from_utf8_lossy(&heard).into_owned()),
+            let mut received = [0; 12];
+            match stream.read_exact(&mut received).await {
+                Ok(_) if received == *b"HTTP/1.1 200" => held.push(stream),
+                Ok(_) => return (held, String::from_utf8_lossy(&received).into_owned()),
                 Err(error) => return (held, error.to_string()),
             }
         }
@@ -196,11 +196,11 @@ fn one_address_cannot_have_all_connections() {
     let mut caller = Caller::of(&arena);
     caller.ask();
     drop(held);
-    until("its places are free again", || runtime().block_on(arena.status(request.as_bytes())) == Some(200));
+    until("its slots are free again", || runtime().block_on(arena.status(request.as_bytes())) == Some(200));
 }
 
 #[test]
-fn a_burst_of_connections_is_taken() {
+fn a_burst_of_connections_is_accepted() {
     let arena = Arena::open();
     arena.server.running.pause();
     let connected = runtime().block_on(async {
@@ -212,7 +212,7 @@ fn a_burst_of_connections_is_taken() {
 }
 
 #[test]
-fn a_refusal_costs_little_whatever_is_refused() {
+fn a_rejection_is_cheap_whatever_is_rejected() {
     const TIMES: usize = 200;
     let arena = Arena::open();
     let names = (0..12_000).map(|number| format!("{number:x}")).collect::<Vec<_>>().join("&");
@@ -255,7 +255,7 @@ fn a_refusal_costs_little_whatever_is_refused() {
 }
 
 #[test]
-fn a_request_in_flight_takes_a_place() {
+fn a_request_in_flight_takes_a_slot() {
     let site = Site::found(Engine::Sqlite);
     let server = site.serve(&[("SVC_MAX_CONCURRENT_REQUESTS", "1")]);
     let admin = server.caller(&site.founders.admin);
@@ -263,9 +263,9 @@ fn a_request_in_flight_takes_a_place() {
     std::thread::scope(|scope| {
         lock.execute_batch("begin immediate").unwrap();
         let path = format!("/workspaces/{}/channels", site.founders.workspace_id);
-        // It may find one of the questions below in flight, and comes again.
+        // It may meet one of the requests below in flight, and is retried.
         let held = scope.spawn(move || {
-            until("it is taken", || admin.ask("POST", &path, Some(&json!({"name": "one"}))).status != 503);
+            until("it is accepted", || admin.ask("POST", &path, Some(&json!({"name": "one"}))).status != 503);
         });
         until("the request is in flight", || admin.ask("GET", "/me", None).status == 503);
         admin.ask("GET", "/me", None).refused(503, "overloaded");
@@ -277,7 +277,7 @@ fn a_request_in_flight_takes_a_place() {
 }
 
 #[test]
-fn no_level_of_the_trace_shows_a_token() {
+fn no_level_of_the_log_shows_a_token() {
     let site = Site::found(Engine::Sqlite);
     let server = site.serve(&[("SVC_LOG", "trace,tungstenite=trace,rmcp=trace,log=trace")]);
     let token = &site.founders.agent;
@@ -288,7 +288,7 @@ fn no_level_of_the_trace_shows_a_token() {
     let made = Mcp { http: server.rest }.request(Some(token), "tools/call", params);
     let secret = svc_tests::text(&made.body["result"]["structuredContent"]["secret"]);
     drop(ws);
-    // A library that traces what it does, and no message.
+    // A library that logs what it does, but no message.
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(preface).unwrap();
@@ -296,10 +296,10 @@ fn no_level_of_the_trace_shows_a_token() {
     drop(stream);
     let mut running = server.running;
     running.end();
-    let trace = running.err.whole();
-    assert!(trace.contains("TRACE h2"), "{trace:.1000}");
+    let log = running.err.whole();
+    assert!(log.contains("TRACE h2"), "{log:.1000}");
     for secret in [token, &secret] {
-        let line = trace.lines().find(|line| line.contains(secret.as_str()));
+        let line = log.lines().find(|line| line.contains(secret.as_str()));
         assert!(line.is_none(), "{line:?}");
     }
 }
@@ -321,8 +321,8 @@ fn calls_whose_answers_are_many_small_values() {
     let list = arena.post("/mcp", &arena.site.founders.agent, &list);
     runtime().block_on(async {
         let all = (0..CALLS).map(|_| timeout(Duration::from_secs(60), arena.status(list.as_bytes())));
-        let heard = join_all(all).await;
-        let answered = heard.iter().filter(|status| matches!(status, Ok(Some(200)))).count();
+        let received = join_all(all).await;
+        let answered = received.iter().filter(|status| matches!(status, Ok(Some(200)))).count();
         println!("{answered} of {CALLS} answered; peak {} MiB", arena.memory("VmHWM") >> 10);
         assert_eq!(answered, CALLS);
     });
@@ -331,7 +331,7 @@ fn calls_whose_answers_are_many_small_values() {
 }
 
 #[test]
-fn that_a_client_has_left_is_no_error() {
+fn a_client_that_disconnects_is_no_error() {
     let site = Site::found(Engine::Sqlite);
     let server = site.serve(&[("SVC_LOG", "error")]);
     let arguments = json!({"workspace_id": site.founders.workspace_id, "after_id": 1_000_000});
@@ -345,6 +345,6 @@ fn that_a_client_has_left_is_no_error() {
     });
     let mut running = server.running;
     running.end();
-    let trace = running.err.whole();
-    assert!(!trace.contains("ERROR"), "{trace}");
+    let log = running.err.whole();
+    assert!(!log.contains("ERROR"), "{log}");
 }

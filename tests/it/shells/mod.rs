@@ -1,4 +1,4 @@
-//! What stands in front of the core: HTTP, MCP, WebSocket and the programs, up to a client of another maker.
+//! The shells: HTTP, MCP, WebSocket and the programs, also with clients that are not ours.
 
 mod arena;
 mod cli;

@@ -1,5 +1,6 @@
-//! Agents with a client that is not ours, the Python package `mcp`, do a day's work against the built
-//! programs: over a pipe and over HTTP, in the handshake of old and in the revision that has none.
+//! Agents with a client that is not ours, the Python package `mcp`, against the built programs.
+//!
+//! They work over a pipe and over HTTP, in the legacy handshake and in the revision that has none.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -21,7 +22,7 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// A command that gets none of our variables: programs refuse those that they do not know.
+/// A command without our variables: programs reject those that they do not know.
 fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -73,28 +74,28 @@ impl Home {
         command.env("SVC_TOKEN", self.made[token]["secret"].as_str().unwrap());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        Some(Agent { tell: child.stdin.take(), said, child })
+        Some(Agent { input: child.stdin.take(), said, child })
     }
 }
 
 /// One agent.
 struct Agent {
     child: Child,
-    tell: Option<ChildStdin>,
+    input: Option<ChildStdin>,
     said: Lines<BufReader<ChildStdout>>,
 }
 
 impl Agent {
-    fn hear(&mut self) -> Value {
+    fn read(&mut self) -> Value {
         let line = self.said.next().expect("the client ended").unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Calls a tool and gives what came of it.
+    /// Calls a tool and returns its outcome.
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let command = json!({"tool": tool, "arguments": arguments});
-        writeln!(self.tell.as_mut().unwrap(), "{command}").unwrap();
-        self.hear()
+        writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
+        self.read()
     }
 
     /// Calls a tool that must succeed.
@@ -104,16 +105,16 @@ impl Agent {
         answer["result"].clone()
     }
 
-    /// Hangs up; both the client and the server that it started must end well.
+    /// Disconnects; both the client and the server that it started must exit successfully.
     fn leave(mut self) {
-        drop(self.tell.take());
+        drop(self.input.take());
         assert!(self.child.wait().unwrap().success());
     }
 }
 
 /// Two agents find, claim and finish a task.
 fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent) {
-    let (few, all) = (worker.hear(), admin.hear());
+    let (few, all) = (worker.read(), admin.read());
     assert_eq!((&few["protocol"], &all["protocol"]), (&json!(revision), &json!(revision)));
     let tools = |agreed: &Value| agreed["tools"].as_array().unwrap().len();
     assert!(tools(&all) > tools(&few) && few["next_cursor"].is_null());
@@ -141,7 +142,7 @@ fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent)
 
     let nobody = "00000000-0000-7000-8000-000000000000";
     assert_eq!(worker.call("no_such_tool", json!({}))["code"], -32602);
-    // The client has listed the tools, and so checks what it is given against their schemas.
+    // The client has listed the tools, and so checks results against their schemas.
     for (tool, arguments, status) in [
         ("create_channel", json!({"name": 7}), 400),
         ("revoke_token", json!({"token_id": nobody}), 403),

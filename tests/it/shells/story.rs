@@ -1,5 +1,7 @@
-//! One story, told with the real programs: a team sets the service up, an agent claims a task over MCP and
-//! hands it over, another finishes it over REST, a person closes it, and somebody who watches misses nothing.
+//! One story with the real programs.
+//!
+//! A team sets the service up, an agent claims a task over MCP and hands it over, another finishes it over
+//! REST, a person closes it, and a watcher misses nothing.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -22,20 +24,20 @@ struct Outsider(Running);
 impl Outsider {
     fn start(site: &Site, python: &str, token: &str) -> Self {
         let mut agent = Self(site.outside_agent(python, token));
-        let agreed = agent.hear();
+        let agreed = agent.read();
         assert_eq!(agreed["server"], json!("svc"), "{agreed:#}");
         agent
     }
 
-    fn hear(&mut self) -> Value {
+    fn read(&mut self) -> Value {
         let line = self.0.next_line();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// Calls a tool and wants it to succeed.
+    /// Calls a tool that must succeed.
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.0.say(&json!({"tool": tool, "arguments": arguments}).to_string());
-        let answer = self.hear();
+        let answer = self.read();
         assert!(answer["result"].is_object(), "{tool}: {answer:#}");
         answer["result"].clone()
     }
@@ -60,7 +62,7 @@ fn watch(address: std::net::SocketAddr, token: &str, workspace_id: &str) -> Rece
     receiver
 }
 
-/// The events that a watcher was told, up to `last`.
+/// The events that a watcher received, up to `last`.
 fn received_up_to(received: &Receiver<Value>, last: i64) -> Vec<Value> {
     let next =
         || received.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|error| panic!("{error} before event {last}"));
@@ -90,7 +92,7 @@ fn a_day(engine: Engine, python: &str) {
     let server = site.serve(&[]);
     let workspace_id = site.founders.workspace_id.as_str();
     let admin = server.caller(&site.founders.admin);
-    let told = watch(server.address(), &site.founders.admin, workspace_id);
+    let watching = watch(server.address(), &site.founders.admin, workspace_id);
 
     let (_, token_of_anna) = new_agent(admin, &site, "anna");
     let (bert, token_of_bert) = new_agent(admin, &site, "bert");
@@ -118,7 +120,7 @@ fn a_day(engine: Engine, python: &str) {
     bert.post(&format!("{path}/claim/acknowledge"), json!({}));
     bert.put(&format!("{path}/result"), json!({"result": {"tests": 42}, "claim_lease_id": lease}));
 
-    // What has a result is not given out again.
+    // A thread with a result is not offered again.
     let next = bert.post(&format!("/workspaces/{workspace_id}/claim-next"), json!({}));
     assert_eq!(next["id"], other["id"]);
     let nothing = anna.call("claim_next_workspace_thread", json!({"workspace_id": workspace_id}));
@@ -131,11 +133,11 @@ fn a_day(engine: Engine, python: &str) {
     let log = admin.get(&format!("/workspaces/{workspace_id}/events?after_id=0&limit=500"));
     let log = log["items"].as_array().unwrap();
     let last = log.last().unwrap()["lsn"].as_i64().unwrap();
-    let mut watched = received_up_to(&told, last);
+    let mut watched = received_up_to(&watching, last);
     let positions: Vec<i64> = watched.iter().map(|event| event["lsn"].as_i64().unwrap()).collect();
     assert_eq!(positions, Vec::from_iter(1..=last), "every event, in order, once");
     for event in &mut watched {
-        // Live frames say at the top, too, who did it.
+        // Live frames also have the attribution at the top.
         let attribution = event.as_object_mut().unwrap().remove("attribution").unwrap();
         assert_eq!(attribution, event["payload"]["attribution"]);
     }

@@ -1,11 +1,11 @@
-//! WebSocket subscriptions: the log as it grows, without gap or repetition, for those who may see it.
+//! WebSocket subscriptions: the log as it grows, without gap or repetition, filtered by visibility.
 
 use serde_json::{Value, json};
-use svc_tests::client::ws::{Heard, Ws, first_frame};
+use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::{in_parallel, on_both_engines, text};
 
 #[test]
-fn backfill_meets_live_without_a_seam() {
+fn live_events_follow_past_ones_without_a_gap() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let (writers, each) = (8, 25);
@@ -39,7 +39,7 @@ fn backfill_meets_live_without_a_seam() {
 }
 
 #[test]
-fn a_subscription_shows_what_its_bearer_may_see_and_goes_on_where_it_stopped() {
+fn a_subscription_shows_what_its_bearer_may_see_and_resumes_where_it_stopped() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let private = json!({"thread_id": world.people.private_thread_id, "body": "between us"});
@@ -50,7 +50,7 @@ fn a_subscription_shows_what_its_bearer_may_see_and_goes_on_where_it_stopped() {
         world.admin("post_message", private);
         world.admin("post_message", public("one"));
         let frame = ws.frame();
-        assert_eq!(frame["lsn"], world.lsn(), "what happens in the private channel is passed over");
+        assert_eq!(frame["lsn"], world.lsn(), "events of the private channel are skipped");
         drop(ws);
 
         world.admin("post_message", public("two"));
@@ -65,7 +65,7 @@ fn a_subscription_shows_what_its_bearer_may_see_and_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn who_may_not_subscribe_is_closed_out() {
+fn a_member_without_the_capability_is_disconnected() {
     on_both_engines(|world| {
         let workspace = json!(world.id("workspace"));
         let firsts = [
@@ -79,9 +79,9 @@ fn who_may_not_subscribe_is_closed_out() {
             Value::Null,
         ];
         for first in firsts {
-            assert_eq!(Ws::subscribe(world.address(), &first).hear(), Heard::Closed(1008), "{first}");
+            assert_eq!(Ws::subscribe(world.address(), &first).receive(), Received::Closed(1008), "{first}");
         }
-        // A token that ends while it listens hears nothing more.
+        // A token that is revoked meanwhile receives nothing more.
         let capabilities = json!({"capabilities": ["event:subscribe", "workspace:read"]});
         let token = world.call(&world.people.agent, "attenuate_token", capabilities).output();
         let mut ws =
@@ -89,6 +89,6 @@ fn who_may_not_subscribe_is_closed_out() {
         ws.frame();
         world.admin("revoke_token", json!({"token_id": token["id"]}));
         world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "not for you"}));
-        assert_eq!(ws.hear(), Heard::Closed(1008));
+        assert_eq!(ws.receive(), Received::Closed(1008));
     });
 }

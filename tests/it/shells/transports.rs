@@ -1,7 +1,8 @@
-//! One operation, three ways: every example succeeds over REST, over MCP on HTTP and over MCP on pipes, and
-//! what it answers and leaves behind is the same. Three worlds begin alike, and each gets every request in
-//! its own way. They go on together for as long as examples succeed; one that finds its object used up is
-//! tried again in fresh worlds.
+//! One operation, three transports: every example succeeds over REST, MCP on HTTP and MCP on pipes.
+//!
+//! Its output and what it leaves behind are the same. Three worlds begin alike, and each gets every request
+//! over its own transport. They go on together for as long as examples succeed; one that finds its object
+//! used up is retried in fresh worlds.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ struct Worlds {
     mcp: World,
 }
 
-/// What one example came to in each world.
+/// The response to one example in each world.
 struct Answers {
     rest: Answer,
     mcp: Answer,
@@ -48,14 +49,17 @@ impl Worlds {
         }
     }
 
-    /// Compares everything that the worlds have recorded, and how the last change came in.
+    /// Compares everything that the worlds have recorded, and the recorded origin of the last change.
     fn compare(&self, name: &str, path: &str, answers: Answers) {
         let (rest, mcp) = (&self.rest, &self.mcp);
         let operation = rest.operation(name);
         let (lsn_by_rest, lsn_by_mcp) = (answers.rest.lsn(), answers.mcp.lsn());
         assert_eq!(answers.rest.status, operation.success().status(), "{operation:?}");
         let violations = violations(&operation.output_schema(), &answers.rest.body);
-        assert!(violations.is_empty(), "{operation:?} returns what its schema does not say: {violations:#?}");
+        assert!(
+            violations.is_empty(),
+            "{operation:?} returns what its schema does not allow: {violations:#?}"
+        );
         let output = answers.rest.output();
         assert_eq!(output, answers.mcp.output(), "{operation:?} returns something else over MCP");
         assert_eq!(output, answers.pipe.output(), "{operation:?} returns something else on pipes");
@@ -114,7 +118,7 @@ fn audit(world: &World) -> Vec<AuditRow> {
     rows.into_iter().map(split).collect()
 }
 
-/// An audit row without what tells the ways apart. Only the generic row tells them apart.
+/// An audit row without what depends on the transport; only the generic row does.
 fn plain((columns, mut metadata): AuditRow) -> AuditRow {
     if columns[3] == "mutation" {
         for key in ["surface", "operation", "path", "status", "ids"] {
@@ -124,8 +128,9 @@ fn plain((columns, mut metadata): AuditRow) -> AuditRow {
     (columns, metadata)
 }
 
-/// The newest row of the caller's workspace says how the change came in, unless the change has a row of its
-/// own.
+/// Checks that the newest row of the caller's workspace has the origin of the change.
+///
+/// A change with an audit row of its own is exempt.
 fn check_origin(world: &World, operation: &Operation, wanted: &Value) {
     let workspace = json!(world.id("workspace").simple().to_string());
     let rows: Vec<AuditRow> =
@@ -139,15 +144,16 @@ fn check_origin(world: &World, operation: &Operation, wanted: &Value) {
     }
 }
 
-/// The arguments that a generic operation over MCP may hold.
+/// The arguments that a generic operation over MCP may have.
 fn ids(input: &Value) -> Value {
     let ids =
         input.as_object().unwrap().iter().filter(|(name, value)| name.ends_with("_id") && value.is_string());
     Value::Object(ids.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// Every operation's example succeeds on every path and over MCP, with the same outcome. `wanted` chooses
-/// operations.
+/// Every operation's example succeeds on every path and over MCP, with the same outcome.
+///
+/// `wanted` selects operations.
 pub fn examples_succeed_alike(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
     let mut worlds = Worlds::open(engine, features);
     let names: Vec<&'static str> = worlds
@@ -206,8 +212,10 @@ fn succeeds_over_rest(
     assert_eq!(answer.status, worlds.rest.operation(name).success().status(), "{name}: {:#}", answer.body);
 }
 
-/// A field that one shell reads and another does not, or a change that only one records, would make the same
-/// call mean two things.
+/// The examples of the built-in operations have one outcome over all transports.
+///
+/// A field that one shell reads and another does not, or a change that only one records, would give the same
+/// call two meanings.
 fn built_in_examples_succeed_alike(engine: Engine, wanted: Wanted<'_>) {
     examples_succeed_alike(engine, Vec::new, wanted);
 }

@@ -1,6 +1,7 @@
-//! Contention: however many callers and processes want the same tasks, each is claimed by one of them, and
-//! none is left over. Processes on one database share the work and hear each other's news. Who lost a claim
-//! changes nothing any more.
+//! Contention: many callers and processes that want the same tasks.
+//!
+//! Each task is claimed by one of them, and none is left over. Processes on one database share the work and
+//! see each other's events. A member that lost a claim changes nothing any more.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -30,7 +31,7 @@ fn id_of(thread: &Value) -> Option<String> {
     thread["id"].as_str().map(|id| id.replace('-', ""))
 }
 
-/// Everything was claimed, once.
+/// Checks that every task was claimed, and once.
 #[track_caller]
 fn check_claimed(claimed: Vec<String>, wanted: &BTreeSet<String>) {
     let distinct: BTreeSet<String> = claimed.iter().cloned().collect();
@@ -40,7 +41,7 @@ fn check_claimed(claimed: Vec<String>, wanted: &BTreeSet<String>) {
     assert_eq!(&distinct, wanted);
 }
 
-/// Claims until nothing is left.
+/// Claims until no task is left.
 fn claim_all(world: &World, token: &str) -> Vec<String> {
     let next = json!({"workspace_id": world.id("workspace")});
     let claim = || id_of(&world.call(token, "claim_next_workspace_thread", next.clone()).output());
@@ -102,7 +103,7 @@ async fn claim_from(mut kept: Kept, target: String) -> Vec<String> {
     }
 }
 
-/// What each of two servers gave out, to half of the claimers each, who begin together.
+/// What each of two servers gave out, to half of the claimers each, which begin together.
 async fn race(servers: [SocketAddr; 2], token: &str, workspace_id: &str) -> [Vec<String>; 2] {
     let target = format!("/workspaces/{workspace_id}/claim-next");
     let mut lines = Vec::new();
@@ -161,21 +162,27 @@ fn a_wait_in_one_process_wakes_at_a_commit_in_the_other() {
             let wait = json!({"workspace_id": workspace_id, "after_id": known["room_lsn"], "timeout_secs": 60,
                               "kind": "ThreadCreated"});
             let wait = agent.ask("wait_for_event", wait);
-            // Who is answered after the wait was sent finds the wait in place, or nearly so.
+            // A call that returns after the wait was sent finds the wait in place, or nearly so.
             admin.get(&format!("/channels/{channel}"));
             let title = format!("news {round}");
             admin.post(&format!("/channels/{channel}/threads"), json!({"title": title}));
-            let heard = agent.answer(wait);
-            assert_eq!(heard["items"][0]["payload"]["title"], json!(title), "{}: {heard:#}", engine.name());
+            let received = agent.answer(wait);
+            assert_eq!(
+                received["items"][0]["payload"]["title"],
+                json!(title),
+                "{}: {received:#}",
+                engine.name()
+            );
         }
-        let (mcp, http) = waits_the_other_way(&mut agent, &server, &site, &channel);
+        let (mcp, http) = wait_at_the_server(&mut agent, &server, &site, &channel);
         assert_eq!(mcp, http, "{}", engine.name());
     }
 }
 
-/// A wait at the server, for what the agent over standard input and output does: the message that it posted,
-/// and the one that the wait answered.
-fn waits_the_other_way(agent: &mut Agent, server: &Server, site: &Site, channel: &str) -> (Value, Value) {
+/// A wait at the server for what the agent over standard input and output does.
+///
+/// Returns the message that it posted, and the one that the wait returned.
+fn wait_at_the_server(agent: &mut Agent, server: &Server, site: &Site, channel: &str) -> (Value, Value) {
     let admin = server.caller(&site.founders.admin);
     let thread = admin.post(&format!("/channels/{channel}/threads"), json!({"title": "Answer"}));
     let target = format!(
@@ -189,12 +196,12 @@ fn waits_the_other_way(agent: &mut Agent, server: &Server, site: &Site, channel:
         kept.get(&target).await.unwrap()
     });
     let posted = agent.call("post_message", json!({"thread_id": thread["id"], "body": "here I am"}));
-    let (status, heard) = runtime().block_on(waiting).unwrap();
-    assert_eq!(status, 200, "{heard}");
-    (posted["id"].clone(), heard["items"][0]["payload"]["message_id"].clone())
+    let (status, received) = runtime().block_on(waiting).unwrap();
+    assert_eq!(status, 200, "{received}");
+    (posted["id"].clone(), received["items"][0]["payload"]["message_id"].clone())
 }
 
-/// Every way of a holder to change a thread, under the lease that is named.
+/// Every way for a holder to change a thread, under the named lease.
 fn holders_writes(thread: &str, lease: &Value, to: &str) -> Vec<(&'static str, String, Value)> {
     let claim = |write: &str| format!("/threads/{thread}/claim/{write}");
     vec![
@@ -211,7 +218,7 @@ fn holders_writes(thread: &str, lease: &Value, to: &str) -> Vec<(&'static str, S
     ]
 }
 
-/// A thread, and how far its workspace's log reaches.
+/// A thread, and the end of its workspace's log.
 fn state(caller: Caller<'_>, thread: &str) -> (Value, Option<i64>) {
     let Answer { body, headers, status } = caller.ask("GET", &format!("/threads/{thread}"), None);
     assert_eq!(status, 200, "{body:#}");
@@ -220,7 +227,7 @@ fn state(caller: Caller<'_>, thread: &str) -> (Value, Option<i64>) {
 }
 
 #[test]
-fn whose_lease_has_lapsed_changes_nothing_any_more() {
+fn a_holder_whose_lease_has_lapsed_changes_nothing() {
     for engine in engines() {
         lapsed(&Site::found(engine));
     }
@@ -274,7 +281,7 @@ fn a_process_has_sixteen_connections_to_postgres() {
 }
 
 #[test]
-fn a_workspace_that_another_holds_keeps_no_other_waiting() {
+fn a_locked_workspace_delays_no_other() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
@@ -295,7 +302,7 @@ fn a_workspace_that_another_holds_keeps_no_other_waiting() {
                 assert_eq!(made.status, 201, "round {round}: {:#}", made.body);
             }
         }
-        assert!(!waiting.is_finished(), "its head is held");
+        assert!(!waiting.is_finished(), "its head is locked");
         runtime().block_on(holder.batch_execute("rollback")).unwrap();
         let made = waiting.join().unwrap();
         assert_eq!(made.status, 201, "{:#}", made.body);
@@ -310,7 +317,7 @@ fn other_workspace(world: &World, number: usize) -> (String, String) {
 }
 
 #[test]
-fn workspaces_that_two_servers_make_at_once_are_no_deadlock() {
+fn workspaces_that_two_servers_create_at_once_do_not_deadlock() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
@@ -333,7 +340,7 @@ fn workspaces_that_two_servers_make_at_once_are_no_deadlock() {
         }
     });
     drop(servers);
-    // Sessions tell the statistics of theirs when they end.
+    // Sessions report their statistics when they end.
     until("the sessions of both have ended", || sessions() == before);
     let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()";
     assert_eq!(world.database.number(deadlocks), 0);

@@ -1,6 +1,7 @@
-//! Crashes: a server that is killed under load, again and again on the same database, has kept every write
-//! that it acknowledged, and the log is whole. A kill cannot show that a write has reached the disk, so the
-//! settings that this rests on are asserted as well.
+//! Crashes: a server that is killed under load, again and again on the same database.
+//!
+//! It has kept every write that it acknowledged, and the log is whole. A kill cannot show that a write has
+//! reached the disk, so the settings that guarantee it are asserted as well.
 
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ const ROUNDS: usize = 20;
 const CHECK_EVERY: usize = 10;
 /// More than the 32 that must be in flight, because some are always between two requests.
 const CALLERS: usize = 48;
-/// Acknowledged writes after which a round's server is killed: more from round to round, so that the kill
-/// does not come always at the same place.
+/// Acknowledged writes after which a round's server is killed.
+///
+/// Their number grows from round to round, so that the kill does not come always at the same place.
 const WRITES: [usize; 4] = [60, 97, 134, 171];
-/// A round that takes longer than this has come to a stop.
+/// A round that takes longer than this has stalled.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Lets callers write until enough is done, and kills the server then.
+/// Lets callers write until `wanted` writes are acknowledged, then kills the server.
 fn crash(server: &mut Server, workload: &Workload, wanted: usize) -> Vec<Record> {
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address())).collect();
     let (records, in_flight) = write_during(callers, |progress| {
@@ -59,7 +61,7 @@ fn every_acknowledged_write_survives_a_kill() {
 }
 
 #[test]
-fn writers_are_set_to_be_durable() {
+fn writers_have_durable_settings() {
     for engine in engines() {
         let settings = World::open(engine).service.durability().unwrap();
         let wanted = match engine {

@@ -1,4 +1,6 @@
-//! File modes: what others can write is not served, and what this user cannot write to is verified and not
+//! File modes.
+//!
+//! A database that others can write to is not served; one that this user cannot write to is verified and not
 //! served.
 
 use std::path::Path;
@@ -15,7 +17,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_others_can_write_is_not_served_and_what_they_can_read_is_named() {
+fn files_that_others_can_write_are_not_served_and_files_they_can_read_are_reported() {
     for engine in engines() {
         let site = Site::found(engine);
         for (path, own) in [(site.path().to_owned(), 0o700), (site.path().join("keys/content.kek"), 0o600)] {
@@ -34,7 +36,7 @@ fn what_others_can_write_is_not_served_and_what_they_can_read_is_named() {
 }
 
 #[test]
-fn a_set_up_takes_an_empty_folder_from_others() {
+fn a_set_up_makes_an_empty_folder_private() {
     let database = TestDatabase::on(Engine::Sqlite);
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
@@ -50,7 +52,7 @@ fn a_set_up_takes_an_empty_folder_from_others() {
     assert_eq!(mode & 0o777, 0o700);
 }
 
-/// Makes a folder one that this program's commands cannot write to.
+/// Makes a folder read-only for this program's commands.
 fn make_read_only(folder: &Path) {
     let mode = |path: &Path, mode: u32| {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
@@ -62,7 +64,7 @@ fn make_read_only(folder: &Path) {
     mode(folder, 0o555);
 }
 
-/// The command as somebody who is not root, and so cannot write to what is not writable.
+/// The command as a user that is not root, and so cannot write to read-only files.
 fn as_somebody(command: Command) -> Command {
     if !is_root() {
         return command;
@@ -74,7 +76,7 @@ fn is_root() -> bool {
     run(Command::new("id").arg("-u")).out.trim() == "0"
 }
 
-/// Gives a folder to whom [`as_somebody`] makes of a command.
+/// Gives a folder to the user that [`as_somebody`] runs a command as.
 fn give_away(folder: &Path) {
     if is_root() {
         let outcome = run(Command::new("chown").args(["-R", "65534:65534"]).arg(folder));
@@ -83,11 +85,11 @@ fn give_away(folder: &Path) {
 }
 
 #[test]
-fn what_cannot_be_written_to_is_verified_and_not_served() {
+fn a_read_only_database_is_verified_and_not_served() {
     let (site, lsn) = crashed();
     let folder = tempfile::tempdir().unwrap();
     let svc = folder.path().join("svc");
-    // Where the programs are built is not for everybody.
+    // Not every user can read the folder of the built programs.
     std::fs::copy(program("svc"), &svc).unwrap();
     let verify = |data: &Path| {
         let mut command = command(&svc, &["verify", "--json", "--data"], &site.database);
@@ -140,20 +142,23 @@ fn a_file_that_cannot_be_written_to_is_not_served() {
     for name in ["svc", "svc-http"] {
         std::fs::copy(program(name), programs.path().join(name)).unwrap();
     }
-    let start = |name: &str, words: &[&str]| {
-        let mut command = command(programs.path().join(name), words, &site.database);
+    let start = |name: &str, arguments: &[&str]| {
+        let mut command = command(programs.path().join(name), arguments, &site.database);
         command.arg("--data").arg(site.path()).env("SVC_TOKEN", &site.founders.agent).env("SVC_LOG", "error");
         as_somebody(command)
     };
     give_away(site.path());
     set_mode(&site.path().join("svc.db"), 0o400);
-    for (name, words) in STARTS.into_iter().filter(|(name, _)| *name != "svc-mcp-stdio") {
-        let outcome = Running::start(&mut start(name, words)).ended();
-        if (name, words) == VERIFY {
+    for (name, arguments) in STARTS.into_iter().filter(|(name, _)| *name != "svc-mcp-stdio") {
+        let outcome = Running::start(&mut start(name, arguments)).ended();
+        if (name, arguments) == VERIFY {
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
         } else {
-            assert_eq!(outcome.code, Some(2), "{name} {words:?}: {outcome:?}");
-            assert!(outcome.err.contains("must be writable for this user"), "{name} {words:?}: {outcome:?}");
+            assert_eq!(outcome.code, Some(2), "{name} {arguments:?}: {outcome:?}");
+            assert!(
+                outcome.err.contains("must be writable for this user"),
+                "{name} {arguments:?}: {outcome:?}"
+            );
         }
     }
 }

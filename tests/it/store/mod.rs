@@ -1,5 +1,6 @@
-//! The store: how a database is opened, what every fault of disk, network and process leaves of it, and how
-//! many work on it at once.
+//! The store: how a database is opened, and what it keeps under faults and contention.
+//!
+//! The faults are of disk, network and process.
 
 mod contention;
 mod crash;

@@ -1,6 +1,7 @@
-//! Controls of the checker: after a good run it finds nothing, and whatever a fault leaves behind it finds
-//! and names: an acknowledged write that is gone, a refused one that was done, a claim given twice, rows and
-//! events that do not belong together, a head that is not where the log ends. And `svc verify` names a log
+//! Controls of the checker: it finds nothing after a good run, and names every defect that a fault can leave.
+//!
+//! Those are an acknowledged write that is gone, a rejected one that was done, a claim given twice, rows and
+//! events that do not belong together, a head that is not where the log ends. And `svc verify` reports a log
 //! that goes on beyond its head.
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use svc_tests::ordeal::checker::{Defect, assert_sound, check};
 use svc_tests::ordeal::record::{Record, Verdict, Write};
 use svc_tests::site::Site;
 
-/// What callers do in the good run: each step once.
+/// The writes of the good run: each step once.
 const STEPS: usize = 48;
 
 /// A site after a good run, and what its callers have recorded of it.
@@ -62,7 +63,7 @@ fn restore(database: &TestDatabase) {
     database.execute(&without_keys(database.engine(), &restore));
 }
 
-/// A damage, as SQL or to what callers have recorded, and the defect that must be named for it.
+/// A damage, in SQL or in the records of the callers, and the defect that must be reported for it.
 struct Control {
     name: &'static str,
     sql: String,
@@ -70,7 +71,7 @@ struct Control {
     named: Box<dyn Fn(&Defect) -> bool>,
 }
 
-/// The last acknowledged write of a kind: its record, the id in the answer, and as a literal.
+/// The last acknowledged write of a kind: its record, its id in the reply, and that as a literal.
 struct Picked<'a> {
     record: &'a Record,
     id: String,
@@ -102,7 +103,7 @@ impl Good {
         Control { name, sql, records: self.records.clone(), named: Box::new(move |defect| *defect == lost) }
     }
 
-    /// A write that was done, as if its caller had been told that it was not.
+    /// A write that was done, as if its caller had received a rejection.
     fn refused(&self, of: &Picked<'_>) -> Control {
         let mut records = self.records.clone();
         let at = self.records.iter().position(|record| std::ptr::eq(record, of.record)).unwrap();
@@ -120,7 +121,7 @@ impl Good {
         Control { name, sql, records: self.records.clone(), named: Box::new(named) }
     }
 
-    /// Deletes the events of a kind that are about a message or a thread.
+    /// Deletes the events of a kind that concern a message or a thread.
     fn delete_events(&self, kind: &str, id: &str) -> String {
         let dashed = id.parse::<uuid::Uuid>().unwrap();
         let workspace = self.workspace();
@@ -262,7 +263,7 @@ impl Good {
             self.site.database.number(&format!("select lsn from heads where workspace_id = {workspace}"));
         let claim = self.pick(|record| record.write == Write::Claim);
         let (lease, other) = (claim.id.parse::<uuid::Uuid>().unwrap(), uuid::Uuid::from_u128(7));
-        // The same claim once more, of somebody else, after the last event.
+        // The same claim again, of another member, after the last event.
         let doubled = format!(
             "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
                  content_hash, payload)
@@ -327,7 +328,7 @@ fn shows_every_damage(engine: Engine) {
         let found = check(&good.site, &control.records);
         assert!(
             found.iter().any(&control.named),
-            "{} on {}: not named among {found:?}",
+            "{} on {}: not reported in {found:?}",
             control.name,
             engine.name()
         );
@@ -337,14 +338,14 @@ fn shows_every_damage(engine: Engine) {
 }
 
 #[test]
-fn the_checker_names_whatever_a_fault_leaves_behind() {
+fn the_checker_reports_every_defect_that_a_fault_can_leave() {
     for engine in engines() {
         shows_every_damage(engine);
     }
 }
 
 #[test]
-fn the_checker_notices_a_server_that_takes_nothing_up() {
+fn the_checker_reports_a_server_that_accepts_nothing() {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, 1);
     let server = site.serve(&[]);

@@ -1,6 +1,7 @@
-//! Ordeals on Postgres: connections that are ended at random and at every place within a transaction, a
-//! network that goes silent, and a server that stands still for longer than a transaction may. Whatever
-//! happens, what was acknowledged is there and what was refused is not.
+//! Ordeals on Postgres: broken connections, a silent network, a suspended server.
+//!
+//! Connections are ended at random and at every place within a transaction; a server is suspended for longer
+//! than a transaction may last. In every case acknowledged writes are there and rejected ones are not.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::client::kept::Kept;
-use svc_tests::client::ws::{Heard, Ws, first_frame};
+use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, summary, write_during};
 use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors, late};
@@ -19,12 +20,13 @@ use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::{Server, Site};
 use svc_tests::{in_parallel, runtime, text};
 
-/// How late a call may end: after the batches before it, each of which fails at its limits, and one more try.
+/// How late a call may end.
 ///
-/// 16 s were seen on a loaded machine. It must be less than the network is silent.
+/// It may have to wait for one that is under way, and be retried once. It is less than the silence of the
+/// network.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Runs an ordeal on a site of its own, as often as is wanted, if this run can test Postgres.
+/// Runs an ordeal on a site of its own, for each round, if this run can test Postgres.
 fn on_postgres(ordeal: impl Fn(&Site)) {
     if engines().contains(&Engine::Postgres) {
         (0..rounds()).for_each(|_| ordeal(&Site::found(Engine::Postgres)));
@@ -36,8 +38,9 @@ fn callers<'a>(workload: &'a Workload, servers: &[Server; 2]) -> Vec<Caller<'a>>
     (0..CALLERS).map(|number| workload.caller(number, servers[number % 2].address())).collect()
 }
 
-/// Lets everybody write while something happens, and then checks everything. What happens may return defects
-/// of its own.
+/// Lets everybody write during `happens`, and then checks everything.
+///
+/// It may return defects of its own.
 fn suffer(
     what: &str,
     site: &Site,
@@ -65,7 +68,7 @@ fn suffer(
     assert_sound(what, &defects);
 }
 
-/// Ends one session of the service: any, or rather one that is within a transaction.
+/// Ends one session of the service: any, or preferably one that is within a transaction.
 fn terminate(database: &TestDatabase, at_work: bool) -> usize {
     let order = if at_work { "(state = 'idle'), random()" } else { "random()" };
     let sql = format!(
@@ -97,7 +100,7 @@ fn sessions_that_are_ended_at_random_lose_nothing() {
                 for_a_while(Duration::from_secs(20), Duration::from_millis(333), || {
                     end_one();
                 });
-                // On a slow machine there were not as many turns.
+                // On a slow machine there were fewer rounds.
                 until("enough sessions have been ended", end_one);
                 last.store(site.database.number(&head_of(&site.founders.workspace_id)), Ordering::SeqCst);
                 subscriber.join().unwrap()
@@ -110,14 +113,16 @@ fn head_of(workspace: &str) -> String {
     format!("select lsn from heads where workspace_id = '{workspace}'")
 }
 
-/// Hears the whole log as it grows, up to `last` at least. Each position has to come once, and in order.
+/// Receives the whole log as it grows, up to `last` at least.
+///
+/// Each position must come once, and in order.
 fn subscribe(site: &Site, server: &Server, last: &AtomicI64) -> Vec<Defect> {
     let first = first_frame(&site.founders.admin, &site.founders.workspace_id, Some(0));
     let mut ws = Ws::subscribe(server.address(), &first);
     assert_eq!(ws.frame()["type"], "subscribe_ack");
     let mut seen = 0;
     while seen < last.load(Ordering::SeqCst) {
-        let Heard::Frame(frame) = ws.hear() else {
+        let Received::Frame(frame) = ws.receive() else {
             return vec![Defect::Late(format!("a subscription was closed after {seen}"))];
         };
         let lsn = frame["lsn"].as_i64().unwrap();
@@ -126,11 +131,11 @@ fn subscribe(site: &Site, server: &Server, last: &AtomicI64) -> Vec<Defect> {
         }
         seen = lsn;
     }
-    eprintln!("a subscriber heard of {seen} events, each once");
+    eprintln!("a subscriber received {seen} events, each once");
     Vec::new()
 }
 
-/// The writes behind whose answers connections end.
+/// The writes during which connections end.
 const WRITES: [(&str, fn(&mut Caller<'_>) -> bool, fn(&mut Caller<'_>) -> bool); 5] = [
     ("create_thread", |_| true, |caller| caller.create_thread()),
     ("post_message", |_| true, |caller| caller.post()),
@@ -138,10 +143,11 @@ const WRITES: [(&str, fn(&mut Caller<'_>) -> bool, fn(&mut Caller<'_>) -> bool);
     ("claim_next_workspace_thread", |caller| caller.create_thread(), |caller| caller.claim()),
     ("delete_message", |caller| caller.post(), |caller| caller.withdraw()),
 ];
-/// Returns of a transaction behind which its connection ends.
+/// Replies of a transaction behind which its connection ends.
 const ANSWERS: usize = 12;
-/// How often it ends behind each: what is prepared is asked for once, so the next time the answers are
-/// others.
+/// How often it ends behind each.
+///
+/// A statement is prepared once, so the replies differ the second time.
 const PASSES: usize = 3;
 
 #[test]
@@ -183,15 +189,15 @@ fn connections_that_end_behind_an_answer_lose_nothing() {
 
 /// How long the network is silent.
 const SILENCE: Duration = Duration::from_secs(26);
-/// The service's limit for a statement, shortened by the address.
+/// The service's timeout for a statement, shortened in the address.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How long a caller waits for an event that does not come.
+/// How long a wait for an event that does not come lasts.
 const WAIT: Duration = Duration::from_secs(5);
 /// How late a wait may end.
 const SLACK: Duration = Duration::from_secs(8);
 
 #[test]
-fn a_silent_network_holds_nobody_for_longer_than_the_limits() {
+fn a_silent_network_delays_nobody_beyond_the_timeouts() {
     on_postgres(|site| {
         let workload = Workload::prepare(site, CALLERS + 2);
         let proxy = Proxy::start(&site.database.url());
@@ -201,7 +207,7 @@ fn a_silent_network_holds_nobody_for_longer_than_the_limits() {
         let servers = [site.serve(&[("DATABASE_URL", &url)]), site.serve(&[("DATABASE_URL", &url)])];
         suffer("a silent network", site, &workload, servers, |progress, servers| {
             let waiting = wait_for_nothing(site, &servers[0]);
-            assert!(progress.wait_for(2 * CALLERS, TEST_TIMEOUT), "the callers have come to a stop");
+            assert!(progress.wait_for(2 * CALLERS, TEST_TIMEOUT), "the callers have stalled");
             proxy.hold(true);
             for_a_while(SILENCE, SILENCE, || {});
             proxy.hold(false);
@@ -237,11 +243,11 @@ fn within_transactions(database: &TestDatabase) -> Vec<String> {
 
 /// How often a server must be caught within a transaction.
 const CAUGHT: usize = 3;
-/// The limit for a transaction in which nothing happens, shortened by the address.
+/// The timeout of an idle transaction, shortened in the address.
 const IDLE_IN_TRANSACTION: &str = "1000";
 
 #[test]
-fn a_server_that_stood_still_within_a_transaction_loses_nothing() {
+fn a_server_that_was_suspended_within_a_transaction_loses_nothing() {
     on_postgres(|site| {
         let workload = Workload::prepare(site, CALLERS + 2);
         let url = format!(
@@ -250,11 +256,11 @@ fn a_server_that_stood_still_within_a_transaction_loses_nothing() {
         );
         let variables = [("DATABASE_URL", url.as_str())];
         let servers = [site.serve(&variables), site.serve(&variables)];
-        suffer("a server that stood still", site, &workload, servers, |progress, servers| {
+        suffer("a suspended server", site, &workload, servers, |progress, servers| {
             let deadline = Instant::now() + TEST_TIMEOUT;
             let mut caught = 0;
             while caught < CAUGHT && Instant::now() < deadline {
-                caught += usize::from(stand_still(&site.database, &servers[0]));
+                caught += usize::from(suspend(&site.database, &servers[0]));
                 progress.wait_for(CALLERS, Duration::from_secs(1));
             }
             assert!(caught >= CAUGHT, "a server was caught within a transaction only {caught} times");
@@ -263,9 +269,10 @@ fn a_server_that_stood_still_within_a_transaction_loses_nothing() {
     });
 }
 
-/// Lets a server stand still until the database has ended the transactions in which it does. Returns whether
-/// it was in one.
-fn stand_still(database: &TestDatabase, server: &Server) -> bool {
+/// Suspends a server until the database has ended its open transactions.
+///
+/// Returns whether it had one.
+fn suspend(database: &TestDatabase, server: &Server) -> bool {
     server.running.pause();
     let began = Instant::now();
     let within = within_transactions(database);
@@ -278,7 +285,7 @@ fn stand_still(database: &TestDatabase, server: &Server) -> bool {
     caught
 }
 
-/// Ends every session of the service, and waits until the server has none left of those.
+/// Ends every session of the service, and waits until they are gone.
 fn terminate_all(database: &TestDatabase) -> usize {
     let ended = database.rows(
         "select pid, pg_terminate_backend(pid) from pg_stat_activity
@@ -291,7 +298,7 @@ fn terminate_all(database: &TestDatabase) -> usize {
 }
 
 #[test]
-fn sessions_that_ended_while_nobody_asked_are_replaced_unseen() {
+fn sessions_that_ended_while_idle_are_replaced_without_an_error() {
     on_postgres(|site| {
         let server = site.serve(&[]);
         let admin = server.caller(&site.founders.admin);

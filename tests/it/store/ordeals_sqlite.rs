@@ -1,5 +1,7 @@
-//! Ordeals on SQLite: a disk whose reads, writes and syncs fail, once and often, beside two other processes,
-//! and one that is full and gets a little room back under load.
+//! Ordeals on SQLite: failing and full disks.
+//!
+//! Reads, writes and syncs fail, once and often, beside two other processes; and a disk that is full gets a
+//! little space back under load.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +15,11 @@ use svc_tests::site::{Server, Site};
 
 /// Processes beside the server.
 const AGENTS: usize = 2;
-/// Of the member that writes when a fault is over.
+/// The member that writes after a fault has ended.
 const PROBE: usize = CALLERS + AGENTS;
-/// How long faults go on that come often.
+/// How long a frequent fault lasts.
 const OFTEN: Duration = Duration::from_millis(1500);
-/// How often a fault comes that comes once at a time.
+/// How often a single fault is repeated.
 const TIMES: u64 = 6;
 
 /// How a disk fails.
@@ -53,21 +55,21 @@ const FAULTS: [Fault; 11] = [
     fault("every sync fails, EIO", Calls::Syncs, EIO, How::Every(1)),
 ];
 
-/// A server under a plan of faults.
+/// Starts a server under a plan of faults.
 fn serve(site: &Site, faults: &Faults) -> Server {
     let variables = faults.variables();
     let variables = variables.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
     site.serve(&variables)
 }
 
-/// Callers at the server, and two in processes of their own.
+/// The callers of the server, and two in processes of their own.
 fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server) -> Vec<Caller<'a>> {
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let agents = (CALLERS..CALLERS + AGENTS).map(|number| workload.agent(number, site));
     callers.chain(agents).collect()
 }
 
-/// Lets operations fail for a while, and ends that.
+/// Makes operations fail for a while, then ends that.
 fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
     match fault.how {
         How::Once(_) => {
@@ -86,7 +88,7 @@ fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
     faults.end();
 }
 
-/// Everything that is wrong after a fault, and after a crash during it if there is to be one.
+/// Everything that is wrong after a fault, and after a crash during it if `crash` is set.
 fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
@@ -102,7 +104,7 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let limit = probe.limit;
     records.extend(probe.caller.records);
     if crash {
-        // A last write is refused, and no other one follows it before the crash.
+        // The last write is rejected, and no other one follows it before the crash.
         faults.begin(fault.calls, fault.error, fault.how, fault.halves);
         let mut last = workload.caller(PROBE, server.address());
         for _ in 0..4 {
@@ -151,22 +153,25 @@ fn failing_syncs_lose_nothing() {
 }
 
 #[test]
-fn a_crash_after_failed_syncs_brings_nothing_back() {
+fn a_crash_after_failed_syncs_revives_no_rejected_write() {
     suffer_all(|fault| fault.calls == Calls::Syncs, true);
 }
 
-/// What there is of the disk, and what comes back of it: enough for what the log can hold by then, which has
-/// to be moved into the file before it can be cut.
+/// The space on the disk, and the space that comes back.
+///
+/// That is enough for what the log can hold by then, which has to be moved into the file before the log can
+/// be truncated.
 const ROOM: u64 = 8 << 20;
 const BACK: u64 = 8 << 20;
-/// Characters of a message while the disk fills, so that it does soon.
+/// Characters of a message while the disk fills, so that it fills soon.
 const PADDING: usize = 60_000;
-/// How many short writes follow with what came back: their log is longer than that, their rows take a part of
-/// it.
+/// How many short writes follow in the space that came back.
+///
+/// Their log is longer than that space, their rows take a part of it.
 const AFTERWARDS: usize = 1000;
 
-/// Whether readiness says, soon, that nothing can be written.
-fn says_so(server: &Server) -> bool {
+/// Whether readiness soon reports that nothing can be written.
+fn readiness_reports_it(server: &Server) -> bool {
     let deadline = Instant::now() + TEST_TIMEOUT;
     let mut ready = true;
     while ready && Instant::now() < deadline {
@@ -176,7 +181,7 @@ fn says_so(server: &Server) -> bool {
 }
 
 #[test]
-fn a_full_disk_that_gets_room_back_heals_under_load() {
+fn a_full_disk_that_gets_space_back_recovers_under_load() {
     let Some(faults) = Faults::plan() else { return };
     (0..rounds()).for_each(|_| fill_the_disk(&faults));
 }
@@ -189,21 +194,21 @@ fn fill_the_disk(faults: &Faults) {
     let server = serve(&site, faults);
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
-        // Not prepared: the disk is full before that.
+        // Without `prepare`: the disk is full before that.
         let mut probe = Probe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
-        until("a caller is refused", || !probe.caller.create_thread());
-        assert!(faults.refused() > 0, "refused, and not because the disk is full");
+        until("a caller is rejected", || !probe.caller.create_thread());
+        assert!(faults.refused() > 0, "rejected, and not because the disk is full");
         let until_full = progress.acknowledged();
-        let silent = !says_so(&server);
-        // Short messages do not fill what comes back: it lasts if the log, which is many times as long, is
-        // cut.
+        let silent = !readiness_reports_it(&server);
+        // Short messages do not fill the space that came back. It lasts if the log, which is many times as
+        // long, is truncated.
         workload.pad(0);
         faults.allow(ROOM + BACK);
         let slow = probe.check_recovery();
         let goes_on = progress.wait_for(AFTERWARDS, TEST_TIMEOUT);
         eprintln!("a full disk: {until_full} writes until full, {} until the end", progress.acknowledged());
         let unsaid = silent.then(|| Defect::Late("readiness does not say that the disk is full".to_owned()));
-        let ended = (!goes_on).then(|| Defect::Late("the writes ended again".to_owned()));
+        let ended = (!goes_on).then(|| Defect::Late("the writes stopped again".to_owned()));
         (probe.caller.records, slow.into_iter().chain(ended).chain(unsaid).collect::<Vec<_>>())
     });
     records.extend(more);

@@ -1,5 +1,7 @@
-//! Reads that share a transaction: what one of them does is nobody else's business, each sees what was
-//! answered before it was asked, and what a connection caches ends with what it was loaded from.
+//! Reads that share a transaction.
+//!
+//! A failure of one does not affect the others, each sees what was committed before it was sent, and the
+//! cache of a connection ends with the rows that it was loaded from.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,12 +11,12 @@ use svc_core::{Result, Service};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, answer_of, on_both_engines, runtime, text};
 
-/// Stumbles.
+/// Fails.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Stumble {}
 
-/// Never answered.
+/// Never returned.
 #[derive(Serialize, JsonSchema)]
 struct Nothing {}
 
@@ -44,7 +46,7 @@ async fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> 
 }
 
 #[test]
-fn a_look_that_fails_fails_alone() {
+fn a_read_that_fails_fails_alone() {
     for engine in engines() {
         let world = World::with(engine, Setup { features, ..Setup::default() });
         let (service, token) = (&world.service, world.people.admin.as_str());
@@ -62,7 +64,7 @@ fn a_look_that_fails_fails_alone() {
 }
 
 #[test]
-fn whoever_heard_of_a_change_sees_it() {
+fn a_client_that_received_an_event_sees_the_change() {
     on_both_engines(|world| {
         let channel = world.new_channel("news");
         let thread = world.new_thread(&channel, "latest");
@@ -84,7 +86,7 @@ fn whoever_heard_of_a_change_sees_it() {
 }
 
 #[test]
-fn what_a_connection_remembers_ends_in_time() {
+fn the_cache_of_a_connection_is_invalidated_in_time() {
     on_both_engines(|world| {
         let channel = text(
             &world.admin(
@@ -99,7 +101,7 @@ fn what_a_connection_remembers_ends_in_time() {
         let message = world.admin("post_message", json!({"thread_id": thread, "body": "hush"}));
         let read = || {
             let asked = json!({"message_id": message["id"]});
-            // Often enough that every connection has seen the member.
+            // Often enough that every connection has cached the member.
             let reads = (0..64).map(|_| ask(&world.service, &token, "get_message", &asked));
             let mut statuses: Vec<u16> = runtime()
                 .block_on(futures_util::future::join_all(reads))

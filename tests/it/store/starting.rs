@@ -1,5 +1,7 @@
-//! Starting: what every program does with a folder or a database that is not as a set-up left it, many that
-//! start at once, and what a running server says when it should be replaced.
+//! Starting the programs.
+//!
+//! What every program does with a folder or a database that is not as a set-up left it, many that start at
+//! once, and what a running server reports when it should be replaced.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -18,12 +20,12 @@ use svc_tests::process::{Exited, Running, program, run, until};
 use svc_tests::site::{Site, command};
 use svc_tests::{in_parallel, runtime};
 
-/// How often races are run: what goes wrong now and then shows.
+/// How often races are run, because some show only now and then.
 const ROUNDS: usize = 3;
-/// A key that nothing was set up with.
+/// A key that no set-up used.
 const OTHER_KEY: &str = "0808080808080808080808080808080808080808080808080808080808080808";
 
-/// Every way to start something on a set-up.
+/// Every way to start a program on a set-up.
 pub const STARTS: [(&str, &[&str]); 5] = [
     ("svc-http", &["--listen", "127.0.0.1:0"]),
     ("svc", &["mcp-stdio"]),
@@ -33,39 +35,39 @@ pub const STARTS: [(&str, &[&str]); 5] = [
 ];
 pub const VERIFY: (&str, &[&str]) = ("svc", &["verify"]);
 
-/// Starts a program that has to be refused: what it says.
-fn refused(site: &Site, (name, words): (&str, &[&str]), variables: &[(&str, &str)]) -> Exited {
-    let mut command = site.command(name, words);
+/// Starts a program that must refuse to start, and returns its outcome.
+fn refused(site: &Site, (name, arguments): (&str, &[&str]), variables: &[(&str, &str)]) -> Exited {
+    let mut command = site.command(name, arguments);
     command.env("SVC_TOKEN", &site.founders.agent).env("SVC_LOG", "error").envs(variables.iter().copied());
     let outcome = Running::start(&mut command).ended();
-    assert_eq!(outcome.out, "", "{name} {words:?}: {outcome:?}");
-    assert_eq!(outcome.err.trim_end().lines().count(), 1, "{name} {words:?}: {outcome:?}");
+    assert_eq!(outcome.out, "", "{name} {arguments:?}: {outcome:?}");
+    assert_eq!(outcome.err.trim_end().lines().count(), 1, "{name} {arguments:?}: {outcome:?}");
     assert!(outcome.err.starts_with(&format!("{name}: ")), "{outcome:?}");
     assert!(!outcome.err.contains("log has the cause"), "{outcome:?}");
     outcome
 }
 
-/// Every way to start is refused with `code` and a line that has `words` in it.
+/// Checks that every program refuses to start with `code` and a line that contains `message`.
 #[track_caller]
-fn all_refused(site: &Site, variables: &[(&str, &str)], code: i32, words: &str) {
+fn all_refused(site: &Site, variables: &[(&str, &str)], code: i32, message: &str) {
     for start in STARTS {
         let outcome = refused(site, start, variables);
         assert_eq!(outcome.code, Some(code), "{start:?}: {outcome:?}");
-        assert!(outcome.err.contains(words), "{start:?} does not say \"{words}\": {outcome:?}");
+        assert!(outcome.err.contains(message), "{start:?} does not say \"{message}\": {outcome:?}");
     }
 }
 
-/// The same of every way to serve a set-up; who verifies one needs no keys and writes nothing.
+/// The same for every way to serve a set-up; `svc verify` needs no keys and writes nothing.
 #[track_caller]
-pub fn not_served(site: &Site, variables: &[(&str, &str)], code: i32, words: &str) {
+pub fn not_served(site: &Site, variables: &[(&str, &str)], code: i32, message: &str) {
     for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
         let outcome = refused(site, start, variables);
         assert_eq!(outcome.code, Some(code), "{start:?}: {outcome:?}");
-        assert!(outcome.err.contains(words), "{start:?} does not say \"{words}\": {outcome:?}");
+        assert!(outcome.err.contains(message), "{start:?} does not say \"{message}\": {outcome:?}");
     }
 }
 
-/// Every file below `path`, with what is in it.
+/// Every file below `path`, with its content.
 pub fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(path).unwrap() {
@@ -79,7 +81,7 @@ pub fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A folder whose server was killed: its newest writes are in the log of the database alone.
+/// A folder whose server was killed: its newest writes are only in the log of the database.
 pub fn crashed() -> (Site, i64) {
     let site = Site::found(Engine::Sqlite);
     let mut server = site.serve(&[]);
@@ -128,10 +130,10 @@ fn a_folder_without_its_database_is_refused_and_left_alone() {
             std::fs::create_dir(file).unwrap();
         }),
     ];
-    for (what, code, words, damage) in damages {
+    for (what, code, message, damage) in damages {
         damage(&file);
         let before = files(site.path());
-        all_refused(&site, &[], code, words);
+        all_refused(&site, &[], code, message);
         assert_eq!(files(site.path()), before, "{what}: something was touched");
         let init = site.svc(&["init"]);
         assert_eq!((init.code, files(site.path()) == before), (Some(5), true), "{what}: {init:?}");
@@ -156,18 +158,18 @@ fn a_database_without_a_schema_is_refused_and_left_alone() {
 }
 
 #[test]
-fn an_empty_postgres_is_begun_by_a_set_up_alone() {
+fn only_a_set_up_initializes_an_empty_postgres() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
     let site = Site::found(Engine::Postgres);
     let empty = TestDatabase::postgres();
     all_refused(&site, &[("DATABASE_URL", &empty.url())], 4, "the database is not set up; run `svc init`");
-    assert_eq!(empty.dump().len(), 0, "something was made");
+    assert_eq!(empty.dump().len(), 0, "something was created");
 }
 
 #[test]
-fn each_refusal_of_postgres_has_words_of_its_own_and_no_password() {
+fn each_refusal_of_postgres_is_reported_specifically_and_without_the_password() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
@@ -182,8 +184,8 @@ fn each_refusal_of_postgres_has_words_of_its_own_and_no_password() {
         ("postgres://svc:hunter2@127.0.0.1:1/svc".to_owned(), 1, "cannot be reached"),
         ("postgres://svc:hunter2@127.0.0.1:none/svc".to_owned(), 2, "is not an address of the form"),
     ];
-    for (url, code, words) in &cases {
-        all_refused(&site, &[("DATABASE_URL", url)], *code, words);
+    for (url, code, message) in &cases {
+        all_refused(&site, &[("DATABASE_URL", url)], *code, message);
         for start in STARTS {
             let outcome = refused(&site, start, &[("DATABASE_URL", url)]);
             assert!(!outcome.err.contains("hunter2"), "{outcome:?}");
@@ -196,8 +198,8 @@ fn each_refusal_of_postgres_has_words_of_its_own_and_no_password() {
     let mint = refused(&site, STARTS[3], &[("DATABASE_URL", &stranger)]);
     assert_eq!(mint.code, Some(2), "{mint:?}");
     assert!(mint.err.contains("must own the tables of svc"), "{mint:?}");
-    let told = run(site.command("svc", &["verify", "--json"]).env("DATABASE_URL", &cases[0].0));
-    let problem: Value = serde_json::from_str(&told.err).unwrap();
+    let report = run(site.command("svc", &["verify", "--json"]).env("DATABASE_URL", &cases[0].0));
+    let problem: Value = serde_json::from_str(&report.err).unwrap();
     assert!(problem["causes"].to_string().contains("\\\"nowhere\\\" does not exist"), "{problem}");
 }
 
@@ -238,7 +240,7 @@ fn a_wrong_key_is_refused_before_anything_is_written() {
         refuse();
         assert_eq!(site.database.dump(), before);
 
-        // From before there were check values: what was wrapped tells.
+        // From before there were check values: the wrapped keys are tried.
         wrap_as_before(&site);
         site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
         refuse();
@@ -267,7 +269,7 @@ fn wrap_as_before(site: &Site) {
 }
 
 #[test]
-fn a_new_key_comes_with_the_old_one_and_running_servers_say_that_they_lack_it() {
+fn a_new_key_needs_the_old_one_and_running_servers_report_that_they_lack_it() {
     for engine in engines() {
         let site = Site::found(engine);
         let old = hex::encode(site.kek());
@@ -279,11 +281,11 @@ fn a_new_key_comes_with_the_old_one_and_running_servers_say_that_they_lack_it() 
         let new = site.serve(&both);
         assert_eq!(ready(&new.rest).status, 200);
         assert_eq!(site.database.number("select count(*) from key_checks"), 2);
-        let told = ready(&running.rest);
-        assert_eq!((told.status, &told.body["checks"]["schema"]), (503, &json!("ok")), "{told:?}");
+        let report = ready(&running.rest);
+        assert_eq!((report.status, &report.body["checks"]["schema"]), (503, &json!("ok")), "{report:?}");
         assert!(
-            told.body["checks"]["keys"].as_str().unwrap().contains("SVC_CONTENT_KEK_PREVIOUS"),
-            "{told:?}"
+            report.body["checks"]["keys"].as_str().unwrap().contains("SVC_CONTENT_KEK_PREVIOUS"),
+            "{report:?}"
         );
         drop((running, new));
         for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
@@ -294,14 +296,14 @@ fn a_new_key_comes_with_the_old_one_and_running_servers_say_that_they_lack_it() 
 }
 
 #[test]
-fn a_running_server_says_that_a_newer_version_has_migrated() {
+fn a_running_server_reports_that_a_newer_version_has_migrated() {
     for engine in engines() {
         let site = Site::found(engine);
         let server = site.serve(&[]);
         site.database.execute(LATER);
-        let told = server.rest.send(None, "GET", "/health", &[], None);
-        assert_eq!((told.status, &told.body["status"]), (503, &json!("unavailable")), "{told:?}");
-        assert!(told.body["checks"]["schema"].as_str().unwrap().contains("9000_later"), "{told:?}");
+        let report = server.rest.send(None, "GET", "/health", &[], None);
+        assert_eq!((report.status, &report.body["status"]), (503, &json!("unavailable")), "{report:?}");
+        assert!(report.body["checks"]["schema"].as_str().unwrap().contains("9000_later"), "{report:?}");
         server.caller(&site.founders.agent).get("/me");
     }
 }
@@ -341,7 +343,7 @@ const WITHOUT_THE_NEWEST: &str = "
     delete from schema_migrations where version = (select max(version) from schema_migrations)";
 
 #[test]
-fn many_servers_that_find_an_older_schema_all_come_up() {
+fn many_servers_that_find_an_older_schema_all_start() {
     let older =
         ["drop table key_checks; delete from schema_migrations where version = 3", WITHOUT_THE_NEWEST];
     for engine in engines() {
@@ -373,7 +375,7 @@ fn a_migration_waits_longer_than_a_request_may() {
     let url =
         format!("{url}{separator}options=-c%20statement_timeout%3D{limit}%20-c%20lock_timeout%3D{limit}");
     let holder = runtime().block_on(site.database.connect());
-    // A migration that another server is at.
+    // A migration that another server is running.
     let begin = "begin; select pg_advisory_xact_lock(7233071290617)";
     runtime().block_on(holder.batch_execute(begin)).unwrap();
     std::thread::scope(|scope| {
@@ -409,14 +411,14 @@ fn site_lsn(site: &Site) -> i64 {
 }
 
 #[test]
-fn a_service_without_authentication_is_not_to_be_had() {
+fn authentication_cannot_be_turned_off() {
     let site = Site::found(Engine::Sqlite);
     for variable in ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"] {
         not_served(&site, &[(variable, "1")], 2, "there is no mode without authentication");
     }
 }
 
-/// The sessions of a database, standing still until this is dropped.
+/// The sessions of a database, suspended until this is dropped.
 struct Silent(Vec<String>);
 
 impl Silent {
@@ -443,7 +445,7 @@ impl Drop for Silent {
 }
 
 #[test]
-fn a_second_signal_ends_a_server_whose_database_says_nothing() {
+fn a_second_signal_ends_a_server_whose_database_does_not_respond() {
     if !engines().contains(&Engine::Postgres) {
         return;
     }
@@ -468,7 +470,7 @@ fn a_second_signal_ends_a_server_whose_database_says_nothing() {
     assert_eq!(running.ended().code, Some(0));
     agent.signal("TERM");
     agent.ended();
-    // Long before the database would be given up.
+    // Long before the timeout of the database.
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     drop(silent);
 }

@@ -1,5 +1,7 @@
-//! Clocks that are wrong: only the times of the log never go back. Leases, expiry and due times follow the
-//! clock, and on Postgres that is the database's, for reads as for writes.
+//! Clocks that are wrong: only the times of the log never go back.
+//!
+//! Leases, expiry and due times follow the clock, and on Postgres that is the database's, for reads as for
+//! writes.
 
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ fn token_until(world: &World, until: Time) -> Value {
 }
 
 #[test]
-fn a_clock_that_was_ahead_for_a_moment_prolongs_nothing() {
+fn a_clock_that_was_ahead_for_a_moment_extends_nothing() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");
         let thread = world.new_thread(&channel, "a task");
@@ -53,7 +55,7 @@ fn a_clock_that_was_ahead_for_a_moment_prolongs_nothing() {
 }
 
 #[test]
-fn a_claim_that_lapsed_is_shown_as_none_before_anybody_ended_it() {
+fn a_lapsed_claim_is_shown_as_none_before_the_reaper_runs() {
     on_both_engines(|world| {
         let (workspace, agent) = (world.id("workspace"), world.id("agent"));
         let channel = world.new_channel("queue");
@@ -82,7 +84,7 @@ fn a_claim_that_lapsed_is_shown_as_none_before_anybody_ended_it() {
 }
 
 #[test]
-fn servers_on_postgres_go_by_the_databases_clock() {
+fn servers_on_postgres_follow_the_clock_of_the_database() {
     for ahead in [86_400_000_000, -86_400_000_000] {
         if !svc_tests::database::engines().contains(&Engine::Postgres) {
             return;

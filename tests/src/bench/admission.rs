@@ -1,6 +1,7 @@
-//! What it costs to be let in before the body is read, and to be asked again in the transaction: point reads
-//! that are each let in from their head, beside the same reads that all go by one admission. Both are decided
-//! in their transaction. In process, where nothing else is in the way.
+//! The cost of admission before the body is read, and of the second check in the transaction.
+//!
+//! Point reads that are each admitted from their head, beside the same reads that share one admission. Both
+//! are checked in their transaction. In process, without transport.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ fn head(stage: &Stage) -> RequestHead {
     RequestHead { credential, surface: Surface::Rest, ..RequestHead::default() }
 }
 
-/// Reads once: let in by `admission`, or by one of its own.
+/// Reads once, by `admission` or by one of its own.
 fn reader(
     stage: &Stage,
     input: &Input,

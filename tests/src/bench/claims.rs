@@ -1,6 +1,7 @@
-//! Claim cycles (`claim_next_thread`, then `set_thread_result`) in process from 64 callers: with 1,000,000
-//! open threads of which the older 90 % are not claimable for the caller, beside the same with 1,000. The
-//! queue is filled through the service, and topped up between rounds outside of the measured time.
+//! Claim cycles (`claim_next_thread`, then `set_thread_result`) in process from 64 callers.
+//!
+//! With 1,000,000 open threads of which the older 90 % are not claimable for the caller, beside the same with
+//! 1,000. The queue is filled through the service, and topped up between rounds outside of the measured time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,7 +55,7 @@ impl Field {
         let agent_token = agent["token"]["secret"].as_str().expect("a secret").to_owned();
         runtime.block_on(stage.ask(&agent_token, "set_skills", json!({"skills": ["own-0", "own-1"]})));
         let foreign = open * 9 / 10;
-        // So many wait for each of them as may wait for one thread.
+        // Each of them has as many dependents as a thread may have.
         let never: Vec<uuid::Uuid> = (0..=foreign / 2 / DEPENDENTS)
             .map(|_| {
                 id(&stage.call(
@@ -129,7 +130,7 @@ fn claimable(number: usize) -> Value {
     }
 }
 
-/// Creates threads from 64 callers; `fields` tells what the n-th asks for.
+/// Creates threads from 64 callers; `fields` returns the fields of the n-th.
 fn create(
     runtime: &Runtime,
     stage: &Stage,

@@ -1,5 +1,6 @@
-//! The floors: the rows of a posted message written by hand, without service, queue or protocol. Sealing,
-//! hashing, statements and settings are those of the core.
+//! The floors: the rows of a posted message written by hand, without service, queue or protocol.
+//!
+//! Sealing, hashing, statements and settings are those of the core.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ impl Event for MessagePosted {
     const KIND: &'static str = "MessagePosted";
 }
 
-/// What a post needs before the database: id, key, sealed words.
+/// What a post needs before the database: id, key, ciphertext.
 struct Prepared {
     id: MessageId,
     key: MessageKey,
@@ -44,8 +45,8 @@ struct Prepared {
 fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number: usize) -> Prepared {
     let id: MessageId = entropy.id(now).expect("an id");
     let key = sealer.new_key().expect("a key");
-    let words = format!("{{\"body\":\"{}\",\"metadata\":{{}}}}", body(number));
-    let sealed = sealer.seal(&key, id, "words", 0, words.as_bytes()).expect("sealed words");
+    let plaintext = format!("{{\"body\":\"{}\",\"metadata\":{{}}}}", body(number));
+    let sealed = sealer.seal(&key, id, "words", 0, plaintext.as_bytes()).expect("a sealed body");
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &sealed);
     Prepared {
         id,
@@ -55,7 +56,7 @@ fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number:
     }
 }
 
-/// The open tree of the shelf that the bare loop is at, renewed with each shelf as the core does.
+/// The open key tree of the bare loop's current shelf, renewed with each shelf as in the core.
 struct Shelf {
     tree: KeyTree,
     entropy: Entropy,
@@ -81,7 +82,9 @@ impl Shelf {
     }
 }
 
-/// Where the bare loop's own log ends. It writes to its own workspace's copy of the rows, in its own file.
+/// The end of the bare loop's own log.
+///
+/// It writes to its own workspace's copy of the rows, in its own file.
 struct Head {
     lsn: i64,
     hash: [u8; 32],
@@ -140,8 +143,9 @@ const HEAD: &str =
     on conflict (workspace_id) do update set lsn = excluded.lsn, hash = excluded.hash, at = excluded.at,
         audit_seq = excluded.audit_seq";
 
-/// Posts per second of one bare loop on SQLite, 64 to a commit. `file` is a copy of the service's file made
-/// when its log was still empty of messages.
+/// Posts per second of one bare loop on SQLite, 64 to a commit.
+///
+/// `file` is a copy of the service's file made when its log was still empty of messages.
 pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
     let conn = Connection::open(file).expect("the floor's file");
     conn.execute_batch(

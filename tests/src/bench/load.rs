@@ -1,5 +1,7 @@
-//! A load generator that costs little: each connection is one task that writes a ready request and reads the
-//! response up to its `Content-Length`. It shares the machine with the server, and equally so with the floor.
+//! A load generator that costs little.
+//!
+//! Each connection is one task that writes a prepared request and reads the response up to its
+//! `Content-Length`. It shares the machine with the server, and equally so with the floor.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,8 +14,9 @@ use tokio::runtime::Runtime;
 
 use super::{Sample, processor_time};
 
-/// Sends requests over `connections` connections for `span`. `request` makes the bytes of a connection's n-th
-/// request.
+/// Sends requests over `connections` connections for `span`.
+///
+/// `request` makes the bytes of a connection's n-th request.
 pub fn drive(
     runtime: &Runtime,
     address: SocketAddr,
@@ -68,12 +71,12 @@ async fn read_response(stream: &mut TcpStream, buffer: &mut Vec<u8>) {
         {
             return;
         }
-        let read = stream.read_buf(buffer).await.expect("the server answers");
+        let read = stream.read_buf(buffer).await.expect("the server responds");
         assert!(read > 0, "the server closed: {}", String::from_utf8_lossy(buffer));
     }
 }
 
-/// The length of the whole response, once its head is there. Refuses anything but a success.
+/// The length of the whole response, once its head is there. Panics on anything but a success.
 fn complete_length(buffer: &[u8]) -> Option<usize> {
     let head = buffer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&buffer[..head]).expect("an ASCII head");

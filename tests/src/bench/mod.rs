@@ -1,6 +1,7 @@
-//! Benchmarks: what is measured runs beside a floor, in one process and in alternation, with the same
-//! statements, settings, sealing and hashing in both. The ratio is what counts; absolute numbers are those of
-//! the machine.
+//! Benchmarks: what is measured runs beside a floor, in one process and in alternation.
+//!
+//! Both have the same statements, settings, sealing and hashing. The ratio is what counts; absolute numbers
+//! are those of the machine.
 
 pub mod admission;
 pub mod claims;
@@ -22,8 +23,9 @@ use svc_core::Engine;
 pub struct Sample {
     pub per_second: f64,
     pub latencies: Vec<Duration>,
-    /// Microseconds of processor time per operation, of server and load together, where it was measured:
-    /// steadier than the rate while others use the machine.
+    /// Microseconds of processor time per operation, of server and load together, where it was measured.
+    ///
+    /// It is steadier than the rate while others use the machine.
     pub cpu_us: Option<f64>,
 }
 
@@ -33,14 +35,14 @@ pub struct Finding {
     pub name: &'static str,
     pub engine: Engine,
     pub pairs: Vec<(Sample, Sample)>,
-    /// What `floor` is, in words.
+    /// A description of `floor`.
     pub floor_is: &'static str,
     /// More members for the report.
     pub extra: Value,
 }
 
 impl Finding {
-    /// The median of the pairs' ratios, and everything it was made from.
+    /// The median of the pairs' ratios, and the numbers that it is computed from.
     pub fn report(&self) -> Value {
         let mut latencies: Vec<Duration> =
             self.pairs.iter().flat_map(|(ours, _)| ours.latencies.clone()).collect();
@@ -89,8 +91,9 @@ pub fn alternate(
     measured
 }
 
-/// User and system time of all threads of this process, from proc_pid_stat(5); none where there is no such
-/// file.
+/// User and system time of all threads of this process, from proc_pid_stat(5).
+///
+/// None where there is no such file.
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let after_name = stat.rsplit(')').next()?;

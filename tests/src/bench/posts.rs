@@ -1,5 +1,7 @@
-//! Posts. On SQLite: over HTTP with 64 connections, beside one bare loop that commits 64 at a time. On
-//! Postgres: 64 callers in process on one workspace, beside one transaction per post on 16 connections.
+//! Posts, beside bare loops that write the same rows.
+//!
+//! On SQLite: over HTTP with 64 connections, beside one bare loop that commits 64 at a time. On Postgres: 64
+//! callers in process on one workspace, beside one transaction per post on 16 connections.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
-//! Point reads: `get_message` with a bearer token over 100,000 messages, beside a hyper server that answers a
-//! constant on the same loop.
+//! Point reads: `get_message` with a bearer token over 100,000 messages.
+//!
+//! Beside a hyper server that returns a constant over the same loopback.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -47,7 +48,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         name: "reads",
         engine,
         pairs: measured,
-        floor_is: "a hyper server that answers a constant",
+        floor_is: "a hyper server that returns a constant",
         extra: json!({"messages": MESSAGES, "statements_re_prepared": re_prepared}),
     }
 }
@@ -94,7 +95,7 @@ fn hello(runtime: &Runtime) -> SocketAddr {
                         hyper::Response::builder().header("content-type", "application/json").body(body);
                     Ok::<_, Infallible>(response.expect("a response"))
                 });
-                // The client hangs up at the end of its round.
+                // The client disconnects at the end of its round.
                 let _ = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), answer)
                     .await;

@@ -1,4 +1,4 @@
-//! What every benchmark stands on: a service with one workspace, channel and thread, reached in process.
+//! The stage of every benchmark: a service with one workspace, channel and thread, called in process.
 
 use secrecy::SecretString;
 use serde_json::{Value, json};

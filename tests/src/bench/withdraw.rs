@@ -1,7 +1,8 @@
-//! Posts from 64 callers while messages are withdrawn one after the other, beside posts alone: in a workspace
-//! with 1,000,000 messages, and the shelves of 20,000,000. Rows of messages are made by SQL: nobody opens
-//! them, and to be withdrawn a message needs no more than its shelf. Then one withdrawal is watched until its
-//! scrub is done.
+//! Posts from 64 callers while messages are withdrawn one after the other, beside posts alone.
+//!
+//! The workspace has 1,000,000 messages, and the shelves of 20,000,000. Rows of messages are made by SQL:
+//! nobody opens them, and to be withdrawn a message needs no more than its shelf. Then one withdrawal is
+//! observed until its scrub is done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +26,7 @@ const CALLERS: usize = 64;
 const MESSAGES: usize = 1_000_000;
 /// Those of 20,000,000 messages.
 const SHELVES: i64 = 20_000_000 / LEAVES + 1;
-/// The first shelf that is made here; the log does not come so far.
+/// The first shelf that is made here; the log does not reach it.
 const FIRST_SHELF: i64 = 100_000;
 /// Walks through the messages in an order that jumps between shelves.
 const STRIDE: usize = 611_953;
@@ -93,8 +94,7 @@ impl Field {
         sample
     }
 
-    /// How long a withdrawal takes until its scrub is done, and the longest that a post or read took
-    /// meanwhile.
+    /// How long a withdrawal takes until its scrub is done, and the longest post or read meanwhile.
     fn watch_one(&self, runtime: &Runtime) -> (Duration, f64) {
         let pending = || self.database.number("select count(*) from scrubs") > 0;
         until("earlier scrubs", || !pending());

@@ -1,5 +1,7 @@
-//! `bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]`: runs
-//! one benchmark and prints what it found; with `--json` the last line is an object.
+//! `bench`: runs one benchmark and prints its result.
+//!
+//! `bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]`; with
+//! `--json` the last line is an object.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `refusals FILE`: which refusals operations declare that no test of a whole run has shown.
+//! `refusals FILE`: the declared refusals that no test of a whole run has shown.
 //!
 //! `tests/run` calls it; FILE is that of `SVC_TEST_REFUSALS`. Exit 1 if there are any.
 

@@ -1,4 +1,4 @@
-//! An agent of a process of its own, over standard input and output, by lines of JSON-RPC.
+//! An agent in a process of its own, over standard input and output, by lines of JSON-RPC.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::mcp::message;
 use crate::process::Running;
 use crate::site::Site;
 
-/// A running `svc mcp-stdio`, and the calls that went to it.
+/// A running `svc mcp-stdio`, and the calls that were sent to it.
 pub struct Agent {
     running: Running,
     last: i64,
@@ -35,7 +35,7 @@ impl Agent {
         answer
     }
 
-    /// The next answer, which must be a success of the call `id`.
+    /// The next response, which must be a success of the call `id`.
     pub fn answer(&mut self, id: i64) -> Value {
         let answer = self.response(id);
         assert_ne!(answer["result"]["isError"], json!(true), "{answer}");
@@ -44,7 +44,7 @@ impl Agent {
         output.clone()
     }
 
-    /// Calls a tool, and wants it to succeed.
+    /// Calls a tool, which must succeed.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.ask(tool, arguments);
         self.answer(id)

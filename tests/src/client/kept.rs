@@ -1,5 +1,6 @@
-//! REST over one connection that is kept, as a busy caller has it. A connection that breaks off is an answer,
-//! too: the server may have done what it was asked, or not.
+//! REST over one connection that is kept open, as a busy caller has it.
+//!
+//! A broken connection is an outcome, too: the server may have done what was requested, or not.
 
 use std::net::SocketAddr;
 
@@ -16,7 +17,7 @@ use tokio::net::TcpStream;
 pub enum Broken {
     /// Before a request was sent.
     Idle,
-    /// After a request was sent, before its answer had come.
+    /// After a request was sent, before its response arrived.
     CutOff,
 }
 
@@ -33,7 +34,7 @@ impl Kept {
         let stream = TcpStream::connect(address).await.map_err(|_| Broken::Idle)?;
         stream.set_nodelay(true).map_err(|_| Broken::Idle)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| Broken::Idle)?;
-        // How it ended shows in the request that was under way.
+        // The request that was under way shows how it ended.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender, host: address.to_string(), credential: format!("Bearer {token}") })
     }

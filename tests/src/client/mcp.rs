@@ -1,5 +1,6 @@
-//! MCP: `tools/call` and other methods as JSON-RPC over `POST /mcp`, in the newest revision. Successes and
-//! failures are told apart and come back as the same [`Answer`] that REST gives.
+//! MCP: `tools/call` and other methods as JSON-RPC over `POST /mcp`, in the newest revision.
+//!
+//! Successes and failures are returned as the same [`Answer`] that REST gives.
 
 use serde_json::{Value, json};
 use svc_core::op::Operation;
@@ -37,8 +38,8 @@ impl Mcp {
     pub fn call(&self, token: Option<&str>, operation: &Operation, arguments: &Value) -> Answer {
         let params = json!({"name": operation.name(), "arguments": arguments});
         let Answer { status, headers, body } = self.request(token, "tools/call", params);
-        let (told, body) = outcome(&body, status, operation);
-        refusals::check(operation, Answer { status: told, headers, body })
+        let (status, body) = outcome(&body, status, operation);
+        refusals::check(operation, Answer { status, headers, body })
     }
 }
 
@@ -67,21 +68,22 @@ pub fn outcome(response: &Value, http_status: u16, operation: &Operation) -> (u1
         return problem(refusal(result, operation));
     }
     if content.is_null() {
-        // Not an answer to a tool call: refused before it came so far.
+        // Not the response to a tool call: it was rejected before.
         return problem(response);
     }
     (operation.success().status(), content.clone())
 }
 
-/// The problem of a refusal, which tells whoever reads text alone as much.
+/// The problem of a refusal; the text says as much as its fields.
 fn refusal<'a>(result: &'a Value, operation: &Operation) -> &'a Value {
     assert!(
         result.get("structuredContent").is_none(),
         "{operation:?}: a refusal is not of the output schema: {result:#}"
     );
     let (problem, text) = (&result["_meta"]["svc/problem"], result["content"][0]["text"].as_str().unwrap());
-    let told = |member: &str| problem[member].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-    for said in [operation.name().to_owned(), told("type"), told("title")] {
+    let last_segment =
+        |member: &str| problem[member].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    for said in [operation.name().to_owned(), last_segment("type"), last_segment("title")] {
         assert!(text.contains(&said), "{operation:?}: the text does not say {said}: {text}");
     }
     assert!(text.contains(problem["detail"].as_str().unwrap()), "{operation:?}: {text}");

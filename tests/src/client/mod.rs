@@ -1,5 +1,6 @@
-//! Ways to call the service. All return the same [`Answer`], so that a test can be written once for every
-//! way.
+//! Ways to call the service.
+//!
+//! All return the same [`Answer`], so that a test can be written once for every way.
 
 pub mod agent;
 pub mod kept;
@@ -11,7 +12,7 @@ pub mod ws;
 use http::HeaderMap;
 use serde_json::Value;
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status; over MCP that of the problem, or of the success that the operation names.
@@ -23,7 +24,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// How far the log of the caller's workspace reaches, as the header says it.
+    /// The end of the caller's workspace's log, from the header.
     pub fn lsn(&self) -> Option<i64> {
         self.headers.get("svc-room-lsn")?.to_str().ok()?.parse().ok()
     }

@@ -1,5 +1,7 @@
-//! REST over a real connection. An operation's input is one object; this client puts each field where its
-//! operation's path template, method and the rest of the contract want it.
+//! REST over a real connection.
+//!
+//! An operation's input is one object; this client puts each field where its operation's path template,
+//! method and the rest of the contract want it.
 
 use std::net::SocketAddr;
 
@@ -24,7 +26,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Sends a request and waits for the answer.
+    /// Sends a request and waits for the response.
     pub fn send(
         &self,
         token: Option<&str>,
@@ -52,7 +54,7 @@ impl Rest {
         Answer { status: parts.status.as_u16(), body: read(&parts.headers, &bytes), headers: parts.headers }
     }
 
-    /// Sends a request and returns before the body has come.
+    /// Sends a request and returns before the body has arrived.
     pub async fn raw(
         &self,
         token: Option<&str>,

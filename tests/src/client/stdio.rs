@@ -1,4 +1,4 @@
-//! MCP over a pair of pipes, as an agent's own process has it, but within this one.
+//! MCP over a pair of pipes, as the process of an agent has it, but within this one.
 
 use std::sync::Mutex;
 

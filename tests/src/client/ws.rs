@@ -18,7 +18,7 @@ pub struct Ws {
 
 /// What came next.
 #[derive(Debug, PartialEq)]
-pub enum Heard {
+pub enum Received {
     /// A frame.
     Frame(Value),
     /// The connection was closed with this code.
@@ -37,14 +37,14 @@ impl Ws {
     }
 
     /// The next frame, or the end.
-    pub fn hear(&mut self) -> Heard {
+    pub fn receive(&mut self) -> Received {
         runtime().block_on(async {
             loop {
-                let heard =
+                let received =
                     tokio::time::timeout(TEST_TIMEOUT, self.socket.next()).await.expect("a frame in time");
-                match heard.expect("a frame or a close").unwrap() {
-                    Message::Text(text) => return Heard::Frame(serde_json::from_str(&text).unwrap()),
-                    Message::Close(close) => return Heard::Closed(close.unwrap().code.into()),
+                match received.expect("a frame or a close").unwrap() {
+                    Message::Text(text) => return Received::Frame(serde_json::from_str(&text).unwrap()),
+                    Message::Close(close) => return Received::Closed(close.unwrap().code.into()),
                     _ => {}
                 }
             }
@@ -54,9 +54,9 @@ impl Ws {
     /// The next frame.
     #[track_caller]
     pub fn frame(&mut self) -> Value {
-        match self.hear() {
-            Heard::Frame(frame) => frame,
-            Heard::Closed(code) => panic!("closed with {code}"),
+        match self.receive() {
+            Received::Frame(frame) => frame,
+            Received::Closed(code) => panic!("closed with {code}"),
         }
     }
 }

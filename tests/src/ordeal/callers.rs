@@ -1,6 +1,7 @@
-//! Callers: members who write through real servers, each at its own pace, and record what they were told.
-//! They make threads, post, edit, withdraw, cancel, claim and set results; every one writes on objects of its
-//! own, but for the tasks, which all of them want.
+//! Callers: members that write through real servers, each at its own pace, and record the outcomes.
+//!
+//! They make threads, post, edit, withdraw, cancel, claim and set results. Each writes on objects of its own,
+//! except for the tasks, which all of them want.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,9 +24,9 @@ use crate::site::{Site, done};
 /// Callers over HTTP in an ordeal.
 pub const CALLERS: usize = 24;
 
-/// What a caller does not wait for any longer. What it asked for may have been done.
+/// The timeout of a call, whose write may have been done nevertheless.
 const CALL_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long a caller holds back after an answer that says to try again.
+/// How long a caller pauses after a response that says to try again.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// How often a probe writes before a fault.
@@ -40,7 +41,7 @@ struct Person {
     number: usize,
 }
 
-/// Everybody, and where they work.
+/// All members, and the workspace that they write in.
 pub struct Workload {
     workspace: String,
     channel: String,
@@ -48,7 +49,7 @@ pub struct Workload {
     table: Table,
     /// How many titles, texts and marks there are, over all callers of a member.
     texts: AtomicUsize,
-    /// Characters by which messages are longer than they have to be.
+    /// Characters of padding in each message.
     padding: AtomicUsize,
 }
 
@@ -85,7 +86,7 @@ impl Workload {
         }
     }
 
-    /// Lets everybody post messages that are longer by so many characters, from now on.
+    /// Pads the messages of all callers by so many characters from now on.
     pub fn pad(&self, characters: usize) {
         self.padding.store(characters, Ordering::Relaxed);
     }
@@ -121,7 +122,7 @@ enum Reply {
     Answered(u16, Value),
     /// It was never sent.
     NotSent,
-    /// It was sent, and there was no answer.
+    /// It was sent, and there was no response.
     CutOff,
 }
 
@@ -167,7 +168,7 @@ async fn over_http(
     }
 }
 
-/// What a caller has that it can write on.
+/// The objects of a caller that it can write on.
 #[derive(Default)]
 struct Own {
     threads: Vec<String>,
@@ -175,19 +176,19 @@ struct Own {
     claims: Vec<(String, String)>,
 }
 
-/// Somebody who writes, and records it.
+/// A member that writes, and records the outcomes.
 pub struct Caller<'a> {
     workload: &'a Workload,
     person: Person,
     way: Way,
     own: Own,
     turn: usize,
-    /// What it was told.
+    /// The outcomes of its writes.
     pub records: Vec<Record>,
 }
 
 impl Caller<'_> {
-    /// Writes whatever is next. Returns whether that was acknowledged.
+    /// Performs the next write, and returns whether it was acknowledged.
     pub fn step(&mut self) -> bool {
         self.turn += 1;
         match self.turn % 8 {
@@ -233,7 +234,7 @@ impl Caller<'_> {
         self.keep(made, |own, id, _| own.messages.push(id))
     }
 
-    /// Edits the last message, and keeps it in mind as one to withdraw. Posts if there is none.
+    /// Edits the last message, and keeps its id to withdraw it. Posts if there is none.
     pub fn edit(&mut self) -> bool {
         let Some(message) = self.own.messages.last().cloned() else { return self.post() };
         let body = self.unique("edited");
@@ -279,7 +280,7 @@ impl Caller<'_> {
         self.write("set_thread_result", &input, Write::Result { thread, mark }).is_some()
     }
 
-    /// How the last write went.
+    /// The outcome of the last write.
     pub fn last(&self) -> Option<&Record> {
         self.records.last()
     }
@@ -300,7 +301,7 @@ impl Caller<'_> {
         })
     }
 
-    /// Asks for a write and records how it went. Returns the ids if it was acknowledged.
+    /// Performs a write and records the outcome; returns the ids if it was acknowledged.
     fn write(&mut self, operation: &str, input: &Value, write: Write) -> Option<(String, Option<String>)> {
         let began = Instant::now();
         let reply = self.way.call(&self.person.token, self.workload.operation(operation), input);
@@ -325,12 +326,12 @@ impl Caller<'_> {
     }
 }
 
-/// An id as the service wants it.
+/// An id in the form that the service accepts.
 fn dashed(plain: &str) -> String {
     plain.parse::<uuid::Uuid>().unwrap().to_string()
 }
 
-/// How far callers have got.
+/// The progress of all callers.
 #[derive(Default)]
 pub struct Progress {
     acknowledged: Mutex<usize>,
@@ -349,12 +350,12 @@ impl Progress {
         *self.lock()
     }
 
-    /// Callers that are waiting for an answer.
+    /// Callers that are waiting for a response.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Waits for `more` acknowledged writes, for `limit` at the most. Returns whether they came.
+    /// Waits for `more` acknowledged writes, for `limit` at the most, and returns whether they came.
     pub fn wait_for(&self, more: usize, limit: Duration) -> bool {
         let acknowledged = self.lock();
         let wanted = *acknowledged + more;
@@ -372,7 +373,9 @@ impl Progress {
     }
 }
 
-/// Lets callers write while something happens. Returns what they were told, and what came of what happened.
+/// Lets callers write while something happens.
+///
+/// Returns their records, and the result of `happens`.
 pub fn write_during<T>(callers: Vec<Caller<'_>>, happens: impl FnOnce(&Progress) -> T) -> (Vec<Record>, T) {
     let progress = Progress::default();
     /// Stops the callers also when what happens panics.
@@ -403,7 +406,7 @@ pub fn write_during<T>(callers: Vec<Caller<'_>>, happens: impl FnOnce(&Progress)
     })
 }
 
-/// One more caller, who finds out how soon a server writes again after a fault.
+/// One more caller, which measures how soon a server writes again after a fault.
 pub struct Probe<'a> {
     /// The caller.
     pub caller: Caller<'a>,
@@ -412,8 +415,9 @@ pub struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// Has the caller write a few times before anything fails, beside all others: no recovery can be quicker
-    /// than that on this machine at this time.
+    /// Has the caller write a few times before anything fails, beside all others.
+    ///
+    /// No recovery can be quicker than that on this machine at this time.
     pub fn prepare(mut caller: Caller<'a>) -> Self {
         let usual = (0..PROBES).map(|_| until_it_writes(&mut caller, TEST_TIMEOUT)).max().unwrap_or_default();
         Self { caller, limit: RECOVERY + usual * PROBES }
@@ -424,22 +428,23 @@ impl<'a> Probe<'a> {
         Self { caller, limit }
     }
 
-    /// Finds out whether the server writes again soon.
+    /// Checks that the server writes again soon.
     pub fn check_recovery(&mut self) -> Option<Defect> {
         let took = until_it_writes(&mut self.caller, self.limit);
         (took > self.limit).then_some(Defect::Slow(took))
     }
 }
 
-/// Writes through a server until that is acknowledged, and returns how long it took: more than `limit` if it
-/// was not.
+/// Writes through a server until a write is acknowledged, and returns how long that took.
+///
+/// It is more than `limit` if none was.
 fn until_it_writes(caller: &mut Caller<'_>, limit: Duration) -> Duration {
     let began = Instant::now();
     while !caller.create_thread() && began.elapsed() <= limit {}
     began.elapsed()
 }
 
-/// What a run was like, in a line.
+/// A summary of a run in one line.
 pub fn summary(records: &[Record]) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for record in records {

@@ -1,7 +1,8 @@
-//! The checker: compares what callers were told with what there is. Every acknowledged write is there, in the
-//! rows, in the log and in what can be read; no refused one is; rows and events agree; nobody was given what
-//! another member held; the log is whole. It names everything that is wrong, so that a control can say which
-//! defect it must find.
+//! The checker: compares the records of callers with the state of the service.
+//!
+//! Every acknowledged write is there, in the rows, in the log and in what can be read; no rejected one is;
+//! rows and events agree; nobody was given what another member held; the log is whole. It reports every
+//! defect, so that a control can say which one it must find.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,11 +19,11 @@ use crate::site::Site;
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A write was acknowledged, and is not there as it was told.
+    /// A write was acknowledged, and is not there as the response said.
     Lost(String),
-    /// A write was refused, and was done.
+    /// A write was rejected, and was done.
     RefusedDone(String),
-    /// A write was asked for once and was done more often.
+    /// A write was requested once and was done more often.
     DoneTwice(String),
     /// A row whose event is not in the log.
     RowWithoutEvent {
@@ -38,7 +39,7 @@ pub enum Defect {
         /// Its position.
         lsn: i64,
     },
-    /// A row that says something else than its events.
+    /// A row that contradicts its events.
     RowDiffers {
         /// Its table.
         table: &'static str,
@@ -68,7 +69,7 @@ pub enum Defect {
     },
     /// A message that can no longer be read, or a thread's list of them.
     Unreadable(String),
-    /// A server that took no write for too long after the fault had ended.
+    /// A server that accepted no write for too long after the fault had ended.
     Slow(Duration),
     /// Something that came too late.
     Late(String),
@@ -82,7 +83,7 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Callers who were told that the service itself had failed.
+/// Calls that failed with an internal error.
 pub fn internal_errors(records: &[Record]) -> impl Iterator<Item = Defect> {
     let internal = records.iter().filter(|record| matches!(record.verdict, Verdict::Refused(500, _)));
     internal.map(|record| Defect::Internal(record.to_string()))
@@ -94,7 +95,7 @@ pub fn late(records: &[Record], limit: Duration) -> impl Iterator<Item = Defect>
     late.map(|record| Defect::Late(format!("{record} took {:?}", record.took)))
 }
 
-/// Fails with everything that is wrong, shortened.
+/// Fails with all defects, shortened.
 #[track_caller]
 pub fn assert_sound(what: &str, defects: &[Defect]) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -112,7 +113,7 @@ pub fn assert_sound(what: &str, defects: &[Defect]) {
     );
 }
 
-/// Everything that is wrong at a site whose callers have `records`.
+/// Every defect of a site whose callers have `records`.
 pub fn check(site: &Site, records: &[Record]) -> Vec<Defect> {
     let mut defects = chain(site);
     let id = site.database.id(site.founders.workspace_id.parse::<uuid::Uuid>().unwrap());
@@ -144,14 +145,14 @@ fn texts(rows: &Rows, bodies: &Bodies) -> BTreeMap<String, usize> {
     texts
 }
 
-/// What `svc verify` says.
+/// The defects that `svc verify` reports.
 fn chain(site: &Site) -> Vec<Defect> {
     let outcome = site.svc(&["verify", "--json"]);
     if outcome.code == Some(0) {
         return Vec::new();
     }
-    let told: Value = serde_json::from_str(&outcome.out).unwrap_or_default();
-    let broken = told["logs"].as_array().into_iter().flatten().filter(|log| !log["broken"].is_null());
+    let report: Value = serde_json::from_str(&outcome.out).unwrap_or_default();
+    let broken = report["logs"].as_array().into_iter().flatten().filter(|log| !log["broken"].is_null());
     let named: Vec<Defect> = broken
         .map(|log| Defect::Chain {
             lsn: log["broken"]["lsn"].as_i64().unwrap_or_default(),
@@ -164,7 +165,7 @@ fn chain(site: &Site) -> Vec<Defect> {
     named
 }
 
-/// What messages say, by id: none if withdrawn.
+/// The bodies of messages by id; none if withdrawn.
 type Bodies = BTreeMap<String, Option<String>>;
 
 /// Reads the bodies of every thread in which somebody posted.
@@ -211,7 +212,7 @@ fn page(service: &Service, site: &Site, thread: &str, cursor: &Value) -> Option<
     answer.is_success().then_some(answer.body)
 }
 
-/// What there is.
+/// The state that was found.
 struct Found<'a> {
     log: &'a Replayed,
     rows: &'a Rows,
@@ -220,7 +221,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Compares one write with what there is. Claims are judged together.
+    /// Compares one write with the state; claims are compared together.
     fn judge(&self, record: &Record) -> Option<Defect> {
         match &record.verdict {
             Verdict::Acknowledged { id, lsn, .. } => {
@@ -233,7 +234,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether an acknowledged write is there, where the answer said.
+    /// Whether an acknowledged write is there, at the position of its response.
     fn is_there(&self, write: &Write, id: &str, lsn: Option<i64>) -> bool {
         let message = |id: &str| self.rows.messages.get(id);
         match write {
@@ -263,7 +264,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether there is any trace of a refused write.
+    /// Whether a rejected write left anything.
     fn was_done(&self, write: &Write) -> bool {
         match write {
             Write::Thread(text) | Write::Post { body: text, .. } | Write::Result { mark: text, .. } => {
@@ -278,15 +279,17 @@ impl Found<'_> {
         }
     }
 
-    /// Claims of which no caller was told, beyond those of which somebody may not have been told: a refused
-    /// claim says not of which thread it was.
+    /// Claims that no caller received.
+    ///
+    /// Those that may have had an unknown outcome are left out: the rejection of a claim does not name its
+    /// thread.
     fn claims(&self, records: &[Record]) -> Vec<Defect> {
         let claims = || records.iter().filter(|record| record.write == Write::Claim);
         let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
         for record in claims().filter(|record| record.verdict == Verdict::Unknown) {
             *unknown.entry(&record.member).or_default() += 1;
         }
-        let told: BTreeMap<&str, (&str, Option<&str>)> = claims()
+        let acknowledged: BTreeMap<&str, (&str, Option<&str>)> = claims()
             .filter_map(|record| match &record.verdict {
                 Verdict::Acknowledged { id, thread, .. } => {
                     Some((id.as_str(), (record.member.as_str(), thread.as_deref())))
@@ -296,7 +299,7 @@ impl Found<'_> {
             .collect();
         let mut defects = Vec::new();
         for (lease, claim) in &self.log.claims {
-            match told.get(lease.as_str()) {
+            match acknowledged.get(lease.as_str()) {
                 Some(&(member, thread)) if member == claim.member && thread == Some(&claim.thread) => {}
                 Some(_) => {
                     defects.push(Defect::Lost(format!("lease {lease} is of another claim: {claim:?}")))
@@ -304,7 +307,7 @@ impl Found<'_> {
                 None => match unknown.get_mut(claim.member.as_str()).filter(|left| **left > 0) {
                     Some(left) => *left -= 1,
                     None => {
-                        defects.push(Defect::RefusedDone(format!("a claim nobody was told of: {claim:?}")))
+                        defects.push(Defect::RefusedDone(format!("a claim that nobody received: {claim:?}")))
                     }
                 },
             }
@@ -312,7 +315,7 @@ impl Found<'_> {
         defects
     }
 
-    /// What was asked for once and is there more than once.
+    /// What was requested once and is there more than once.
     fn repeated(&self, records: &[Record]) -> Vec<Defect> {
         let asked = records.iter().filter(|record| match &record.write {
             Write::Thread(text) | Write::Post { body: text, .. } | Write::Result { mark: text, .. } => {

@@ -1,5 +1,7 @@
-//! Faults of file operations beneath a program: a plan for the preloaded library that `tests/run` compiles
-//! from `tests/faults.c`. The plan can be changed while the program runs.
+//! Faults of file operations beneath a program.
+//!
+//! A plan for the preloaded library that `tests/run` compiles from `tests/faults.c`. The plan can be changed
+//! while the program runs.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::database::skipped;
 
-/// Where the library is.
+/// The variable with the path of the library.
 pub const LIBRARY: &str = "SVC_TEST_FAULTS";
 
 /// "Input/output error".
@@ -26,20 +28,20 @@ pub enum Calls {
     Reads = 1,
     /// Writes.
     Writes = 2,
-    /// Those that bring bytes to the disk.
+    /// Syncs, which bring bytes to the disk.
     Syncs = 4,
 }
 
 /// How often they fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// The call of this number, counted from the moment of the plan.
+    /// The call of this number, counted from the start of the plan.
     Once(u64),
-    /// One of so many.
+    /// One of every so many.
     Every(u64),
 }
 
-/// Where the fields of the plan stand, in words of 64 bits.
+/// The offsets of the fields of the plan, in words of 64 bits.
 const ON: u64 = 0;
 const BUDGET: u64 = 7;
 const CALLS: u64 = 8;
@@ -55,7 +57,9 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A plan by which nothing fails. None, said aloud, without the library; in CI that is a failure.
+    /// A plan without faults.
+    ///
+    /// None, with a report, if there is no library; in CI that is a failure.
     pub fn plan() -> Option<Self> {
         let Some(library) = std::env::var_os(LIBRARY) else {
             skipped("failing disks", LIBRARY);
@@ -68,7 +72,7 @@ impl Faults {
         Some(Self { library: library.into(), file, folder })
     }
 
-    /// The variables by which a program comes under the plan.
+    /// The variables that put a program under the plan.
     pub fn variables(&self) -> [(String, String); 2] {
         let path = |path: PathBuf| path.into_os_string().into_string().unwrap();
         [
@@ -88,8 +92,9 @@ impl Faults {
         self.file.write_all_at(&bytes, 8 * place).unwrap();
     }
 
-    /// Lets operations fail with `error` from now on; `halves` lets a write do half of its work first. Reads
-    /// fail on the threads that write.
+    /// Makes operations fail with `error` from now on; reads fail on the threads that write.
+    ///
+    /// `halves` lets a write do half of its work first.
     pub fn begin(&self, calls: Calls, error: u64, how: How, halves: bool) {
         self.end();
         let (nth, every) = match how {
@@ -102,12 +107,12 @@ impl Faults {
         self.set(ON, &[1]);
     }
 
-    /// Lets nothing fail any more.
+    /// Ends all faults.
     pub fn end(&self) {
         self.set(ON, &[0]);
     }
 
-    /// Bytes that the files of the database may have together; 0 for as many as there is room for.
+    /// The total size that the files of the database may have; 0 for no limit.
     pub fn allow(&self, bytes: u64) {
         self.set(BUDGET, &[bytes]);
     }
@@ -117,7 +122,7 @@ impl Faults {
         self.word(FAILED)
     }
 
-    /// How many operations found no room.
+    /// How many operations failed for lack of space.
     pub fn refused(&self) -> u64 {
         self.word(REFUSED)
     }

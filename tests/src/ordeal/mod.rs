@@ -1,7 +1,9 @@
-//! Ordeals: real servers under load while something beneath them fails. Callers record what they were told of
-//! every write ([`callers`]); something breaks connections ([`proxy`]) or file operations ([`faults`]); and a
-//! checker compares what was told with rows, events and what can be read ([`checker`]). What breaks is always
-//! outside of the programs: none of them has a switch that brings a fault.
+//! Ordeals: real servers under load while something beneath them fails.
+//!
+//! Callers record the outcome of every write ([`callers`]); something breaks connections ([`proxy`]) or file
+//! operations ([`faults`]); and a checker compares the records with rows, events and what can be read
+//! ([`checker`]). What breaks is always outside of the programs: none of them has a switch that injects a
+//! fault.
 
 pub mod callers;
 pub mod checker;
@@ -13,7 +15,7 @@ mod rows;
 
 use std::time::{Duration, Instant};
 
-/// How soon after the end of a fault a write must succeed, on a machine on which writes take no time.
+/// How soon a write must succeed after a fault, on a machine on which writes take no time.
 pub const RECOVERY: Duration = Duration::from_secs(2);
 
 /// How often an ordeal runs: `SVC_TEST_ROUNDS`, or once.
@@ -24,7 +26,7 @@ pub fn rounds() -> usize {
     }
 }
 
-/// Does something again and again, with `pause` in between, until `span` is over.
+/// Repeats something, with `pause` in between, until `span` is over.
 pub fn for_a_while(span: Duration, pause: Duration, mut step: impl FnMut()) {
     let end = Instant::now() + span;
     while Instant::now() < end {

@@ -1,6 +1,7 @@
-//! A proxy in front of Postgres. It carries whole protocol messages and can end a connection right behind an
-//! answer within a transaction, so that the client sees answer and end at once, or hold every byte back while
-//! connections stay.
+//! A proxy in front of Postgres.
+//!
+//! It forwards whole protocol messages. It can end a connection right after a reply within a transaction, so
+//! that the client sees reply and end at once, or hold every byte back while connections stay open.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,10 +27,10 @@ pub struct Proxy {
     held: watch::Sender<bool>,
 }
 
-/// What its connections share.
+/// The state that its connections share.
 struct Shared {
     upstream: Upstream,
-    /// The answer of a transaction behind which the next connection ends; 0 for none.
+    /// The reply of a transaction after which the next connection ends; 0 for none.
     behind: AtomicUsize,
     cuts: AtomicUsize,
 }
@@ -76,7 +77,7 @@ impl Proxy {
         runtime().spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (shared, holding) = (Arc::clone(&serving), holding.clone());
-                // The proxy's owner is gone when nobody can hold bytes any more; connections go with it.
+                // The proxy was dropped when nobody can hold bytes any more; its connections end with it.
                 tokio::spawn(async move { carry(client, &shared, holding).await });
             }
         });
@@ -92,8 +93,9 @@ impl Proxy {
         format!("postgres://{}@{}/{}?options={options}", self.user, self.address, self.database)
     }
 
-    /// Ends the next connection that comes so far right behind the `answer`th answer within a transaction
-    /// that may write; 0 for none.
+    /// Ends the next connection that gets as far as the `answer`th reply of a transaction, right after it.
+    ///
+    /// Only transactions that may write count; 0 ends none.
     pub fn cut_behind(&self, answer: usize) {
         self.shared.behind.store(answer, Ordering::SeqCst);
     }
@@ -109,7 +111,7 @@ impl Proxy {
     }
 }
 
-/// Carries one connection to its end.
+/// Forwards one connection to its end.
 async fn carry(mut client: TcpStream, shared: &Shared, mut holding: watch::Receiver<bool>) {
     if passes(&mut holding).await.is_none() {
         return;
@@ -137,7 +139,7 @@ async fn passes(holding: &mut watch::Receiver<bool>) -> Option<()> {
     holding.wait_for(|held| !held).await.ok().map(|_| ())
 }
 
-/// Carries what the client says, and notes whether it has begun a transaction that only reads.
+/// Forwards what the client sends, and notes whether it has begun a transaction that only reads.
 async fn ask(
     from: &mut ReadHalf<'_>,
     to: &mut (impl AsyncWrite + Unpin),
@@ -158,11 +160,11 @@ async fn ask(
     }
 }
 
-fn contains(bytes: &[u8], words: &[u8]) -> bool {
-    bytes.windows(words.len()).any(|window| window == words)
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|window| window == text)
 }
 
-/// Carries what the server answers. True when the connection is to end behind what was carried.
+/// Forwards what the server sends; true when the connection is to end after that.
 async fn answer(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut WriteHalf<'_>,
@@ -207,14 +209,14 @@ async fn answer(
     false
 }
 
-/// The length of the first message, if all of it is there: a byte of kind, and a length that counts itself.
+/// The length of the first message, if it is complete: a byte of kind, and a length that counts itself.
 fn message_length(bytes: &[u8]) -> Option<usize> {
     let length = u32::from_be_bytes(bytes.get(1..5)?.try_into().ok()?);
     let whole = 1 + usize::try_from(length).ok()?;
     (bytes.len() >= whole).then_some(whole)
 }
 
-/// Sends the last bytes and the end of the connection in one segment: who reads the one has the other, too.
+/// Sends the last bytes and the end of the connection in one segment, so that they are received together.
 async fn end_behind(to: &mut WriteHalf<'_>, bytes: &[u8]) {
     SockRef::from(to.as_ref()).set_tcp_cork(true).unwrap();
     if to.write_all(bytes).await.is_ok() {

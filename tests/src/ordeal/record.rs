@@ -1,32 +1,34 @@
-//! What a caller records of a write: what it asked for, and what it was told.
+//! What a caller records of a write: the request and its outcome.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// What was asked for. Titles, bodies and marks are unique, so that each can be found again.
+/// The requested write.
+///
+/// Titles, bodies and marks are unique, so that each can be found again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// A new thread of this title.
     Thread(String),
-    /// A message that says this, in this thread.
+    /// A message with this body, in this thread.
     Post {
         /// The thread.
         thread: String,
-        /// What it says.
+        /// Its body.
         body: String,
     },
-    /// A message to say something else from now on; asked for once per message.
+    /// An edit of a message; requested once per message.
     Edit {
         /// The message.
         message: String,
-        /// What it is to say.
+        /// Its new body.
         body: String,
     },
-    /// The end of a message; asked for once per message.
+    /// The withdrawal of a message; requested once per message.
     Withdraw(String),
-    /// The end of a thread; asked for once per thread.
+    /// The cancellation of a thread; requested once per thread.
     Cancel(String),
     /// A claim on whatever thread is next.
     Claim,
@@ -34,49 +36,49 @@ pub enum Write {
     Result {
         /// The thread.
         thread: String,
-        /// What tells the result from all others.
+        /// What distinguishes the result from all others.
         mark: String,
     },
 }
 
-/// What the caller was told.
+/// The outcome that the caller received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was done.
     Acknowledged {
         /// What was made or changed: the thread, the message or, for a claim, the lease.
         id: String,
-        /// Where the answer says that it stands in the log; none if it does not say.
+        /// Its position according to the response; none if that has no position.
         lsn: Option<i64>,
         /// The thread that was claimed, for a claim.
         thread: Option<String>,
     },
-    /// It was not done, with the status and the code that said so.
+    /// It was rejected, with this status and code.
     Refused(u16, String),
-    /// It may have been done: the answer said so, or there was none.
+    /// It may have been done: the response said so, or there was none.
     Unknown,
 }
 
-/// A write, and what came of it.
+/// A write, and its outcome.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The member who asked.
+    /// The member that made the request.
     pub member: String,
-    /// What it asked for.
+    /// The request.
     pub write: Write,
-    /// What it was told.
+    /// The outcome.
     pub verdict: Verdict,
     /// How long that took.
     pub took: Duration,
 }
 
 impl Record {
-    /// Whether the caller was told that it was done.
+    /// Whether the response was a success.
     pub fn is_acknowledged(&self) -> bool {
         matches!(self.verdict, Verdict::Acknowledged { .. })
     }
 
-    /// Whether the caller was told that it was not done.
+    /// Whether the response was a rejection.
     pub fn is_refused(&self) -> bool {
         matches!(self.verdict, Verdict::Refused(..))
     }
@@ -93,7 +95,7 @@ pub fn plain(id: &Value) -> String {
     id.as_str().unwrap_or_default().replace('-', "")
 }
 
-/// What an answer says of a write; none if there was nothing to be done.
+/// The outcome that a response reports; none if there was nothing to do.
 pub fn verdict(write: &Write, status: u16, answer: &Value) -> Option<Verdict> {
     let code = answer["type"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default();
     if code == "outcome-unknown" {

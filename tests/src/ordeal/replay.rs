@@ -1,5 +1,7 @@
-//! The log, replayed: what must stand in the rows if every event of it happened, and what no order of events
-//! may say, such as a second holder of a claim while the first one's stands.
+//! The log, replayed: what must be in the rows if every event of it happened.
+//!
+//! It also finds what no order of events may contain, such as a second holder of a claim during the lease of
+//! the first.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +33,7 @@ pub struct Thread {
     pub state: String,
     /// Whether it was cancelled.
     pub cancelled: bool,
-    /// Who holds it, and the lease.
+    /// The holder, and the lease.
     pub holder: Option<(String, String)>,
 }
 
@@ -51,7 +53,7 @@ pub struct Message {
 /// A claim that began.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Where.
+    /// The position.
     pub lsn: i64,
     /// The thread.
     pub thread: String,
@@ -59,7 +61,7 @@ pub struct Claim {
     pub member: String,
 }
 
-/// What a log says.
+/// The state that follows from a log.
 #[derive(Default)]
 pub struct Replayed {
     /// The threads, by id.
@@ -72,7 +74,7 @@ pub struct Replayed {
     pub results: BTreeMap<i64, String>,
     /// The edits: their positions, and the messages.
     pub edits: BTreeMap<i64, String>,
-    /// What cannot be.
+    /// Events that cannot follow those before them.
     pub defects: Vec<Defect>,
 }
 

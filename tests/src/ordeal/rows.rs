@@ -1,4 +1,4 @@
-//! What stands in the database, and whether the rows and the replayed log say the same.
+//! The rows in the database, and whether they agree with the replayed log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct Rows {
     /// The results: thread and text, by position.
     pub results: BTreeMap<i64, (String, String)>,
     edits: BTreeMap<i64, String>,
-    /// The threads that stand in the queue, and those that should.
+    /// The threads that are in the queue, and those that should be.
     queue: [BTreeSet<String>; 2],
 }
 
