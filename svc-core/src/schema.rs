@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_stands_once_and_what_embeds_it_says_so() {
+    fn each_type_is_defined_once_and_referenced_where_it_is_embedded() {
         let mut components = Components::new();
         assert_eq!(components.add(of::<List<Task>>), json!({"$ref": "#/components/schemas/List_Task"}));
         assert_eq!(components.add(of::<Detail>), json!({"$ref": "#/components/schemas/Detail"}));

@@ -106,7 +106,7 @@ impl Caller {
             Some(id) => id,
             None => self.call(WHOAMI, Ok(Whoami {}))?.workspace_id,
         };
-        let wanted = Handle::new(&mint.member).map_err(invalid("handle")).map(|handle| ListMembers {
+        let wanted = Handle::new(&mint.member).map_err(invalid("member")).map(|handle| ListMembers {
             workspace_id,
             handle: Some(handle),
             kind: None,

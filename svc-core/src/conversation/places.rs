@@ -226,7 +226,7 @@ mod tests {
     use crate::time::Time;
 
     #[test]
-    fn an_archived_channel_takes_nothing_new() {
+    fn an_archived_channel_accepts_nothing_new() {
         assert!(refuse_archived(false).is_ok());
         assert_eq!(refuse_archived(true).unwrap_err().code().status(), 409);
     }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_is_told_of_in_its_own_channel_alone() {
+    fn private_objects_are_revealed_only_in_their_own_channel() {
         let [one, other] = [1, 2].map(|id| ChannelId::from(uuid::Uuid::from_u128(id)));
         let channel =
             |id, private| ChannelPlace { id, workspace_id: WorkspaceId::INSTANCE, archived: false, private };

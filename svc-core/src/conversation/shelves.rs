@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_is_nowhere_in_a_sqlite_file() {
+    fn replaced_bytes_are_nowhere_in_a_sqlite_file() {
         let plain = Table {
             make: "insert into plain (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)",
             replace: "update plain set version = $4, sealed = $5

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_the_minimum_over_the_eligible() {
+    fn the_next_thread_is_the_minimum_over_the_eligible_ones() {
         let mut state = 7_i64;
         let mut draw = |below: i64| {
             state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;

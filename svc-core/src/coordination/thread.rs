@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_threads_refuse_work_and_archived_ones_every_change() {
+    fn finished_threads_reject_work_and_archived_ones_every_change() {
         for state in ThreadState::ALL {
             let thread = Thread { state, ..untouched() };
             assert_eq!(
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_service_needs_stays_inside() {
+    fn fields_for_the_service_alone_are_not_serialized() {
         let thread = serde_json::to_value(untouched()).unwrap();
         assert!(thread.get("depth").is_none() && thread.get("skill_set").is_none());
         assert!(thread["assignee_id"].is_null() && thread["cancelled"] == json!(false));

@@ -210,14 +210,14 @@ impl Service {
     /// Mints a token by the authority of the machine's administrator.
     pub fn mint_as_instance(&self, wanted: &WantedToken) -> Result<IssuedToken> {
         let invalid =
-            |what: &'static str| move |error: String| Error::malformed(format!("the {what}: {error}"));
+            |field: &'static str| move |error: String| Error::malformed(format!("`{field}`: {error}"));
         let named = wanted.workspace_id;
         // Determined before the task is queued, so that the writer locks the head of this workspace and no
         // other.
         let workspace_id = self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))?;
         let mint = InstanceMint {
             workspace_id,
-            handle: Handle::new(&wanted.member).map_err(invalid("member's handle"))?,
+            handle: Handle::new(&wanted.member).map_err(invalid("member"))?,
             label: wanted.label.clone().map(Text::new).transpose().map_err(invalid("label"))?,
             capabilities: wanted.capabilities.or(wanted.capability_set.map(CapabilitySet::capabilities)),
             expires_at: wanted.expires_at,
@@ -257,6 +257,9 @@ mod tests {
         assert_ne!(service.mint_as_instance(&wanted).unwrap().id, made.token.id);
         let stranger = WantedToken { member: "bob".to_owned(), ..WantedToken::default() };
         assert_eq!(service.mint_as_instance(&stranger).unwrap_err().code(), Code::NotFound);
+        let garbled = WantedToken { member: "bad handle".to_owned(), ..wanted };
+        let error = service.mint_as_instance(&garbled).unwrap_err();
+        assert!(error.code() == Code::Malformed && error.detail().starts_with("`member`: "), "{error}");
     }
 
     #[cfg(not(feature = "bootstrap"))]

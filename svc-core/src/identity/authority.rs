@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_administrator_gives_what_it_holds_and_what_a_worker_holds() {
+    fn an_administrator_grants_what_it_holds_and_what_a_worker_holds() {
         let worker = CapabilitySet::AgentWorker.capabilities();
         let narrow = set(&[TokenAdmin]);
         let cases = [
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn who_administers_no_tokens_knows_only_its_own() {
+    fn a_member_without_token_admin_sees_only_its_own_tokens() {
         let worker = caller(1, CapabilitySet::AgentWorker.capabilities());
         assert!(finds(&worker, id(1)) && !finds(&worker, id(2)));
         assert!(finds(&caller(1, set(&[TokenAdmin])), id(2)));
     }
 
     #[test]
-    fn what_reaches_beyond_the_workspace_is_revoked_by_who_reaches_as_far() {
+    fn a_token_with_authority_beyond_the_workspace_is_revoked_by_an_equal_one() {
         let admin = CapabilitySet::HumanAdmin.capabilities();
         assert!(check_revokes(&caller(1, set(&[TokenAdmin])), id(2), admin).is_ok(), "a wider one");
         for beyond in [OperatorGlobal, AuditReadGlobal] {

@@ -93,14 +93,12 @@ pub(crate) struct SetupNames {
 impl SetupNames {
     /// Checks the names. The agent is called `worker`.
     pub fn new(workspace: &str, admin: &str) -> Result<Self> {
-        let named = |what: &str| {
-            let what = what.to_owned();
-            move |error: String| Error::malformed(format!("the {what}: {error}"))
-        };
+        let invalid =
+            |field: &'static str| move |error: String| Error::malformed(format!("`{field}`: {error}"));
         Ok(Self {
-            workspace: Text::new(workspace.to_owned()).map_err(named("workspace's name"))?,
-            admin: Handle::new(admin).map_err(named("administrator's handle"))?,
-            agent: Handle::new("worker").map_err(named("agent's handle"))?,
+            workspace: Text::new(workspace.to_owned()).map_err(invalid("name"))?,
+            admin: Handle::new(admin).map_err(invalid("admin"))?,
+            agent: Handle::new("worker").map_err(invalid("agent"))?,
         })
     }
 }

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_too_few_columns_is_refused() {
+    fn a_row_with_too_few_columns_is_rejected() {
         let (_folder, conn) = sqlite_for_tests();
         assert!(Only::from_row(&mut only_row(&conn, "select true")).unwrap().one);
         assert!(Span::from_row(&mut only_row(&conn, "select 1")).is_err());

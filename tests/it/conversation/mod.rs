@@ -1,5 +1,6 @@
 //! Channels and messages: who sees them, what is kept of them, and what a withdrawal leaves.
 
+mod channels;
 mod in_events;
 mod messages;
 mod old_keys;

@@ -162,3 +162,40 @@ fn the_context_has_the_next_actions_and_no_withdrawn_message() {
         assert!(!context.to_string().contains("said too soon"));
     });
 }
+
+#[test]
+fn list_child_threads_has_the_direct_children_in_every_state_and_order_of_creation() {
+    on_both_engines(|world| {
+        let parent = thread_in(world, "open");
+        let new_child = |thread: &str, title: &str| {
+            text(&world.admin("create_child_thread", json!({"thread_id": thread, "title": title}))["id"])
+        };
+        let list = |thread: &str, more: Value| {
+            let mut input = json!({"thread_id": thread});
+            input.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            world.agent("list_child_threads", input)
+        };
+        assert_eq!(list(&parent, json!({}))["items"], json!([]));
+        let children = [new_child(&parent, "first"), new_child(&parent, "second")];
+        let grandchild = new_child(&children[0], "of the first");
+        world.admin("transition_thread", json!({"thread_id": children[1], "action": "close"}));
+
+        let page = list(&parent, json!({}));
+        let shown: Vec<Value> = page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|child| json!([child["id"], child["parent_id"], child["state"]]))
+            .collect();
+        assert_eq!(shown, [json!([children[0], parent, "open"]), json!([children[1], parent, "closed"])]);
+        assert_eq!(list(&children[0], json!({}))["items"][0]["id"], json!(grandchild));
+        let first = list(&parent, json!({"limit": 1}));
+        let rest = list(&parent, json!({"limit": 1, "cursor": first["next_cursor"]}));
+        assert_eq!(
+            (&first["items"][0]["id"], &rest["items"][0]["id"]),
+            (&json!(children[0]), &json!(children[1]))
+        );
+        let hidden = json!({"thread_id": world.people.private_thread_id});
+        world.call(&world.people.bystander, "list_child_threads", hidden).refused(404, "not-found");
+    });
+}

@@ -1,4 +1,6 @@
-//! Members and tokens: who may act, and with whose authority.
+//! Workspaces, members and tokens: who may act, and with whose authority.
 
 mod authority;
+mod members;
 mod tokens;
+mod workspaces;

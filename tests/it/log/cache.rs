@@ -184,7 +184,7 @@ fn silent_feature() -> Vec<Feature> {
 }
 
 #[test]
-fn a_silent_change_would_be_found() {
+fn a_change_without_an_event_is_found() {
     let world = World::with(Engine::Sqlite, Setup { features: silent_feature, ..Setup::default() });
     let input = json!({"channel_id": world.id("channel")});
     assert_eq!(silent_changes(&world, world.operation("rename_silently"), &input), Some(vec!["channels"]));

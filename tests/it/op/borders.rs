@@ -278,7 +278,7 @@ fn hidden_objects_look_unknown_by_area(engine: Engine, wanted: Wanted<'_>) {
     hidden_objects_look_unknown(engine, Vec::new, wanted);
 }
 
-by_area!(a_hidden_thing_is_like_none_in_every_field_of_every_operation, hidden_objects_look_unknown_by_area);
+by_area!(hidden_and_unknown_ids_are_indistinguishable_in_every_field, hidden_objects_look_unknown_by_area);
 
 #[test]
 fn an_insider_distinguishes_them() {

@@ -95,7 +95,7 @@ fn a_query_of_thousands_of_names() {
 }
 
 #[test]
-fn answers_that_nobody_reads() {
+fn responses_that_nobody_reads() {
     let arena = Arena::open();
     let workspace = &arena.site.founders.workspace_id;
     let agent = arena.server.caller(&arena.site.founders.agent);
@@ -305,7 +305,7 @@ fn no_level_of_the_log_shows_a_token() {
 }
 
 #[test]
-fn calls_whose_answers_are_many_small_values() {
+fn calls_that_return_many_small_values() {
     const CALLS: usize = 40;
     let arena = Arena::open();
     let workspace = &arena.site.founders.workspace_id;

@@ -151,7 +151,7 @@ const ANSWERS: usize = 12;
 const PASSES: usize = 3;
 
 #[test]
-fn connections_that_end_behind_an_answer_lose_nothing() {
+fn connections_that_end_after_a_reply_lose_nothing() {
     on_postgres(|site| {
         let workload = Workload::prepare(site, 1);
         let proxy = Proxy::start(&site.database.url());

@@ -5,7 +5,7 @@ use svc_core::Engine;
 use svc_tests::World;
 
 #[test]
-fn a_re_prepared_statement_is_a_lost_plan() {
+fn no_statement_is_prepared_again() {
     let world = World::open(Engine::Sqlite);
     for _ in 0..3 {
         world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "again"}));

@@ -116,7 +116,7 @@ pub fn verified(site: &Site, command: &mut Command) -> i64 {
 }
 
 #[test]
-fn a_folder_without_its_database_is_refused_and_left_alone() {
+fn a_folder_without_its_database_is_rejected_and_left_alone() {
     let (site, lsn) = crashed();
     let file = site.path().join("svc.db");
     let kept = std::fs::read(&file).unwrap();
@@ -147,7 +147,7 @@ fn a_folder_without_its_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_database_without_a_schema_is_refused_and_left_alone() {
+fn a_database_without_a_schema_is_rejected_and_left_alone() {
     let site = Site::found(Engine::Sqlite);
     let file = site.path().join("svc.db");
     std::fs::remove_file(&file).unwrap();
@@ -204,7 +204,7 @@ fn each_refusal_of_postgres_is_reported_specifically_and_without_the_password() 
 }
 
 #[test]
-fn a_newer_database_is_refused_by_name() {
+fn a_newer_database_is_rejected_with_the_name_of_its_migration() {
     for engine in engines() {
         let site = Site::found(engine);
         site.database.execute(LATER);
@@ -219,7 +219,7 @@ const LATER: &str =
     "insert into schema_migrations (version, name, checksum, applied_at) values (9000, '9000_later', 'x', 0)";
 
 #[test]
-fn a_wrong_key_is_refused_before_anything_is_written() {
+fn a_wrong_key_is_rejected_before_anything_is_written() {
     for engine in engines() {
         let site = Site::found(engine);
         let old = hex::encode(site.kek());

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_one_only_if_something_differs() {
+    fn an_update_without_a_difference_is_no_change() {
         let mut probe = channel();
         for nothing in [json!({}), json!({"name": "build", "topic": "red", "private": false})] {
             assert!(!apply(&mut probe, &wanted(nothing)));

@@ -90,7 +90,7 @@ mod tests {
     use crate::capability::Capability::WorkspaceWrite;
 
     #[test]
-    fn who_sees_a_channel_is_for_its_creator_and_for_administrators() {
+    fn only_its_creator_and_administrators_decide_who_sees_a_channel() {
         let member = |n: u128| MemberId::from(Uuid::from_u128(n));
         let (creator, other, third) = (member(1), member(2), member(3));
         let caller = |member, capabilities: &[Capability]| {

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_room_for_the_words_too() {
+    fn a_page_has_room_for_the_plaintexts_too() {
         let half = "A".repeat(PAGE_BYTES / 2);
         let of = |kind: &str| event(kind, 1, json!({"sealed": half}));
         let silent = || of("SomethingElse");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn only_events_that_have_words_are_opened() {
+    fn only_events_with_a_plaintext_are_opened() {
         let payload = json!({"message_id": Uuid::from_u128(7), "sealed": "AAAA"});
         for (kind, spoken) in
             [(MessagePosted::KIND, true), (MessageEdited::KIND, true), ("MessageTombstoned", false)]

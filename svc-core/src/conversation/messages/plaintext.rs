@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_canonical_and_open_again() {
+    fn plaintexts_are_canonical_and_open_again() {
         let metadata = object(json!({"z": 1, "a": {"ö": [true, null]}}));
         let text = canonical_text("say \"hi\"\n", &metadata).unwrap();
         let parsed: Value = serde_json::from_str(&text).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn words_with_more_members_open() {
+    fn a_plaintext_with_more_members_opens() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
         let text = json!({"body": "b", "content": [{"type": "text"}], "metadata": {}}).to_string();

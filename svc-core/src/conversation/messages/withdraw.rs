@@ -151,7 +151,7 @@ mod tests {
     use crate::id::WorkspaceId;
 
     #[test]
-    fn who_may_withdraw() {
+    fn the_author_and_administrators_may_withdraw() {
         let (author, other) = (MemberId::from(Uuid::from_u128(1)), MemberId::from(Uuid::from_u128(2)));
         let cases = [
             (author, [Capability::MessagePost].as_slice(), true),

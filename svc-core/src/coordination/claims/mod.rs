@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_says_why() {
+    fn an_ended_claim_states_its_reason() {
         for (end, wanted) in [(ClaimEnd::Released, "released"), (ClaimEnd::Expired, "expired")] {
             assert_eq!(serde_json::to_value(Reason::from(end)).unwrap(), json!(wanted));
         }

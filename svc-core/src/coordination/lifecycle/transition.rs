@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn every_condition_is_asked_by_some_action() {
+    fn every_condition_is_checked_by_some_action() {
         let table = crate::operation_table().unwrap();
         let named: Vec<_> = table.conditions().map(|condition| (condition.name, condition.action)).collect();
         assert_eq!(named, [("children", CLOSE), ("parent", REOPEN)]);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn governance_skills_are_not_set_by_oneself() {
+    fn members_cannot_set_their_own_governance_skills() {
         assert!(refuse_governance(&set(&["python", "reviewer"])).is_ok());
         for skill in GOVERNANCE_SKILLS {
             assert_eq!(refuse_governance(&set(&["python", skill])).unwrap_err().code(), Code::Forbidden);

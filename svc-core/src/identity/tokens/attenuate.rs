@@ -118,14 +118,7 @@ fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
 mod tests {
     use super::*;
     use crate::error::Code;
-
-    fn at(micros: i64) -> Time {
-        Time::from_micros(micros)
-    }
-
-    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
-        result.unwrap_err().code()
-    }
+    use crate::identity::tokens::tests::{at, code};
 
     #[test]
     fn a_derived_token_ends_no_later() {

@@ -213,17 +213,10 @@ mod tests {
     use super::*;
     use crate::capability::Capability;
     use crate::error::Code;
+    use crate::identity::tokens::tests::{at, code};
 
     fn set(capabilities: &[Capability]) -> Capabilities {
         capabilities.iter().copied().collect()
-    }
-
-    fn at(micros: i64) -> Time {
-        Time::from_micros(micros)
-    }
-
-    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
-        result.unwrap_err().code()
     }
 
     #[test]
@@ -242,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_in_the_future_and_said_once() {
+    fn an_expiry_is_in_the_future_and_given_once() {
         let secs = Some(Count::new(2).unwrap());
         assert_eq!(expiry(at(5), None, None).unwrap(), None);
         assert_eq!(expiry(at(5), None, secs).unwrap(), Some(at(2_000_005)));

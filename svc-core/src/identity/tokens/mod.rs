@@ -233,3 +233,18 @@ fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {
 fn no_such_token() -> Error {
     Error::not_found("token")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The time `micros` microseconds after the epoch.
+    pub(super) fn at(micros: i64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    /// The code of an error.
+    pub(super) fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
+        result.unwrap_err().code()
+    }
+}

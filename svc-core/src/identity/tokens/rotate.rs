@@ -82,14 +82,7 @@ mod tests {
     use super::*;
     use crate::capability::Capabilities;
     use crate::error::Code;
-
-    fn at(micros: i64) -> Time {
-        Time::from_micros(micros)
-    }
-
-    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
-        result.unwrap_err().code()
-    }
+    use crate::identity::tokens::tests::{at, code};
 
     fn token(n: u128, capabilities: Capabilities) -> Token {
         Token {
@@ -107,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_or_borrowed_token_cannot_be_rotated() {
+    fn an_ended_or_delegated_token_cannot_be_rotated() {
         let whole = token(1, Capabilities::all());
         assert!(check_can_rotate(&whole, at(99)).is_ok());
         assert_eq!(code(check_can_rotate(&whole, at(100))), Code::WrongState);

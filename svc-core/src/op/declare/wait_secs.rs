@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_is_as_asked_or_the_default() {
+    fn a_timeout_is_as_requested_or_the_default() {
         let asked = |json: &str| serde_json::from_str::<Option<WaitSecs<0>>>(json).unwrap();
         assert_eq!(WaitSecs::timeout(asked("7")), Duration::from_secs(7));
         assert_eq!(WaitSecs::timeout(asked("0")), Duration::ZERO);
