@@ -1,6 +1,7 @@
-/* A library that is loaded before the C library into a program under test, and lets file operations on SQLite's files
-   (svc.db, its log and its index) fail by plan. The plan is a file of 64-bit numbers that is mapped into the program,
-   so that a test changes it, and reads what came of it, while the program runs. */
+/* Injects faults into file operations on SQLite's files: svc.db, its log and its index.
+
+   The library is preloaded into a program under test. Operations fail by a plan, a file of 64-bit numbers
+   that is mapped into the program, so that a test changes it and reads its counters meanwhile. */
 #define _GNU_SOURCE
 #define _LARGEFILE64_SOURCE
 #include <dlfcn.h>
@@ -28,10 +29,10 @@ struct plan {
     uint64_t every;       /* every so many calls one fails; 0: none */
     uint64_t halves;      /* a failing write writes half, and the thread's next one fails */
     uint64_t writer_only; /* only on the threads that write */
-    uint64_t budget;      /* bytes that the files may have together; 0: any */
-    uint64_t calls;       /* calls that the plan speaks of */
+    uint64_t budget;      /* total bytes of the files; 0: unlimited */
+    uint64_t calls;       /* calls that the plan covers */
     uint64_t failed;      /* of them, those that failed */
-    uint64_t refused;     /* calls for which there was no room */
+    uint64_t refused;     /* calls for which there was no space */
 };
 
 static struct plan *plan;

@@ -1,7 +1,7 @@
-"""Says whether documents are valid OpenAPI 3.1, by the Python package `openapi-spec-validator`.
+"""Checks that documents are valid OpenAPI 3.1, with the Python package `openapi-spec-validator`.
 
-Each line on standard input is a document and has one line as its answer: a list of what is wrong with it, empty if
-it is valid. What that package leaves out is looked at beside it: references anywhere, and the schemas of request
+Each line on standard input is a document. For each, one line is printed: a list of its defects, empty if it
+is valid. What that package leaves out is checked here: references anywhere, and the schemas of request
 bodies, of headers and of shared responses that nothing refers to.
 """
 
@@ -32,7 +32,7 @@ def broken_references(document):
             try:
                 resolver.lookup(member)
             except Unresolvable:
-                yield f"{path}: {member} is not there"
+                yield f"{path}: {member} does not exist"
 
 
 def broken_schemas(document):
@@ -51,7 +51,7 @@ def stated(errors):
 
 def defects(document):
     validator = OpenAPIV31SpecValidator(document)
-    # Each of these trusts those before it.
+    # Each of these assumes that those before it found nothing.
     return (
         list(broken_references(document))
         or stated(validator.schema_validator.iter_errors(document))

@@ -1,13 +1,14 @@
 """An agent with a client that is not ours: the Python package `mcp`, over a pipe or HTTP.
 
     mcp_agent.py [--mode auto|legacy|2026-07-28] SVC --data DIR      starts `SVC mcp-stdio --data DIR`
-    mcp_agent.py [--mode ...] http://127.0.0.1:8080/mcp              asks a server
+    mcp_agent.py [--mode ...] http://127.0.0.1:8080/mcp              calls a server
 
-The token is in SVC_TOKEN. The first line on standard output says what was agreed:
+The token is in SVC_TOKEN. The first line on standard output is the outcome of the handshake:
 
     {"protocol": "2026-07-28", "server": "svc", "instructions": "...", "tools": ["acknowledge_claim", ...]}
 
-Then each line on standard input is a call, {"tool": NAME, "arguments": {...}}, and has one line as its answer:
+Then each line on standard input is a call, {"tool": NAME, "arguments": {...}}, for which one line is
+printed:
 
     {"result": {...}}                         the structured content, which the text copy must equal
     {"problem": {...}, "text": "..."}         a result with isError, and what a model reads of it
