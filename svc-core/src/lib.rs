@@ -9,8 +9,8 @@
 //!
 //! `POST /channels/{channel_id}/threads`, from the socket to the disk and back:
 //!
-//! 1. `svc-http/src/server.rs` finds the operation by method and path (`Routes::find`) and reads the head of
-//!    the request into an [`op::RequestHead`].
+//! 1. `svc-http/src/server.rs` finds the operation by method and path (`Routes::find`), and
+//!    `svc-http/src/rest.rs` reads the head of the request into an [`op::RequestHead`].
 //! 2. [`Service::admit`] lets it in from the head alone. `Dispatch::admit` runs `pipeline::admit`: rate
 //!    limit, credential, capability, from the cache of live tokens if possible. It returns an
 //!    [`op::Admission`].

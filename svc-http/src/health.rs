@@ -11,7 +11,7 @@ use svc_core::{PartHealth, Service};
 use tokio::time::timeout;
 
 use crate::encode::{self, Response};
-use crate::server::Phase;
+use crate::phase::Phase;
 
 /// Returns the liveness response: the process is up, since it responds.
 pub(crate) fn liveness() -> Response {

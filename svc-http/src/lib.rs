@@ -24,10 +24,13 @@ mod unread;
 mod problems;
 mod route;
 mod openapi;
-mod server;
+mod phase;
+mod state;
 mod health;
+mod rest;
 mod mcp;
 mod ws;
+mod server;
 
 pub use limits::HttpSettings;
 pub use listen::{listen, raise_descriptors};

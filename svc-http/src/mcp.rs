@@ -28,8 +28,8 @@ use tower_service::Service as _;
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
 use crate::limits::HttpSettings;
-use crate::server::{Link, Server, UnverifiedSlot};
 use crate::shares::Share;
+use crate::state::{Link, ServerState, UnverifiedSlot};
 use crate::{body, unread};
 
 /// The handler of `POST /mcp`, created once.
@@ -63,24 +63,24 @@ impl Endpoint {
 
 /// Handles `POST /mcp`.
 pub(crate) async fn handle(
-    server: &Server,
+    endpoint: &Endpoint,
+    state: &ServerState,
     link: &Link,
     request: Request<Incoming>,
     unverified: &mut UnverifiedSlot,
 ) -> Result<Response> {
-    let endpoint = &server.mcp;
-    let peer = server.peer(link, request.headers());
-    let principal = match endpoint.admit(server, request.uri(), request.headers(), peer).await {
+    let peer = state.peer(link, request.headers());
+    let principal = match endpoint.admit(state, request.uri(), request.headers(), peer).await {
         Ok(principal) => principal,
         Err(refusal) => {
-            body::discard(request, server.settings.body_max_bytes).await;
+            body::discard(request, state.settings.body_max_bytes).await;
             return Err(refusal);
         }
     };
     drop(unverified.take());
     let client = principal.client().unwrap_or(Client::at(peer));
     let (head, body) = request.into_parts();
-    let body = match server.bodies.read(client, &head.headers, body, server.settings.body_max_bytes).await {
+    let body = match state.bodies.read(client, &head.headers, body, state.settings.body_max_bytes).await {
         Ok(body) => body,
         Err(refusal) => return Err(principal.refuse(&endpoint.service, refusal).await),
     };
@@ -93,16 +93,15 @@ pub(crate) async fn handle(
         }
         Ok(Parsed::One(pending)) => {
             let changes = pending.tool.is_some_and(|tool| tool.changes);
-            server
-                .unread
-                .answer(client, changes, || endpoint.handle_one(server, client, &call, &pending))
-                .await
+            state.unread.answer(client, changes, || endpoint.handle_one(state, client, &call, &pending)).await
         }
         Ok(Parsed::Batch(items, size)) if has_batches(&call.head.headers) => {
             if size > WAIT_BATCH_MAX && items.iter().flatten().any(PendingMessage::waits) {
                 return Err(call.principal.refuse(&endpoint.service, large_batch()).await);
             }
-            BatchPost { server, call, client, slot: None, answers: Vec::new(), share: None }.run(items).await
+            BatchPost { endpoint, state, call, client, slot: None, answers: Vec::new(), share: None }
+                .run(items)
+                .await
         }
         Ok(Parsed::Batch(..)) => {
             let refusal = InvalidMessage::invalid("batches exist only in revision 2025-03-26", Value::Null);
@@ -194,15 +193,15 @@ impl Endpoint {
     /// Admits a POST before its body is read.
     async fn admit(
         &self,
-        server: &Server,
+        state: &ServerState,
         uri: &Uri,
         headers: &HeaderMap,
         peer: IpAddr,
     ) -> Result<Principal> {
-        server.hosts.check(uri, headers).map_err(|_| {
+        state.hosts.check(uri, headers).map_err(|_| {
             Error::forbidden("MCP is served only under this server's own names; see SVC_ALLOWED_HOSTS")
         })?;
-        let token = server.bearer(peer, headers).await?;
+        let token = state.bearer(peer, headers).await?;
         Principal::admitted(&self.service, svc_mcp_stdio::head(token, Some(peer))).await
     }
 
@@ -226,16 +225,16 @@ impl Endpoint {
     /// Handles one message. A parked wait does not count as in flight.
     async fn handle_one(
         &self,
-        server: &Server,
+        state: &ServerState,
         client: Client,
         call: &Post,
         pending: &PendingMessage,
     ) -> Result<Response> {
         let forwarded = self.forward(call, pending);
         let answered = if pending.waits() {
-            server.unless_closing(forwarded).await?
+            state.unless_closing(forwarded).await?
         } else {
-            let _slot = server.in_flight.take(client).await?;
+            let _slot = state.in_flight.take(client).await?;
             forwarded.await
         };
         match answered {
@@ -307,7 +306,8 @@ fn unless_malformed(error: Error) -> Result<()> {
 /// flight, and none while it waits. Its waits share one deadline. Once the responses exceed a limit, the
 /// remaining messages are rejected.
 struct BatchPost<'a> {
-    server: &'a Server,
+    endpoint: &'a Endpoint,
+    state: &'a ServerState,
     call: Post,
     client: Client,
     slot: Option<RequestSlot>,
@@ -338,11 +338,11 @@ impl BatchPost<'_> {
 
     /// Handles one item of the batch. Every item counts as a request, whatever it is.
     async fn item(&mut self, number: usize, item: &Item) -> Result<Bytes> {
-        let service = &self.server.mcp.service;
+        let service = &self.endpoint.service;
         if number > 0 {
             self.call.principal = self.call.principal.again(service).await?;
         }
-        self.server.unread.wait(self.client, Instant::now() + unread::TIMEOUT).await?;
+        self.state.unread.wait(self.client, Instant::now() + unread::TIMEOUT).await?;
         match item {
             Ok(pending) if pending.kind == Kind::Response => {
                 self.call.principal.clone().with_capabilities(service).await.map(|_| Bytes::new())
@@ -357,7 +357,7 @@ impl BatchPost<'_> {
 
     /// Handles one message, or rejects it before it has any effect.
     async fn message(&mut self, number: usize, pending: &PendingMessage) -> Result<Bytes> {
-        let endpoint = &self.server.mcp;
+        let endpoint = self.endpoint;
         if pending.is_large_wait() {
             return Err(self.call.principal.refuse(&endpoint.service, large_wait()).await);
         }
@@ -374,7 +374,7 @@ impl BatchPost<'_> {
         if pending.waits() {
             self.slot = None;
         } else if self.slot.is_none() {
-            let slots = &self.server.in_flight;
+            let slots = &self.state.in_flight;
             self.slot = Some(match number {
                 0 => slots.take(self.client).await?,
                 _ => slots.take_again(self.client).await?,
@@ -382,12 +382,12 @@ impl BatchPost<'_> {
         }
         let forwarded = endpoint.forward(&self.call, pending);
         let response =
-            if pending.waits() { self.server.unless_closing(forwarded).await?? } else { forwarded.await? };
+            if pending.waits() { self.state.unless_closing(forwarded).await?? } else { forwarded.await? };
         let Ok(body) = response.into_body().collect().await;
         let body = body.to_bytes();
         let changes = pending.tool.is_some_and(|tool| tool.changes);
         let share =
-            self.server.unread.take(self.client, changes, body.len(), None).ok_or_else(unread::full)?;
+            self.state.unread.take(self.client, changes, body.len(), None).ok_or_else(unread::full)?;
         match &mut self.share {
             Some(all) => all.merge(share),
             None => self.share = Some(share),

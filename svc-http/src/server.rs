@@ -5,7 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,79 +16,41 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Method, Request, Version};
+use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use secrecy::SecretString;
-use svc_core::capability::Needs;
-use svc_core::limits::WAIT_INPUT_MAX_BYTES;
-use svc_core::op::{self, Admission, Effect, Operation, Surface};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::body::{self, Bodies, OPEN_BODY_MAX};
-use crate::decode::{self, Text};
 use crate::encode::{self, Response};
-use crate::hosts::{self, Hosts};
-use crate::in_flight::{RequestSlots, overloaded};
-use crate::limits::{
-    CLOSE_TIMEOUT, ConcurrencyLimit, HEAD_TIMEOUT, HttpSettings, Permit, WRITE_STALL_TIMEOUT,
-};
+use crate::in_flight::overloaded;
+use crate::limits::{CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
 use crate::openapi::Document;
 use crate::pace::Pace;
+use crate::phase::Phase;
 use crate::route::{Builtin, Routed, Routes, Target};
-use crate::shares::{Share, Shares};
+use crate::shares::Shares;
+use crate::state::{Link, ServerState, UnverifiedSlot};
 use crate::stream::Stream;
-use crate::unread::UnreadAnswers;
-use crate::{health, mcp, problems, ws};
+use crate::{body, health, hosts, mcp, problems, rest, ws};
 
-/// The phase of the server's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Serving,
-    /// Still serving, but readiness reports the coming shutdown.
-    Draining,
-    /// Accepts nothing new; parked waits end.
-    Closing,
-}
-
-/// The state shared by all requests.
-pub(crate) struct Server {
-    pub service: Service,
-    pub settings: HttpSettings,
-    pub phase: watch::Sender<Phase>,
-    pub mcp: mcp::Endpoint,
-    pub bodies: Bodies,
-    pub unread: UnreadAnswers,
-    pub hosts: Hosts,
+/// The server: what its requests share, what answers them, and what they are counted in.
+struct Server {
+    state: ServerState,
     routes: Routes,
-    /// What feeds subscriptions.
+    mcp: mcp::Endpoint,
     document: Document,
     connections: Shares<Client>,
-    pub in_flight: RequestSlots,
     /// HTTP/2 requests whose credential has not been verified, counted until their responses are sent.
     unverified: Shares<Client>,
-    sockets: ConcurrencyLimit,
 }
-
-/// The slot of a request whose credential has not been verified yet.
-pub(crate) type UnverifiedSlot = Option<Share<Client>>;
 
 /// Why a stream is reset without a response.
 type StreamRejected = &'static str;
-
-/// The connection that a request arrives on.
-pub(crate) struct Link {
-    remote: IpAddr,
-    pace: Pace,
-    /// Its slot among all connections, kept through an upgrade.
-    pub slot: Arc<Share<Client>>,
-}
 
 /// Serves until `shutdown` resolves, then drains.
 ///
@@ -105,8 +67,8 @@ pub async fn serve(
     let mut connections = JoinSet::new();
     let mut end = pin!(async {
         shutdown.await;
-        server.phase.send_replace(Phase::Draining);
-        sleep(server.settings.shutdown_drain).await;
+        server.state.phase.send_replace(Phase::Draining);
+        sleep(server.state.settings.shutdown_drain).await;
     });
     loop {
         tokio::select! {
@@ -130,11 +92,11 @@ pub async fn serve(
         }
     }
     drop(listener);
-    server.phase.send_replace(Phase::Closing);
+    server.state.phase.send_replace(Phase::Closing);
     let finished = async {
         graceful.shutdown().await;
         // Upgraded connections hold a receiver until they are closed.
-        server.phase.closed().await;
+        server.state.phase.closed().await;
     };
     if timeout(CLOSE_TIMEOUT, finished).await.is_err() {
         tracing::warn!("some connections did not finish in time and were cut off");
@@ -143,10 +105,10 @@ pub async fn serve(
     // All zero, unless something leaks beyond the end of its connection.
     tracing::debug!(
         connections = server.connections.taken(),
-        in_flight = server.in_flight.taken(),
-        sockets = server.sockets.taken(),
-        bodies = server.bodies.unfinished(),
-        bytes = server.unread.taken(),
+        in_flight = server.state.in_flight.taken(),
+        sockets = server.state.sockets.taken(),
+        bodies = server.state.bodies.unfinished(),
+        bytes = server.state.unread.taken(),
         "closed"
     );
     Ok(())
@@ -241,23 +203,14 @@ async fn connection(
 
 impl Server {
     fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
+        let (all, each) = settings.connections();
         Ok(Self {
-            phase: watch::channel(Phase::Serving).0,
-            mcp: mcp::Endpoint::new(&service, &settings)?,
-            bodies: Bodies::new(),
-            unread: UnreadAnswers::new(),
-            hosts: Hosts::new(own, settings.allowed_hosts.clone()),
             routes: Routes::build(service.table())?,
+            mcp: mcp::Endpoint::new(&service, &settings)?,
             document: Document::default(),
-            connections: {
-                let (all, each) = settings.connections();
-                Shares::new(all, each)
-            },
-            in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
+            connections: Shares::new(all, each),
             unverified: Shares::new(usize::MAX, UNVERIFIED_MAX),
-            sockets: ConcurrencyLimit::new(Some(settings.ws_connections)),
-            service,
-            settings,
+            state: ServerState::new(service, settings, own),
         })
     }
 
@@ -292,7 +245,7 @@ impl Server {
         if request.version() != Version::HTTP_2 {
             return Ok(None);
         }
-        let peer = Client::at(self.peer(link, request.headers()));
+        let peer = Client::at(self.state.peer(link, request.headers()));
         self.unverified.take(peer, 1).map(Some).ok_or("too many requests from that address are in progress")
     }
 
@@ -306,7 +259,7 @@ impl Server {
         // All but operations are boxed: they are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
             Routed::Target(Target::Operation(operation), text) => {
-                self.operation(&operation, text, link, request, unverified).await
+                rest::handle(&self.state, &operation, text, link, request, unverified).await
             }
             Routed::Target(Target::Builtin(builtin), _) => {
                 Box::pin(self.builtin(builtin, link, request, unverified)).await
@@ -324,20 +277,20 @@ impl Server {
     ) -> Result<Response> {
         match target {
             Builtin::Health => {
-                let phase = *self.phase.borrow();
-                Ok(health::readiness(&self.service, phase).await)
+                let phase = *self.state.phase.borrow();
+                Ok(health::readiness(&self.state.service, phase).await)
             }
             Builtin::Liveness => Ok(health::liveness()),
             Builtin::OpenApi => {
                 self.admit_open(link, &request).await?;
-                Ok(self.document.response(self.service.table()))
+                Ok(self.document.response(self.state.service.table()))
             }
             Builtin::Problem => {
                 self.admit_open(link, &request).await?;
                 problems::page(request.uri().path(), request.headers())
             }
-            Builtin::WebSocket => ws::upgrade(self, link, request).await,
-            Builtin::Mcp => mcp::handle(self, link, request, unverified).await,
+            Builtin::WebSocket => ws::upgrade(&self.state, link, request).await,
+            Builtin::Mcp => mcp::handle(&self.mcp, &self.state, link, request, unverified).await,
         }
     }
 
@@ -348,11 +301,11 @@ impl Server {
         match found {
             Routed::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
             Routed::Allow(allow) => {
-                body::discard(request, self.settings.body_max_bytes).await;
+                body::discard(request, self.state.settings.body_max_bytes).await;
                 Ok(encode::method_not_allowed(allow))
             }
             _ => {
-                body::discard(request, self.settings.body_max_bytes).await;
+                body::discard(request, self.state.settings.body_max_bytes).await;
                 let detail = format!("there is no route {path}; see GET /openapi.json");
                 Err(Error::new(Code::UnknownRoute, detail))
             }
@@ -363,137 +316,8 @@ impl Server {
     ///
     /// Without a credential the Host must be one of this server's own names.
     async fn admit_open(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {
-        let head = self.head(link, request).await?;
-        self.check_host(&head, request)?;
-        self.service.count(head).await
+        let head = self.state.head(link, request).await?;
+        self.state.check_host(&head, request)?;
+        self.state.service.count(head).await
     }
-
-    /// Rejects a request that has no credential and names another host than this server.
-    pub(crate) fn check_host(&self, head: &op::RequestHead, request: &Request<Incoming>) -> Result<()> {
-        if head.credential.is_some() {
-            return Ok(());
-        }
-        self.hosts.check(request.uri(), request.headers())
-    }
-
-    async fn operation(
-        &self,
-        operation: &Arc<Operation>,
-        text: Result<Text>,
-        link: &Link,
-        request: Request<Incoming>,
-        unverified: &mut UnverifiedSlot,
-    ) -> Result<Response> {
-        let request_head = self.head(link, &request).await?;
-        if operation.needed() == Needs::Nothing {
-            self.check_host(&request_head, &request)?;
-        }
-        let admission = match self.service.admit(Some(operation), request_head).await {
-            Ok(admission) => admission,
-            Err(refusal) => {
-                Box::pin(body::discard(request, self.settings.body_max_bytes)).await;
-                return Err(refusal);
-            }
-        };
-        drop(unverified.take());
-        let client = admission.client().unwrap_or_else(|| Client::at(self.peer(link, request.headers())));
-        let input = match self.input(operation, text, client, request).await {
-            Ok(input) => input,
-            Err(refusal) => return Err(self.service.refuse(Some(operation), admission, refusal).await),
-        };
-        let again = AtomicBool::new(false);
-        let run = || {
-            // The first attempt was counted and audited, so a retry is not.
-            let is_again = again.swap(true, Ordering::Relaxed);
-            let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            self.run(operation, admission, &input, client)
-        };
-        self.unread.answer(client, !operation.effect().changes_nothing(), run).await
-    }
-
-    /// Reads the body and the query into the operation's input.
-    async fn input(
-        &self,
-        operation: &Arc<Operation>,
-        text: Result<Text>,
-        client: Client,
-        request: Request<Incoming>,
-    ) -> Result<op::Input> {
-        let (head, body) = request.into_parts();
-        let max = self.settings.body_max_bytes;
-        let max = if operation.needed() == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
-        let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
-        let body = self.bodies.read(client, &head.headers, body, max).await?;
-        let mut text = text?;
-        decode::query(head.uri.query(), &mut text)?;
-        Ok(op::Input { text, body })
-    }
-
-    async fn run(
-        &self,
-        operation: &Arc<Operation>,
-        admission: Admission,
-        input: &op::Input,
-        client: Client,
-    ) -> Result<Response> {
-        let slot = self.in_flight.take(client).await?;
-        let run = self.service.run(operation, admission, input);
-        let reply = if operation.effect() == Effect::Wait {
-            // A parked wait does not count as in flight.
-            drop(slot);
-            Box::pin(self.unless_closing(run)).await??
-        } else {
-            run.await?
-        };
-        Ok(encode::reply(&reply))
-    }
-
-    /// Takes a slot among the WebSocket connections.
-    pub fn socket(&self) -> Result<Permit> {
-        self.sockets.take().ok_or_else(overloaded)
-    }
-
-    /// Returns what the core needs to admit a request before its body is read.
-    pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::RequestHead> {
-        let peer = self.peer(link, request.headers());
-        Ok(op::RequestHead {
-            credential: self.bearer(peer, request.headers()).await?,
-            surface: Surface::Rest,
-            path: request.uri().path().to_owned(),
-            peer: Some(peer),
-        })
-    }
-
-    /// Returns the bearer token.
-    ///
-    /// A request whose credential cannot be read counts against its address.
-    pub async fn bearer(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Option<SecretString>> {
-        let token = decode::bearer(headers);
-        if token.is_err() {
-            self.service.count(op::RequestHead { peer: Some(peer), ..op::RequestHead::default() }).await?;
-        }
-        token
-    }
-
-    /// Returns the address of the client that sent a request.
-    pub fn peer(&self, link: &Link, headers: &HeaderMap) -> IpAddr {
-        decode::peer(link.remote, headers, self.settings.trusted_proxy_hops)
-    }
-
-    /// Returns the outcome of `work`, or fails with `closing` if the server closes first.
-    pub async fn unless_closing<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        let mut phase = self.phase.subscribe();
-        tokio::select! {
-            outcome = work => Ok(outcome),
-            () = closing(&mut phase) => {
-                Err(Error::new(Code::Closing, "the server is shutting down; try again"))
-            }
-        }
-    }
-}
-
-/// Resolves when the server closes.
-pub(crate) async fn closing(phase: &mut watch::Receiver<Phase>) {
-    // The sender is dropped only after the closing phase.
-    let _ = phase.wait_for(|phase| *phase == Phase::Closing).await;
 }

@@ -29,8 +29,9 @@ use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::encode::{self, Response};
-use crate::server::{Link, Phase, Server};
+use crate::phase::Phase;
 use crate::shares::Share;
+use crate::state::{Link, ServerState};
 use crate::unread::UnreadAnswers;
 use first_frame::{Filter, FirstFrame};
 use socket::{End, Socket};
@@ -49,28 +50,28 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A credential in the handshake is checked first. Without one, the Host and the Origin must be this server's
 /// own.
 pub(crate) async fn upgrade(
-    server: &Server,
+    state: &ServerState,
     link: &Link,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
-    let head = server.head(link, &request).await?;
-    server.check_host(&head, &request)?;
+    let head = state.head(link, &request).await?;
+    state.check_host(&head, &request)?;
     let admission = match head.credential {
-        Some(_) => Some(WAIT_FOR_EVENT.admit(&server.service, head.clone()).await?),
+        Some(_) => Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?),
         None => {
-            server.service.count(head.clone()).await?;
+            state.service.count(head.clone()).await?;
             None
         }
     };
     let accept = handshake(&request)?;
-    let slots = (server.socket()?, Arc::clone(&link.slot));
+    let slots = (state.socket()?, Arc::clone(&link.slot));
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
-        service: server.service.clone(),
-        unread: server.unread.clone(),
+        service: state.service.clone(),
+        unread: state.unread.clone(),
         head,
         admission,
-        phase: server.phase.subscribe(),
+        phase: state.phase.subscribe(),
     };
     tokio::spawn(async move {
         client.serve(upgraded).await;

@@ -24,7 +24,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use crate::server::{Phase, closing};
+use crate::phase::{Phase, closing};
 
 /// Interval of the server's pings.
 const PING_INTERVAL: Duration = Duration::from_secs(10);

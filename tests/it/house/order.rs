@@ -16,10 +16,7 @@ const USES_BELOW: &[(&str, &str, &str, &str)] = &[
     ("svc-core/src", "capability", "store", "its values say themselves how they are stored"),
     ("svc-core/src", "page", "store", "its rows are read no further than a page goes"),
     ("svc-core/src", "store", "log", "Postgres notifications end at the bus"),
-    ("svc-core/src/op", "declare", "run", "the signatures of functions name their contexts"),
-    ("svc-http/src", "server", "health", "it routes requests to the handlers that use its state"),
-    ("svc-http/src", "server", "mcp", "it routes requests to the handlers that use its state"),
-    ("svc-http/src", "server", "ws", "it routes requests to the handlers that use its state"),
+    ("svc-core/src/op", "declare", "run", "the signatures of functions name what they get to work with"),
 ];
 
 /// The path of a module from the root of its crate.

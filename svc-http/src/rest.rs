@@ -1,0 +1,92 @@
+//! REST: a request at the path of an operation as one call of it.
+//!
+//! The body is read only once the request has been admitted from its head. A running operation counts as in
+//! flight, a parked wait does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hyper::Request;
+use hyper::body::Incoming;
+use svc_core::capability::Needs;
+use svc_core::limits::WAIT_INPUT_MAX_BYTES;
+use svc_core::op::{self, Admission, Effect, Operation};
+use svc_core::{Client, Result};
+
+use crate::body::{self, OPEN_BODY_MAX};
+use crate::decode::{self, Text};
+use crate::encode::{self, Response};
+use crate::state::{Link, ServerState, UnverifiedSlot};
+
+/// Handles a request that the route of `operation` matches.
+pub(crate) async fn handle(
+    state: &ServerState,
+    operation: &Arc<Operation>,
+    text: Result<Text>,
+    link: &Link,
+    request: Request<Incoming>,
+    unverified: &mut UnverifiedSlot,
+) -> Result<Response> {
+    let request_head = state.head(link, &request).await?;
+    if operation.needed() == Needs::Nothing {
+        state.check_host(&request_head, &request)?;
+    }
+    let admission = match state.service.admit(Some(operation), request_head).await {
+        Ok(admission) => admission,
+        Err(refusal) => {
+            Box::pin(body::discard(request, state.settings.body_max_bytes)).await;
+            return Err(refusal);
+        }
+    };
+    drop(unverified.take());
+    let client = admission.client().unwrap_or_else(|| Client::at(state.peer(link, request.headers())));
+    let input = match input(state, operation, text, client, request).await {
+        Ok(input) => input,
+        Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
+    };
+    let again = AtomicBool::new(false);
+    let run = || {
+        // The first attempt was counted and audited, so a retry is not.
+        let is_again = again.swap(true, Ordering::Relaxed);
+        let admission = if is_again { admission.follow_up() } else { admission.clone() };
+        run(state, operation, admission, &input, client)
+    };
+    state.unread.answer(client, !operation.effect().changes_nothing(), run).await
+}
+
+/// Reads the body and the query into the operation's input.
+async fn input(
+    state: &ServerState,
+    operation: &Arc<Operation>,
+    text: Result<Text>,
+    client: Client,
+    request: Request<Incoming>,
+) -> Result<op::Input> {
+    let (head, body) = request.into_parts();
+    let max = state.settings.body_max_bytes;
+    let max = if operation.needed() == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
+    let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
+    let body = state.bodies.read(client, &head.headers, body, max).await?;
+    let mut text = text?;
+    decode::query(head.uri.query(), &mut text)?;
+    Ok(op::Input { text, body })
+}
+
+async fn run(
+    state: &ServerState,
+    operation: &Arc<Operation>,
+    admission: Admission,
+    input: &op::Input,
+    client: Client,
+) -> Result<Response> {
+    let slot = state.in_flight.take(client).await?;
+    let run = state.service.run(operation, admission, input);
+    let reply = if operation.effect() == Effect::Wait {
+        // A parked wait does not count as in flight.
+        drop(slot);
+        Box::pin(state.unless_closing(run)).await??
+    } else {
+        run.await?
+    };
+    Ok(encode::reply(&reply))
+}

@@ -1,0 +1,110 @@
+//! What all requests to one server share, and how the sender of a request is told from its head.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Request};
+use secrecy::SecretString;
+use svc_core::op::{self, Surface};
+use svc_core::{Client, Code, Error, Result, Service};
+use tokio::sync::watch;
+
+use crate::body::Bodies;
+use crate::decode;
+use crate::hosts::Hosts;
+use crate::in_flight::{RequestSlots, overloaded};
+use crate::limits::{ConcurrencyLimit, HttpSettings, Permit};
+use crate::pace::Pace;
+use crate::phase::{Phase, closing};
+use crate::shares::Share;
+use crate::unread::UnreadAnswers;
+
+/// What all requests to one server share, whatever answers them.
+pub(crate) struct ServerState {
+    pub service: Service,
+    pub settings: HttpSettings,
+    pub phase: watch::Sender<Phase>,
+    pub bodies: Bodies,
+    pub unread: UnreadAnswers,
+    pub hosts: Hosts,
+    pub in_flight: RequestSlots,
+    pub sockets: ConcurrencyLimit,
+}
+
+/// The connection that a request arrives on.
+pub(crate) struct Link {
+    pub remote: IpAddr,
+    pub pace: Pace,
+    /// Its slot among all connections, kept through an upgrade.
+    pub slot: Arc<Share<Client>>,
+}
+
+/// The slot of a request whose credential has not been verified yet.
+pub(crate) type UnverifiedSlot = Option<Share<Client>>;
+
+impl ServerState {
+    pub fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Self {
+        Self {
+            phase: watch::channel(Phase::Serving).0,
+            bodies: Bodies::new(),
+            unread: UnreadAnswers::new(),
+            hosts: Hosts::new(own, settings.allowed_hosts.clone()),
+            in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
+            sockets: ConcurrencyLimit::new(Some(settings.ws_connections)),
+            service,
+            settings,
+        }
+    }
+
+    /// Returns what the core needs to admit a request before its body is read.
+    pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::RequestHead> {
+        let peer = self.peer(link, request.headers());
+        Ok(op::RequestHead {
+            credential: self.bearer(peer, request.headers()).await?,
+            surface: Surface::Rest,
+            path: request.uri().path().to_owned(),
+            peer: Some(peer),
+        })
+    }
+
+    /// Returns the bearer token.
+    ///
+    /// A request whose credential cannot be read counts against its address.
+    pub async fn bearer(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Option<SecretString>> {
+        let token = decode::bearer(headers);
+        if token.is_err() {
+            self.service.count(op::RequestHead { peer: Some(peer), ..op::RequestHead::default() }).await?;
+        }
+        token
+    }
+
+    /// Returns the address of the client that sent a request.
+    pub fn peer(&self, link: &Link, headers: &HeaderMap) -> IpAddr {
+        decode::peer(link.remote, headers, self.settings.trusted_proxy_hops)
+    }
+
+    /// Rejects a request that has no credential and names another host than this server.
+    pub fn check_host(&self, head: &op::RequestHead, request: &Request<Incoming>) -> Result<()> {
+        if head.credential.is_some() {
+            return Ok(());
+        }
+        self.hosts.check(request.uri(), request.headers())
+    }
+
+    /// Takes a slot among the WebSocket connections.
+    pub fn socket(&self) -> Result<Permit> {
+        self.sockets.take().ok_or_else(overloaded)
+    }
+
+    /// Returns the outcome of `work`, or fails with `closing` if the server closes first.
+    pub async fn unless_closing<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let mut phase = self.phase.subscribe();
+        tokio::select! {
+            outcome = work => Ok(outcome),
+            () = closing(&mut phase) => {
+                Err(Error::new(Code::Closing, "the server is shutting down; try again"))
+            }
+        }
+    }
+}
