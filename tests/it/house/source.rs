@@ -143,8 +143,11 @@ pub fn paths_in(code: &str) -> Vec<Vec<String>> {
         for (at, _) in code.match_indices(start) {
             let rest = &code[at..];
             let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-            let path = rest[..end.unwrap_or(rest.len())].trim_end_matches(':');
-            found.push(path.split("::").map(str::to_owned).collect());
+            let path = &rest[..end.unwrap_or(rest.len())];
+            // The head of a use tree is not used itself.
+            if !rest[path.len()..].starts_with('{') {
+                found.push(path.trim_end_matches(':').split("::").map(str::to_owned).collect());
+            }
         }
     }
     found.retain(|path| matches!(path[0].as_str(), "crate" | "super" | "self"));
@@ -213,14 +216,14 @@ fn character(text: &str) -> Option<usize> {
 
 #[test]
 fn a_file_is_split_into_code_and_literals() {
-    let text = "use crate::{a::B, c};\n// crate::d \"x\"\n\
+    let text = "use crate::{a::B, c}; use crate::h::{I};\n// crate::d \"x\"\n\
                 let s = \"a\\\"b\"; let c = '\"'; let r = r#\"raw \"q\"\"#;\n\
                 fn f<'a>(x: &'a crate::e::F) {}\n\
                 #[cfg(test)]\nmod tests { const T: &str = \"t\"; use crate::g; }\n";
     let source = Source::read("x.rs".to_owned(), text);
     let literals: Vec<_> = source.literals.iter().map(|l| (l.line, l.text.as_str(), l.in_tests)).collect();
     assert_eq!(literals, [(3, "a\\\"b", false), (3, "raw \"q\"", false), (6, "t", true)]);
-    assert_eq!(source.crate_paths().into_iter().collect::<Vec<_>>(), ["a::B", "c", "e::F"]);
+    assert_eq!(source.crate_paths().into_iter().collect::<Vec<_>>(), ["a::B", "c", "e::F", "h::I"]);
     let source = Source::read("x.rs".to_owned(), "list! { a } list! { b: C { d } e } f { g }");
     assert_eq!(source.blocks("list").collect::<Vec<_>>(), [" a ", " b: C { d } e "]);
 }
