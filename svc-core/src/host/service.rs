@@ -20,16 +20,15 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Credentials, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, Rounds, RunOn,
-    Settings, Shared, Table, Ticket, WaitCounts,
+    Admission, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, RunOn, Settings, Shared,
+    Table, Ticket, WaitCounts,
 };
-use crate::rate::{RateLimits, RateSettings};
+use crate::rate::RateSettings;
 use crate::store::executor::{Executor, Open, Readers};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts};
 use crate::sync::lock;
 use crate::time::Clock;
-use crate::timers::Timers;
 
 /// How to open a service.
 pub struct Options {
@@ -147,25 +146,13 @@ impl Service {
         let open_writer: Open = Arc::new(move || open_writer.writer());
         let open_reader: Open = Arc::new(move || open_reader.reader());
         let executor = Executor::start(states, readers, &options.clock, &open_writer, &open_reader)?;
-        let table = Arc::new(Table::build(features)?);
-        let dispatch = Arc::new(Dispatch {
-            table: Arc::clone(&table),
-            shared: Shared {
-                entropy: options.entropy,
-                sealer,
-                settings: Settings { reap_tick: options.reap_tick, ..options.settings },
-                table,
-            },
-            limits: RateLimits::new(options.rates, &options.clock),
-            timers: Timers::new(&options.clock),
-            rounds: Rounds::default(),
-            clock: options.clock,
-            executor,
-            bus,
-            credentials: Credentials::default(),
-            lookups: Default::default(),
-            reading_long: Mutex::default(),
-        });
+        let shared = Shared {
+            entropy: options.entropy,
+            sealer,
+            settings: Settings { reap_tick: options.reap_tick, ..options.settings },
+            table: Arc::new(Table::build(features)?),
+        };
+        let dispatch = Arc::new(Dispatch::new(shared, options.rates, options.clock, executor, bus));
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
         let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);

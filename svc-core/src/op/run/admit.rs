@@ -16,7 +16,7 @@ use crate::time::Time;
 pub(crate) type Admitted = Box<dyn FnOnce(Result<Admission>) + Send>;
 
 /// Looks up a token in the database, and admits its request.
-pub(crate) struct AdmitCall {
+pub(super) struct AdmitCall {
     /// The call, whose caller is not known yet.
     pub(super) call: Call,
     pub(super) hash: SecretHash,

@@ -127,7 +127,7 @@ impl Gate<'_> {
 
 /// The cache of live tokens.
 #[derive(Default)]
-pub(crate) struct Credentials {
+pub(super) struct Credentials {
     cached: RwLock<HashMap<SecretHash, Arc<KnownToken>>>,
 }
 

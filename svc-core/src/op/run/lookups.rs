@@ -21,7 +21,7 @@ const WAITING_MAX: usize = 16_384;
 type Source = Option<Client>;
 
 /// The lookups in progress, and those that are queued.
-pub(crate) struct Lookups<T>(Mutex<Queues<T>>);
+pub(super) struct Lookups<T>(Mutex<Queues<T>>);
 
 struct Queues<T> {
     running: usize,
@@ -32,7 +32,7 @@ struct Queues<T> {
 }
 
 /// The outcome of starting a lookup.
-pub(crate) enum LookupStart<T> {
+pub(super) enum LookupStart<T> {
     /// This lookup must be run now: the new one, or one that was queued before it.
     Now(T),
     Queued,

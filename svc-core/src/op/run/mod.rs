@@ -37,7 +37,7 @@ use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
 use crate::op::run::context::Shared;
 use crate::op::run::wait::{Parked, PendingPoll, Rounds};
-use crate::rate::{Client, RateLimits};
+use crate::rate::{Client, RateLimits, RateSettings};
 use crate::store::executor::{Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
@@ -45,8 +45,7 @@ use admit::AdmitCall;
 pub(crate) use admit::Admitted;
 use call::{COPIES, Work};
 pub(super) use call::{Call, Credential};
-pub(crate) use credentials::Credentials;
-use credentials::{CredentialLookup, Gate, KnownToken, SecretHash};
+use credentials::{CredentialLookup, Credentials, Gate, KnownToken, SecretHash};
 use long::LongCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
@@ -193,13 +192,36 @@ pub struct Dispatch {
     pub(crate) timers: Timers,
     pub(crate) rounds: Rounds,
     pub(crate) limits: RateLimits,
-    pub(crate) credentials: Credentials,
-    pub(crate) lookups: Lookups<Box<AdmitCall>>,
+    credentials: Credentials,
+    lookups: Lookups<Box<AdmitCall>>,
     /// The workspaces with a long read in progress.
-    pub(crate) reading_long: Mutex<BTreeSet<WorkspaceId>>,
+    reading_long: Mutex<BTreeSet<WorkspaceId>>,
 }
 
 impl Dispatch {
+    /// Puts together what requests run with; none are in progress yet.
+    pub(crate) fn new(
+        shared: Shared,
+        rates: RateSettings,
+        clock: Clock,
+        executor: Executor<Batch>,
+        bus: Arc<Bus>,
+    ) -> Self {
+        Self {
+            table: Arc::clone(&shared.table),
+            shared,
+            executor,
+            bus,
+            timers: Timers::new(&clock),
+            rounds: Rounds::default(),
+            limits: RateLimits::new(rates, &clock),
+            clock,
+            credentials: Credentials::default(),
+            lookups: Lookups::default(),
+            reading_long: Mutex::default(),
+        }
+    }
+
     /// Admits a request by its head alone, or rejects it.
     ///
     /// The request is counted; its credential must be live and have what the operation needs, or be any
