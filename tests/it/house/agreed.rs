@@ -29,6 +29,11 @@ fn listed(table: &Table) -> String {
     lines
 }
 
+/// The list of operations is as agreed: names, paths, capabilities, effects.
+///
+/// All other tests follow the table, so whoever renames an operation, moves its path or gives it the
+/// capability of its neighbour sees none of them fail. Agents would call what is gone, and a token that was
+/// given for reading would change things.
 #[test]
 fn the_list_of_operations_is_as_agreed() {
     golden::check("operations.txt", &listed(&table()));
@@ -54,6 +59,11 @@ fn described(operation: &Operation, document: &Value) -> Value {
     })
 }
 
+/// Every operation's input, success and errors, and every schema, are as agreed.
+///
+/// A field that is renamed with its Rust struct, that becomes required or gets a lower limit changes the API
+/// although nobody meant to. Clients that were generated from the document before would be refused with 400
+/// after an upgrade.
 #[test]
 fn every_operation_and_every_schema_is_as_agreed() {
     let table = table();
@@ -73,6 +83,10 @@ fn every_operation_and_every_schema_is_as_agreed() {
     }
 }
 
+/// One operation is shown as agreed, whole, as a tool and in OpenAPI.
+///
+/// What is wrong in how one is made from the table is wrong in all of them. A tool list without the hint that
+/// a tool destroys something would let an agent's host call it without asking the person in front of it.
 #[test]
 fn an_operation_is_shown_as_agreed() {
     let table = table();
@@ -82,7 +96,10 @@ fn an_operation_is_shown_as_agreed() {
     golden::check("shown/openapi.json", &golden::compact(&document["paths"][operation.path()]));
 }
 
-/// The document as it is served, without what the files of operations and schemas say.
+/// The document is served as agreed, apart from what the files of operations and schemas say.
+///
+/// Its common parts belong to no operation, so no test of one misses them. Without the security scheme,
+/// clients that are generated from the document would send no token and be refused everywhere.
 #[test]
 fn the_rest_of_the_document_is_as_agreed() {
     let world = World::open(Engine::Sqlite);
@@ -93,6 +110,11 @@ fn the_rest_of_the_document_is_as_agreed() {
     golden::check("shown/document.json", &golden::compact(&document));
 }
 
+/// The kinds of events and the capabilities are as agreed.
+///
+/// A kind that is renamed with its type matches none of the filters that are out there, and whoever waits for
+/// the old name waits for ever. A capability that slips into a set goes to every token that is minted with
+/// the set, which then may do more than was decided.
 #[test]
 fn the_events_and_capabilities_are_as_agreed() {
     golden::check("events.json", &golden::compact(&contract::events(&table())));

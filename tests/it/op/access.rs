@@ -95,6 +95,11 @@ impl Matrix {
         assert_eq!(answer.lsn().is_none(), turned_away, "{who} calls {operation:?} by {way:?}: Svc-Room-LSN");
     }
 
+    /// Refuses whoever has no live token, or one that lacks what the operation needs.
+    ///
+    /// An operation that was copied with the capability of its neighbour works in every test of its author,
+    /// who calls it as an administrator. An agent that was given reading alone would change others' work with
+    /// it, and so would whoever has found a revoked token.
     fn check_credentials(&self, operation: &Operation, way: Way, input: &Value) {
         if operation.needed() == Needs::Nothing {
             return;
@@ -121,6 +126,10 @@ impl Matrix {
         }
     }
 
+    /// Refuses the administrator of another workspace, who may do everything there.
+    ///
+    /// A function that selects a row by its id alone, past the loaders, returns it to whoever knows the id.
+    /// Teams that share a server would read and close each other's threads.
     fn check_outsider(&self, operation: &Operation, way: Way, input: &Value) {
         let names_an_object = input.as_object().unwrap().keys().any(|name| name.ends_with("_id"));
         if !names_an_object || NAMES_NOTHING.iter().any(|(name, _)| *name == operation.name()) {
@@ -130,6 +139,10 @@ impl Matrix {
         self.expect("another workspace's admin", operation, way, &answer, (404, "not-found"));
     }
 
+    /// Refuses a member of the workspace who is not in the private channel.
+    ///
+    /// A loader that compares only the workspace is right for everything but private channels. Whoever was
+    /// left out of one on purpose would read its messages and post among them.
     fn check_bystander(&self, operation: &Operation, way: Way, input: &Value) {
         let people = &self.world.people;
         let private = [
@@ -152,6 +165,12 @@ impl Matrix {
         self.expect("a member outside of the private channel", operation, way, &answer, (404, "not-found"));
     }
 
+    /// Refuses the changes of a frozen member and lets it read.
+    ///
+    /// The pipeline asks nothing about freezing where it takes a job for a read. A kind of job that is taken
+    /// for one and changes something lets an agent go on that an administrator has just stopped, because it
+    /// does damage. One that only reads and was added with `write` takes from a frozen member what it may
+    /// still see.
     fn check_frozen(&self, operation: &Operation, way: Way, input: &Value) {
         if operation.needed() == Needs::Nothing {
             return;

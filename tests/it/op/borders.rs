@@ -280,6 +280,10 @@ fn hidden_objects_look_unknown_by_area(engine: Engine, wanted: Wanted<'_>) {
 
 by_area!(hidden_and_unknown_ids_are_indistinguishable_in_every_field, hidden_objects_look_unknown_by_area);
 
+/// The control: whoever sees the things gets other answers than for none.
+///
+/// A comparison whose requests are all refused as unreadable finds equal answers everywhere, and the rule
+/// above would hold for an operation that shows everything.
 #[test]
 fn an_insider_distinguishes_them() {
     let border = Border::open(Engine::Sqlite, Vec::new);
@@ -318,6 +322,11 @@ fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> 
     }
 }
 
+/// No answer of a reading operation has a hidden id or word in it.
+///
+/// A list whose author forgets `visible!` is right in every workspace without private channels, such as that
+/// of its own tests. In others, members who were left out would read the titles of what is planned without
+/// them.
 #[test]
 fn no_list_shows_what_is_hidden() {
     for engine in engines() {
@@ -372,6 +381,10 @@ fn act(border: &Border) -> i64 {
     posted["lsn"].as_i64().unwrap()
 }
 
+/// No subscription and no wait tells somebody of a hidden event.
+///
+/// A wait that returns by the filter alone, without reading the events as their reader, wakes with what it
+/// was woken by. Whoever listens to a workspace would follow the work in its private channels live.
 #[test]
 fn no_socket_and_no_wait_shows_what_is_hidden() {
     for engine in engines() {

@@ -191,6 +191,9 @@ pub fn examples_succeed_alike(engine: Engine, features: fn() -> Vec<Feature>, wa
 }
 
 /// An operation that is no tool has an example that succeeds over REST.
+///
+/// There is nothing to compare it with. But an example that has stopped working stands in the OpenAPI
+/// document all the same, where whoever writes a client copies it.
 fn succeeds_over_rest(
     worlds: &mut Worlds,
     engine: Engine,
