@@ -7,7 +7,7 @@ pub use crate::host::ask::TypedReply;
 pub use crate::identity::members::{LIST_MEMBERS, ListMembers, Member, MemberKind};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken};
 pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
-pub use crate::integrity::events::{EventPage, KindName, WAIT_FOR_EVENT, WaitForEvent};
+pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent, WantedEvents};
 
 #[cfg(test)]
 mod tests {

@@ -107,23 +107,46 @@ pub struct EventPage {
 }
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
-    own_workspace(cx, input.workspace_id)?;
-    let filter = Filter {
+    let wanted = WantedEvents {
+        workspace_id: input.workspace_id,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
-        kind: input.kind.as_deref(),
+        kind: input.kind.clone(),
     };
     let after = input.cursor.map_or_else(|| input.after_id.map_or(0, Count::get), |cursor| cursor.0);
-    page(cx, input.workspace_id, after, &filter, input.limit)
+    page(cx, &wanted, after, input.limit)
 }
 
-/// The events that a reader asked for.
-struct Filter<'a> {
+/// The events that a reader asks for.
+///
+/// A subscription has it as one object; the inputs of operations are flat, so they repeat its fields.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WantedEvents {
+    /// The workspace. It must be the reader's.
+    pub workspace_id: WorkspaceId,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
-    kind: Option<&'a str>,
+    kind: Option<KindName>,
+}
+
+impl WantedEvents {
+    /// Returns the input that waits for the next of these events after `after_id`.
+    pub fn next_after(&self, after_id: i64, timeout_secs: i64) -> Result<WaitForEvent> {
+        let Self { workspace_id, channel_id, thread_id, member_id, kind } = self.clone();
+        Ok(WaitForEvent {
+            workspace_id,
+            after_id: Count::new(after_id).map_err(Error::internal)?,
+            channel_id,
+            thread_id,
+            member_id,
+            kind,
+            limit: None,
+            timeout_secs: Some(WaitSecs::new(timeout_secs).map_err(Error::internal)?),
+        })
+    }
 }
 
 /// The page's statement. `$workspace` and `$thread` are the conditions that decide which index is used.
@@ -172,19 +195,15 @@ fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     }
 }
 
-/// Returns the events after `after` that the caller may see and asked for.
+/// Returns the events after `after` that the caller may see and asked for, if the workspace is its own.
 ///
 /// The head is read first: everything up to it is committed, so a page without events has covered all of
 /// that.
-fn page(
-    cx: &Read<'_>,
-    workspace_id: WorkspaceId,
-    after: i64,
-    filter: &Filter<'_>,
-    limit: Option<Limit>,
-) -> Result<EventPage> {
-    let room_lsn = cx.one::<(i64,)>(HEAD, &[&workspace_id])?.map_or(0, |(lsn,)| lsn);
-    let (sql, horizon) = match filter.thread_id {
+fn page(cx: &Read<'_>, wanted: &WantedEvents, after: i64, limit: Option<Limit>) -> Result<EventPage> {
+    let WantedEvents { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
+    own_workspace(cx, *workspace_id)?;
+    let room_lsn = cx.one::<(i64,)>(HEAD, &[workspace_id])?.map_or(0, |(lsn,)| lsn);
+    let (sql, horizon) = match *thread_id {
         // How far a page reads would reveal how many events a hidden thread has, so it is treated as no
         // thread at all.
         Some(thread) if !sees_thread(cx, thread)? => {
@@ -196,16 +215,7 @@ fn page(
     };
     let (sight, last, rows) =
         (cx.caller().sight.params(), room_lsn.min(horizon.up_to()), rows_to_read(limit));
-    let params = sight.and(&[
-        &workspace_id,
-        &after,
-        &last,
-        &filter.channel_id,
-        &filter.thread_id,
-        &filter.member_id,
-        &filter.kind,
-        &rows,
-    ]);
+    let params = sight.and(&[workspace_id, &after, &last, channel_id, thread_id, member_id, kind, &rows]);
     let stored = Page::within(horizon, cx.rows(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
     let events = open_words(cx, stored)?;
     let after_id = events.next_cursor().map_or(after.max(room_lsn), |cursor| cursor.0);
@@ -222,19 +232,19 @@ fn page(
 #[serde(deny_unknown_fields)]
 pub struct WaitForEvent {
     /// The workspace. It must be yours.
-    pub workspace_id: WorkspaceId,
+    workspace_id: WorkspaceId,
     /// Only events after this one; 0 is the beginning of the log.
-    pub after_id: Count<0, { i64::MAX }>,
+    after_id: Count<0, { i64::MAX }>,
     /// Only events in this channel.
-    pub channel_id: Option<ChannelId>,
+    channel_id: Option<ChannelId>,
     /// Only events in this thread.
-    pub thread_id: Option<ThreadId>,
+    thread_id: Option<ThreadId>,
     /// Only events about this member.
-    pub member_id: Option<MemberId>,
+    member_id: Option<MemberId>,
     /// Only events of this kind, such as `ThreadCreated`.
-    pub kind: Option<KindName>,
-    pub limit: Option<Limit>,
-    pub timeout_secs: Option<WaitSecs<0>>,
+    kind: Option<KindName>,
+    limit: Option<Limit>,
+    timeout_secs: Option<WaitSecs<0>>,
 }
 
 /// Waits for events. Within the process, subscriptions repeat it.
@@ -255,14 +265,14 @@ impl LongPoll for WaitForEvent {
 }
 
 fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventPage>> {
-    own_workspace(cx, input.workspace_id)?;
-    let filter = Filter {
+    let wanted = WantedEvents {
+        workspace_id: input.workspace_id,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
-        kind: input.kind.as_deref(),
+        kind: input.kind.clone(),
     };
-    let page = page(cx, input.workspace_id, input.after_id.get(), &filter, input.limit)?;
+    let page = page(cx, &wanted, input.after_id.get(), input.limit)?;
     if !page.events.items().is_empty() {
         return Ok(Poll::Ready(page));
     }

@@ -8,9 +8,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use svc_core::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use svc_core::op::{self, Input, WaitSecs};
-use svc_core::ops::{KindName, WaitForEvent};
+use svc_core::id::WorkspaceId;
+use svc_core::op::{self, Input};
+use svc_core::ops::WantedEvents;
 use svc_core::text::Count;
 use svc_core::{Error, Result};
 
@@ -22,34 +22,6 @@ pub(super) struct FirstFrame {
     filter: Map<String, Value>,
     after_id: Option<Value>,
     resume_token: Option<String>,
-}
-
-/// The events to be sent.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Filter {
-    workspace_id: WorkspaceId,
-    channel_id: Option<ChannelId>,
-    thread_id: Option<ThreadId>,
-    member_id: Option<MemberId>,
-    kind: Option<KindName>,
-}
-
-impl Filter {
-    /// Returns the input that waits for the next of these events after `after_id`.
-    pub fn from(&self, after_id: i64, timeout_secs: i64) -> Result<WaitForEvent> {
-        let Self { workspace_id, channel_id, thread_id, member_id, kind } = self.clone();
-        Ok(WaitForEvent {
-            workspace_id,
-            after_id: Count::new(after_id).map_err(Error::internal)?,
-            channel_id,
-            thread_id,
-            member_id,
-            kind,
-            limit: None,
-            timeout_secs: Some(WaitSecs::new(timeout_secs).map_err(Error::internal)?),
-        })
-    }
 }
 
 impl FirstFrame {
@@ -66,14 +38,14 @@ impl FirstFrame {
 
     /// Reads which events are wanted, and from where on.
     pub fn subscription(self) -> Result<Subscription> {
-        let filter: Filter =
+        let wanted: WantedEvents =
             op::decode_object(self.filter).map_err(|error| malformed("`filter`", error.detail()))?;
         let after_id = match (self.after_id, self.resume_token) {
             (Some(_), Some(_)) => {
                 return Err(Error::malformed("give either `after_id` or `resume_token`, not both"));
             }
             (None, Some(token)) => {
-                let position = resumed(&token, filter.workspace_id);
+                let position = resumed(&token, wanted.workspace_id);
                 Some(
                     position
                         .ok_or_else(|| malformed("`resume_token`", "it does not belong to this workspace"))?,
@@ -85,21 +57,21 @@ impl FirstFrame {
             }
             (None, None) => None,
         };
-        Ok(Subscription { filter, after_id })
+        Ok(Subscription { wanted, after_id })
     }
 }
 
 /// What a client subscribes to.
 #[derive(Debug)]
 pub(super) struct Subscription {
-    pub filter: Filter,
+    pub wanted: WantedEvents,
     pub after_id: Option<i64>,
 }
 
 impl Subscription {
     /// Returns the cursor at `after_id` as one opaque string.
     pub fn resume_token(&self, after_id: i64) -> String {
-        URL_SAFE_NO_PAD.encode(format!("v1:{}:{after_id}", self.filter.workspace_id))
+        URL_SAFE_NO_PAD.encode(format!("v1:{}:{after_id}", self.wanted.workspace_id))
     }
 }
 

@@ -22,7 +22,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Value, json};
 use svc_core::op::{self, Admission, WaitOutput};
-use svc_core::ops::{EventPage, OpenedEvent, TypedReply, WAIT_FOR_EVENT};
+use svc_core::ops::{EventPage, OpenedEvent, TypedReply, WAIT_FOR_EVENT, WantedEvents};
 use svc_core::{Code, Error, Result, Service};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -33,7 +33,7 @@ use crate::phase::Phase;
 use crate::shares::Share;
 use crate::state::{Link, ServerState};
 use crate::unread::UnreadAnswers;
-use first_frame::{Filter, FirstFrame};
+use first_frame::FirstFrame;
 use socket::{End, Socket};
 
 const SCHEMA_VERSION: u32 = 1;
@@ -196,7 +196,7 @@ impl Client {
         };
         // This first read authorizes the caller and finds the end of the log.
         let position = subscription.after_id.unwrap_or(i64::MAX);
-        let first = self.read(&admission, &subscription.filter, position, 0);
+        let first = self.read(&admission, &subscription.wanted, position, 0);
         let (mut page, mut share) =
             socket.keep_alive_during(first).await?.map_err(|error| End::refused(&error))?;
         let mut after_id = subscription.after_id.unwrap_or(page.room_lsn);
@@ -215,7 +215,7 @@ impl Client {
             }
             drop(share);
             after_id = after_id.max(page.after_id);
-            (page, share) = self.poll(socket, &subscription.filter, &follow_up, after_id).await?;
+            (page, share) = self.poll(socket, &subscription.wanted, &follow_up, after_id).await?;
         }
     }
 
@@ -236,12 +236,12 @@ impl Client {
     async fn poll(
         &self,
         socket: &mut Socket,
-        filter: &Filter,
+        wanted: &WantedEvents,
         admission: &Admission,
         after_id: i64,
     ) -> Result<(Page, Unread), End> {
         loop {
-            let read = self.read(admission, filter, after_id, POLL_SECS);
+            let read = self.read(admission, wanted, after_id, POLL_SECS);
             match socket.keep_alive_during(read).await? {
                 Ok(page) => return Ok(page),
                 Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
@@ -256,7 +256,7 @@ impl Client {
     async fn read(
         &self,
         admission: &Admission,
-        filter: &Filter,
+        wanted: &WantedEvents,
         after_id: i64,
         timeout_secs: i64,
     ) -> Result<(Page, Unread)> {
@@ -266,7 +266,7 @@ impl Client {
             // The first attempt was counted and audited, so a retry is not.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            let input = filter.from(after_id, timeout_secs)?;
+            let input = wanted.next_after(after_id, timeout_secs)?;
             Page::of(WAIT_FOR_EVENT.ask(&self.service, admission, input).await?)
         };
         self.unread.hold(client, false, Page::bytes, read).await
