@@ -39,67 +39,86 @@ impl Event for ThreadCreated<'_> {
     const KIND: &'static str = "ThreadCreated";
 }
 
-/// Creates a thread, which is a task, in a channel and returns it.
+/// Declares the input of an operation that creates a thread: its place, and then the task.
 ///
-/// It is given to the next claimer with the required skills once every thread in `depends_on` is finished; of
-/// several threads, the oldest of those with the highest priority is given out first.
-///
-/// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
-/// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
-/// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CreateThread {
-    /// The channel of the thread.
-    channel_id: ChannelId,
-    /// What is to be done, in a line.
-    title: Title,
-    /// How urgent it is, from -100 to 100. Default: 0.
+/// Inputs are flat, so each has the fields of the task itself.
+macro_rules! creates_thread {
+    ($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $id:ty }) => {
+        $(#[$doc])*
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            $(#[$place_doc])*
+            $place: $id,
+            /// What is to be done, in a line.
+            title: Title,
+            /// How urgent it is, from -100 to 100. Default: 0.
+            priority: Option<Priority>,
+            /// The skills that a member must have to claim it. Default: none.
+            #[serde(default)]
+            required_skills: Items<Skill, SKILLS_MAX>,
+            /// The threads of the same workspace that must be finished before it can be claimed. Default:
+            /// none.
+            #[serde(default)]
+            depends_on: DependsOn,
+        }
+
+        impl $name {
+            fn task(&self) -> Task<'_> {
+                Task {
+                    title: &self.title,
+                    priority: self.priority,
+                    required_skills: &self.required_skills,
+                    depends_on: &self.depends_on,
+                }
+            }
+        }
+    };
+}
+
+/// The task of a new thread.
+struct Task<'a> {
+    title: &'a str,
     priority: Option<Priority>,
-    /// The skills that a member must have to claim it. Default: none.
-    #[serde(default)]
-    required_skills: Items<Skill, SKILLS_MAX>,
-    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
-    #[serde(default)]
-    depends_on: DependsOn,
+    required_skills: &'a [Skill],
+    depends_on: &'a [ThreadId],
+}
+
+creates_thread! {
+    /// Creates a thread, which is a task, in a channel and returns it.
+    ///
+    /// It is given to the next claimer with the required skills once every thread in `depends_on` is
+    /// finished; of several threads, the oldest of those with the highest priority is given out first.
+    ///
+    /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
+    /// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
+    /// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
+    CreateThread {
+        /// The channel of the thread.
+        channel_id: ChannelId
+    }
 }
 
 pub(super) fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
     let channel = places::visible_channel(cx, input.channel_id)?;
     places::check_not_archived(&channel)?;
-    let task = Task {
-        title: &input.title,
-        priority: input.priority,
-        required_skills: &input.required_skills,
-        depends_on: &input.depends_on,
-    };
-    open(cx, &channel, None, &task)
+    open(cx, &channel, None, &input.task())
 }
 
-/// Creates a thread below another one, in the same channel, and returns it.
-///
-/// A parent waits for its children: it cannot close while one is open or in review, but a child may close
-/// before its parent.
-///
-/// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if threads
-/// would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`, or if
-/// `required_skills` is a new set and the workspace has 10000 different ones; 409 `not-visible-to-all` if a
-/// thread in `depends_on` is in another, private channel.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CreateChildThread {
-    /// The parent.
-    thread_id: ThreadId,
-    /// What is to be done, in a line.
-    title: Title,
-    /// How urgent it is, from -100 to 100. Default: 0.
-    priority: Option<Priority>,
-    /// The skills that a member must have to claim it. Default: none.
-    #[serde(default)]
-    required_skills: Items<Skill, SKILLS_MAX>,
-    /// The threads of the same workspace that must be finished before it can be claimed. Default: none.
-    #[serde(default)]
-    depends_on: DependsOn,
+creates_thread! {
+    /// Creates a thread below another one, in the same channel, and returns it.
+    ///
+    /// A parent waits for its children: it cannot close while one is open or in review, but a child may close
+    /// before its parent.
+    ///
+    /// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if
+    /// threads would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`,
+    /// or if `required_skills` is a new set and the workspace has 10000 different ones; 409
+    /// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
+    CreateChildThread {
+        /// The parent.
+        thread_id: ThreadId
+    }
 }
 
 pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<Thread> {
@@ -112,21 +131,7 @@ pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread)
     if parent.depth >= THREAD_DEPTH_MAX {
         return Err(Error::wrong_state(format!("threads can be nested at most {THREAD_DEPTH_MAX} deep")));
     }
-    let task = Task {
-        title: &input.title,
-        priority: input.priority,
-        required_skills: &input.required_skills,
-        depends_on: &input.depends_on,
-    };
-    open(cx, &channel, Some(&parent), &task)
-}
-
-/// The task of a new thread.
-struct Task<'a> {
-    title: &'a str,
-    priority: Option<Priority>,
-    required_skills: &'a [Skill],
-    depends_on: &'a [ThreadId],
+    open(cx, &channel, Some(&parent), &input.task())
 }
 
 /// Creates a thread at a place that was checked.
