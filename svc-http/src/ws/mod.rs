@@ -194,7 +194,8 @@ impl Client {
                 return Err(End::refused(&socket.keep_alive_during(refused).await?));
             }
         };
-        // This first read authorizes the caller and finds the end of the log.
+        // This first read authorizes the caller and finds the end of the log. It is not retried: like a new
+        // wait, a subscription that cannot begin has missed nothing, and its client may go to another server.
         let position = subscription.after_id.unwrap_or(i64::MAX);
         let first = self.read(&admission, &subscription.wanted, position, 0);
         let (mut page, mut share) =

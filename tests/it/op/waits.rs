@@ -11,6 +11,7 @@ use svc_core::limits::WAITS_OF_CLIENT_MAX;
 use svc_core::op::{Feature, Read, Request, Surface, Ticket, read};
 use svc_core::{Code, Engine, Result};
 use svc_tests::client::Answer;
+use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::{Setup, World, on_both_engines, runtime, text};
@@ -347,8 +348,11 @@ impl Drop for Closed {
     }
 }
 
-/// Runs `meanwhile` while the database returns no read.
+/// Runs `meanwhile` while the database returns no read, and returns when all readers are free again.
 fn while_silent(world: &World, meanwhile: impl FnOnce(&mut Crowd)) {
+    // There is one gate.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     GATE.0.lock().unwrap().1 = false;
     let gate = Closed;
     let readers = match world.engine() {
@@ -363,6 +367,7 @@ fn while_silent(world: &World, meanwhile: impl FnOnce(&mut Crowd)) {
     }
     meanwhile(&mut held);
     drop(gate);
+    held.tickets.iter().for_each(|_| drop(held.receiver.recv_timeout(Duration::from_secs(60)).unwrap()));
 }
 
 #[test]
@@ -390,7 +395,6 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
         let (_, found) = crowd.next();
         assert_eq!(found["ready"], true);
 
-        until("the readers are free", || GATE.0.lock().unwrap().0 == 0);
         let event = json!({"workspace_id": world.id("workspace"), "after_id": world.lsn(),
             "kind": "MemberCreated", "timeout_secs": 30});
         crowd.add(world, "wait_for_event", &event);
@@ -402,6 +406,34 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
             let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
             assert_eq!(outcome.unwrap_err().code(), Code::Unavailable);
         });
+    }
+}
+
+#[test]
+fn a_subscription_outlives_a_silent_database_and_a_new_one_is_closed() {
+    for engine in engines() {
+        let world = &World::with(engine, Setup { features: holding, ..Setup::default() });
+        let first = first_frame(&world.people.agent, world.id("workspace"), None);
+        let mut begun = Ws::subscribe(world.address(), &first);
+        begun.frame();
+        until("it waits", || world.service.parked_waits() == 1);
+        while_silent(world, |_| {
+            let received = std::thread::scope(|scope| {
+                let new = scope.spawn(|| Ws::subscribe(world.address(), &first).receive());
+                until("the new one is closed", || {
+                    world.clock.advance(Duration::from_millis(100));
+                    new.is_finished()
+                });
+                new.join().unwrap()
+            });
+            assert_eq!(received, Received::Closed(1013));
+            until("the poll of the other has failed", || {
+                world.clock.advance(Duration::from_millis(100));
+                world.service.parked_waits() == 0
+            });
+        });
+        world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "still there?"}));
+        assert_eq!(begun.frame()["lsn"], world.lsn());
     }
 }
 

@@ -304,15 +304,21 @@ fn sessions_that_ended_while_idle_are_replaced_without_an_error() {
         let admin = server.caller(&site.founders.admin);
         let channels = format!("/workspaces/{}/channels", site.founders.workspace_id);
         let channel = format!("/channels/{}", text(&admin.post(&channels, json!({"name": "idle"}))["id"]));
-        for round in 0..4 {
+        let wait = format!("/workspaces/{}/wait/event?after_id=0", site.founders.workspace_id);
+        let first = first_frame(&site.founders.admin, &site.founders.workspace_id, Some(0));
+        for round in 0..8 {
             // Every reader has a session, not only the first.
             in_parallel(8, |_| admin.get(&channel));
             let ended = terminate_all(&site.database);
             assert!(ended > 2, "only {ended} sessions were there to end");
-            if round % 2 == 0 {
-                (0..8).for_each(|_| drop(admin.get(&channel)));
-            } else {
-                in_parallel(8, |_| admin.get(&channel));
+            match round % 4 {
+                0 => (0..8).for_each(|_| drop(admin.get(&channel))),
+                1 => drop(in_parallel(8, |_| admin.get(&channel))),
+                2 => drop(in_parallel(8, |_| admin.get(&wait))),
+                _ => drop(in_parallel(8, |_| {
+                    let mut ws = Ws::subscribe(server.address(), &first);
+                    assert_eq!(ws.frame()["type"], "subscribe_ack");
+                })),
             }
             admin.post(&format!("{channel}/threads"), json!({"title": "still here"}));
         }
