@@ -81,7 +81,7 @@ impl DataDir {
         let shown = path.display();
         if dir.is(MARKER) {
             return Err(Error::wrong_state(format!(
-                "the set-up of {shown} was interrupted; run `svc init --data {shown}` again"
+                "the set-up of {shown} was interrupted; `svc init --data {shown}` completes it"
             )));
         }
         if !dir.is(ENV_FILE) {
@@ -204,7 +204,7 @@ impl DataDir {
         let there = path.metadata().map(|file| file.ino()).ok();
         if there != marker.metadata().map(|file| file.ino()).ok() {
             self.reject_occupied()?;
-            return Err(Error::wrong_state("another process has been setting up the folder; try again"));
+            return Err(Error::wrong_state("another process has been setting up the folder meanwhile"));
         }
         Ok((marker, fresh))
     }

@@ -1,8 +1,9 @@
 //! Errors: one enum for the whole service.
 //!
-//! Each variant has a stable code, a status and a public text that says what to do. Causes go to the server's
-//! log and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit
-//! codes, and decide nothing themselves.
+//! Each code has a status, a title and a sentence that says what to do next. The detail of a single error
+//! says what was wrong with this request, and leaves what to do to its code. Causes go to the server's log
+//! and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
+//! and decide nothing themselves.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -70,93 +71,93 @@ codes! {
     /// The credential is valid but does not carry a capability that the operation needs, which the detail
     /// names.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability",
-        "Use a token that has it, or ask a holder of `token:admin` for one.";
+        "Use a token with the capability, or ask a holder of `token:admin` for one.";
     /// A rule about this caller and this object forbids the change, such as editing another's message.
     Forbidden = "forbidden", 403, "Not allowed for this caller",
-        "Leave it to someone who may; the detail names them where it can.";
+        "Leave the change to someone who may make it; the detail says who, where that is known.";
     /// The member is frozen and may only read until an administrator unfreezes it.
     MemberFrozen = "member-frozen", 403, "The member is frozen",
-        "Stop changing things, and ask an administrator.";
+        "Ask an administrator to unfreeze the member, and change nothing until then.";
     /// There is no such object, or the caller may not see it.
     NotFound = "not-found", 404, "Not found",
         "Check the id; if the object is in a private channel, ask a member of that channel to add you.";
     /// The service has no such route.
     UnknownRoute = "unknown-route", 404, "No such route",
-        "See `GET /openapi.json`.";
+        "Choose a route that `GET /openapi.json` lists.";
     /// The route exists, but not with this method; the `Allow` header names the methods that it has.
     MethodNotAllowed = "method-not-allowed", 405, "Wrong method",
-        "Use one of those.";
+        "Use a method that the `Allow` header names.";
     /// The handle is already in use in this workspace.
     HandleTaken = "handle-taken", 409, "The handle is taken",
-        "Choose another.";
+        "Choose another handle.";
     /// The name is already in use.
     NameTaken = "name-taken", 409, "The name is taken",
-        "Choose another.";
+        "Choose another name.";
     /// The object's current state does not allow the change.
     WrongState = "wrong-state", 409, "The state does not allow this",
-        "Read it again.";
+        "Read the object again, and do what its state allows.";
     /// The close is refused: the detail and `reasons` name the conditions that are not met.
     CloseRefused = "close-refused", 409, "The thread may not close yet",
-        "Meet them and close again, or cancel the thread.";
+        "Meet the conditions in `reasons` and close the thread again, or cancel the thread.";
     /// The lease id is not that of the live claim: the claim lapsed, was released or handed over.
     StaleClaim = "stale-claim", 409, "The claim is no longer current",
-        "Stop working on the thread, or claim it again.";
+        "Stop working on the thread, or claim the thread again.";
     /// Another member, or nobody, holds the claim that the change needs.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
-        "Claim the thread if it is free, or leave it to its holder.";
+        "Claim the thread if nobody holds a claim on it, or leave the thread to the holder.";
     /// The thread cannot be claimed by this member now; the detail says why.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
-        "Take another, or wait with `wait_for_ready`.";
+        "Take another thread, or wait for one with `wait_for_ready`.";
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
-        "Remove another dependency of the cycle first, or do without this one.";
+        "Remove another dependency of the cycle first, or do without the new dependency.";
     /// A thread cannot wait for a thread in another channel that is private, which some of its readers may
     /// not see. Likewise a channel cannot become private while threads outside it wait for its threads.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
-        "Put both into one channel, or remove the dependency.";
+        "Keep the threads that wait for each other in one channel, or remove the dependency.";
     /// The event log does not verify: `lsn` names the first broken event.
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
          event log; `svc verify` in svc(1) says how.";
     /// Setup has already been done; nothing was changed.
     AlreadyInitialised = "already-initialised", 409, "Already set up",
-        "Use what is there; `svc token mint --as-instance` gives a new token.";
+        "Use the service as it is set up; `svc token mint --as-instance` gives a new token.";
     /// A variable or file of the configuration is missing, unknown or has a value that is not allowed.
     Configuration = "configuration", 500, "The configuration is refused",
         "Correct what the detail names; svc-env(7) lists every variable.";
     /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`).
     BodyTooLarge = "body-too-large", 413, "The body is too large",
-        "Send less, or in several requests.";
+        "Send a smaller body, or several requests.";
     /// The body is not sent as JSON.
     UnsupportedMediaType = "unsupported-media-type", 415, "The body is not JSON",
-        "Send it as `Content-Type: application/json`, in UTF-8 and without a content coding.";
+        "Send the body as `Content-Type: application/json`, in UTF-8 and without a content coding.";
     /// The `Expect` header expects something other than `100-continue`.
     ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met",
-        "Leave it out.";
+        "Leave the `Expect` header out, or send `Expect: 100-continue`.";
     /// The body uses a transfer coding other than `chunked`.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known",
-        "Send it without one.";
+        "Send the body without a transfer coding, or as `Transfer-Encoding: chunked`.";
     /// Too many requests in the window.
     RateLimited = "rate-limited", 429, "Too many requests",
-        "Wait the number of seconds in `Retry-After`.";
+        "Try again after as many seconds as `Retry-After` or `retry_after_secs` says.";
     /// The service failed through a fault of its own.
     Internal = "internal", 500, "Internal error",
         "The server's log has the cause: tell the operator, and do not try again at once.";
     /// The service is overloaded and did not accept the request.
     Overloaded = "overloaded", 503, "Overloaded",
-        "Try again shortly.";
+        "Try again in a second, or later where the response says so.";
     /// The server is shutting down and did not accept the request, or ended a wait.
     Closing = "closing", 503, "The server is closing",
-        "Try again: another server will respond, or this one once it is back.";
+        "Try again: another server will respond, or the same server after its restart.";
     /// The database cannot serve the request now: it did not respond in time, its disk is full or failing,
     /// another process or server has locked what the request needs, or too many requests were ahead of it.
     /// Nothing was changed.
     Unavailable = "unavailable", 503, "The database is unavailable",
-        "Try again.";
+        "Try again shortly; if the failure lasts, tell the operator.";
     /// The database failed while the change was being committed: the connection broke, the reply did not
     /// arrive in time, or the disk failed. The change may or may not have happened.
     OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown",
-        "Read before you repeat it.";
+        "Read whether the change has happened before you send the request again.";
 }
 
 impl Code {
@@ -393,7 +394,7 @@ pub struct Problem {
     pub title: &'static str,
     /// The HTTP status.
     pub status: u16,
-    /// What happened this time, and what to do.
+    /// What was wrong this time; what to do next stands at the address of the type.
     pub detail: String,
     /// Members that belong to the type.
     #[serde(flatten)]

@@ -108,7 +108,7 @@ impl RateLimits {
         let Some(limiter) = limiter else { return Ok(()) };
         limiter.check_key(key).map_err(|until| {
             let secs = until.wait_time_from(self.clock.now()).as_secs().saturating_add(1);
-            Error::new(Code::RateLimited, format!("too many requests; try again in {secs} s"))
+            Error::new(Code::RateLimited, format!("too many requests; the next is admitted in {secs} s"))
                 .with("retry_after_secs", secs)
         })
     }

@@ -61,7 +61,7 @@ impl Bodies {
             Some(bytes) if bytes.is_empty() || is_json(headers) => Ok(bytes),
             Some(_) => Err(Error::new(
                 Code::UnsupportedMediaType,
-                "send the body as Content-Type: application/json, in UTF-8",
+                "the headers of the body do not say that it is JSON, in UTF-8 and without a content coding",
             )),
             None => {
                 drain(headers, body, max.saturating_mul(2).max(LARGE_DRAIN_MAX)).await;
@@ -100,10 +100,7 @@ impl Bodies {
 }
 
 fn too_many_unfinished() -> Error {
-    Error::new(
-        Code::Overloaded,
-        format!("{UNFINISHED_MAX} of your requests are still sending their bodies; retry shortly"),
-    )
+    Error::new(Code::Overloaded, format!("{UNFINISHED_MAX} of your requests are still sending their bodies"))
 }
 
 /// Returns how long a body may take, given the bytes received so far.

@@ -93,7 +93,7 @@ impl RequestSlots {
 
 /// Returns the error of a request for which there is no slot.
 pub(crate) fn overloaded() -> Error {
-    Error::new(Code::Overloaded, "the server is at its limit; retry")
+    Error::new(Code::Overloaded, "the server is at its limit of requests")
 }
 
 #[cfg(test)]

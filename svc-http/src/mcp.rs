@@ -368,7 +368,7 @@ impl BatchPost<'_> {
         if self.size() >= BATCH_ANSWER_MAX {
             return Err(Error::new(
                 Code::Overloaded,
-                "the response of the batch is full; send the remaining messages again",
+                "the response of the batch is full, so this message and those after it were not run",
             ));
         }
         if pending.waits() {

@@ -103,7 +103,7 @@ impl ServerState {
         tokio::select! {
             outcome = work => Ok(outcome),
             () = closing(&mut phase) => {
-                Err(Error::new(Code::Closing, "the server is shutting down; try again"))
+                Err(Error::new(Code::Closing, "the server is shutting down"))
             }
         }
     }

@@ -101,7 +101,10 @@ impl UnreadAnswers {
 
 /// Returns the error of a request for whose response there is no room.
 pub(crate) fn full() -> Error {
-    Error::new(Code::Overloaded, "too many response bytes are unread; read the pending responses, then retry")
+    Error::new(
+        Code::Overloaded,
+        "there is no room for the response: too many bytes of earlier ones are unread",
+    )
 }
 
 #[cfg(test)]

@@ -48,6 +48,6 @@ pub(crate) async fn take_ready(bytes: usize) -> Option<Option<RequestPermit>> {
 
 /// Waits until fewer responses are waiting.
 pub(crate) async fn fewer_ready() -> Result<()> {
-    let full = |_| Error::new(Code::Overloaded, "too many large responses are in progress; retry shortly");
+    let full = |_| Error::new(Code::Overloaded, "too many large responses are in progress");
     timeout(TIMEOUT, WAITING.acquire()).await.map(drop).map_err(full)
 }

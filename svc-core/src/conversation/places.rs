@@ -212,7 +212,7 @@ impl ThreadPlace {
 fn refuse_archived(archived: bool) -> Result<()> {
     if archived {
         return Err(Error::wrong_state(
-            "the channel is archived and accepts nothing new; unarchive it first",
+            "the channel is archived and accepts nothing new until it is unarchived",
         ));
     }
     Ok(())

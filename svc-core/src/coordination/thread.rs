@@ -256,15 +256,15 @@ impl Thread {
     /// Fails if the thread is finished.
     pub fn check_unfinished(&self) -> Result<()> {
         if self.state.is_finished() {
-            return Err(self.wrong_state("reopen it first"));
+            return Err(self.wrong_state("it changes only once it was reopened"));
         }
         Ok(())
     }
 
     /// The error of a change that the thread's state does not allow.
-    pub(in crate::coordination) fn wrong_state(&self, advice: &str) -> Error {
+    pub(in crate::coordination) fn wrong_state(&self, why: &str) -> Error {
         let state = self.state.name();
-        Error::wrong_state(format!("the thread is {state}: {advice}")).with("state", state)
+        Error::wrong_state(format!("the thread is {state}: {why}")).with("state", state)
     }
 }
 

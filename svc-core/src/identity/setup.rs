@@ -276,7 +276,7 @@ mod bootstrap {
     fn bootstrap_member(cx: &mut Write<'_>, input: &BootstrapMember) -> Result<BootstrappedMember> {
         let workspace_id = the_workspace(cx, Some(input.workspace_id))?;
         if is_administered(cx, workspace_id)? {
-            return Err(Error::forbidden("the workspace has an administrator; ask them to add members"));
+            return Err(Error::forbidden("the workspace has an administrator, who adds its members"));
         }
         let new = NewMember {
             workspace_id,

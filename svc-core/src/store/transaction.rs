@@ -80,7 +80,7 @@ impl Transaction {
             None => Ok(()),
             Some(failure) => Err(Error::new(
                 Code::Unavailable,
-                "the database has ended the transaction; nothing was changed: try again",
+                "the database has ended the transaction; nothing was changed",
             )
             .caused_by(format!("the transaction cannot continue: {failure:?}"))),
         }
@@ -108,8 +108,7 @@ impl Transaction {
 pub(super) fn outcome_unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(
         Code::OutcomeUnknown,
-        "the database failed during the commit: the change may or may not have happened; read \
-         before repeating",
+        "the database failed during the commit: the change may or may not have happened",
     )
     .caused_by(cause)
 }

@@ -17,9 +17,7 @@ pub(super) fn check_decides_who_sees(caller: &Caller, channel: &Channel) -> Resu
     if created || caller.capabilities.has(ChannelAdmin) {
         return Ok(());
     }
-    Err(Error::forbidden(
-        "only the creator of a channel or a member with channel:admin decides who sees it; ask one of them",
-    ))
+    Err(Error::forbidden("only the creator of a channel or a member with channel:admin decides who sees it"))
 }
 
 /// Fails if the channel's threads would be hidden while visible ones wait for them.

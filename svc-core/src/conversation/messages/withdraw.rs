@@ -129,7 +129,7 @@ pub(super) struct PurgeMessage {
 pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<Purged> {
     let stored = visible_message(cx, input.message_id)?;
     if !stored.withdrawn {
-        return Err(Error::wrong_state("only a withdrawn message can be purged; withdraw it first"));
+        return Err(Error::wrong_state("only a withdrawn message can be purged"));
     }
     let event =
         MessagePurged { message_id: stored.id, author_id: stored.author_id, purged_by: cx.caller().member };

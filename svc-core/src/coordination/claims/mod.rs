@@ -109,7 +109,7 @@ fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time
         return Err(not_held("another member holds the claim"));
     }
     if !held.is_live(now) {
-        return Err(stale("the claim's lease has lapsed"));
+        return Err(stale(format!("the lease of the claim ended at {}", held.until)));
     }
     if held.holder != caller {
         return Err(not_held("another member holds the claim"));
@@ -117,12 +117,12 @@ fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time
     Ok(())
 }
 
-fn stale(why: &str) -> Error {
-    Error::new(Code::StaleClaim, format!("{why}: stop working on the thread, or claim it anew"))
+fn stale(why: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(Code::StaleClaim, why)
 }
 
 fn not_held(why: &str) -> Error {
-    Error::new(Code::ClaimNotHeld, format!("{why} on this thread: claim it first"))
+    Error::new(Code::ClaimNotHeld, format!("{why} on this thread"))
 }
 
 /// A reference to the event that made a claim.

@@ -133,7 +133,7 @@ fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<ClaimedThread
 fn check_claimable(thread: &Thread, caller: MemberId, skills: &[String], now: Time) -> Result<()> {
     if let Some(held) = live(thread, now) {
         let detail = if held.holder == caller {
-            "you hold its live claim already: renew it instead"
+            "you hold its live claim already, which you can renew"
         } else {
             "another member holds its live claim"
         };
@@ -146,7 +146,7 @@ fn check_claimable(thread: &Thread, caller: MemberId, skills: &[String], now: Ti
     if thread.has_result {
         return Err(not_claimable(
             "has-result",
-            "it has a result: close and reopen it to have it done again",
+            "it has a result; only once closed and reopened is it done again",
         ));
     }
     if thread.blocked > 0 {

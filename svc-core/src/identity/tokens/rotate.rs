@@ -69,7 +69,7 @@ fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
 /// Fails if the token has ended or is delegated.
 fn check_can_rotate(token: &Token, now: Time) -> Result<()> {
     if token.delegation_grant_id.is_some() {
-        return Err(Error::wrong_state("a delegated token cannot be rotated; exchange the grant again"));
+        return Err(Error::wrong_state("a delegated token cannot be rotated; only its grant gives another"));
     }
     if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
         return Err(Error::wrong_state("the token has expired or was revoked; mint another"));

@@ -195,7 +195,7 @@ impl Caller {
     /// caller that is not a member.
     pub fn member_id(&self) -> Result<MemberId> {
         self.member.ok_or_else(|| match self.via {
-            Via::Nobody => unauthenticated("only a member can do this: send a token"),
+            Via::Nobody => unauthenticated("only a member can do this, and the request has no token"),
             Via::Token | Via::Instance => Error::forbidden("only a member can do this"),
         })
     }
@@ -226,10 +226,7 @@ impl Caller {
     /// Rejects a change by a frozen member.
     pub(crate) fn check_not_frozen(&self) -> Result<()> {
         if self.frozen {
-            return Err(Error::new(
-                Code::MemberFrozen,
-                "the member is frozen and may only read; ask an administrator",
-            ));
+            return Err(Error::new(Code::MemberFrozen, "the member is frozen and may only read"));
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
     if needs == Needs::Nothing {
         return Ok(Caller::nobody());
     }
-    Err(unauthenticated("send a token as `Authorization: Bearer`"))
+    Err(unauthenticated("the request has no token"))
 }
 
 /// The checks that a request passes on admission.

@@ -134,7 +134,7 @@ impl Exclusive {
         if !lock(&dispatch.reading_long).insert(workspace_id) {
             return Err(Error::new(
                 Code::RateLimited,
-                "the workspace has a long read in progress, and only one is allowed; try again in 1 s",
+                "the workspace has a long read in progress, and only one is allowed",
             )
             .with("retry_after_secs", 1));
         }

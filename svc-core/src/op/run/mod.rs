@@ -255,10 +255,7 @@ impl Dispatch {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
             LookupStart::Rejected(task) => {
-                (task.done)(Err(Error::new(
-                    Code::Overloaded,
-                    "too many token lookups are in progress; try again",
-                )));
+                (task.done)(Err(Error::new(Code::Overloaded, "too many token lookups are in progress")));
                 None
             }
         };

@@ -382,7 +382,7 @@ impl<S: BatchState> Writer<S> {
 }
 
 fn locked_elsewhere() -> Error {
-    Error::new(Code::Unavailable, "another server has locked the workspace; nothing was changed: try again")
+    Error::new(Code::Unavailable, "another server has locked the workspace; nothing was changed")
 }
 
 fn finish_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, outcomes: Vec<Result<()>>) {

@@ -180,5 +180,5 @@ impl<T: Task + ?Sized> Queue<T> {
 }
 
 fn too_late() -> Error {
-    Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed: try again")
+    Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed")
 }

@@ -100,19 +100,18 @@ fn is_transient(db: &DbError) -> bool {
 }
 
 fn unavailable_for_now(cause: String) -> Error {
-    Error::new(Code::Unavailable, "the database cannot do this now; nothing was changed: try again")
-        .caused_by(cause)
+    Error::new(Code::Unavailable, "the database cannot do this now; nothing was changed").caused_by(cause)
 }
 
 /// Returns the error for a connection, or a transaction with it, that ended before a commit was sent.
 pub(super) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(Code::Unavailable, "the connection to the database broke; nothing was changed: try again")
+    Error::new(Code::Unavailable, "the connection to the database broke; nothing was changed")
         .caused_by(cause)
 }
 
 /// Returns the error for a database that cannot be connected to.
 pub(super) fn unreachable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(Code::Unavailable, "the database cannot be reached; try again").caused_by(cause)
+    Error::new(Code::Unavailable, "the database cannot be reached").caused_by(cause)
 }
 
 /// Formats a server's message without the values that its detail would quote.

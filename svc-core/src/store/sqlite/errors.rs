@@ -7,11 +7,10 @@ use crate::error::{Code, Error};
 pub(super) fn failed(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::new(Code::Unavailable, "another process has locked the database; try again")
-                .caused_by(error)
+            Error::new(Code::Unavailable, "another process has locked the database").caused_by(error)
         }
         Some(ErrorCode::OperationInterrupted) => {
-            Error::new(Code::Unavailable, "the read took too long: ask for less, or try again")
+            Error::new(Code::Unavailable, "the read took too long: it may have asked for too much")
                 .caused_by(error)
         }
         Some(ErrorCode::DiskFull) => {
@@ -22,7 +21,7 @@ pub(super) fn failed(error: rusqlite::Error) -> Error {
                 .caused_by(error)
         }
         Some(ErrorCode::SystemIoFailure) => {
-            Error::new(Code::Unavailable, "the disk failed; nothing was changed: try again").caused_by(error)
+            Error::new(Code::Unavailable, "the disk failed; nothing was changed").caused_by(error)
         }
         _ => Error::internal(error),
     }

@@ -57,7 +57,7 @@ impl Holder {
                 )
             }
         };
-        Error::new(Code::Overloaded, format!("{whose}; try again shortly"))
+        Error::new(Code::Overloaded, whose)
     }
 }
 
