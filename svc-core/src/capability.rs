@@ -50,11 +50,11 @@ capabilities! {
     MessagePost = "message:post",
     /// Change what becomes of a thread: transitions, claims, result, priority, dependencies.
     ThreadTransition = "thread:transition",
-    /// Upload artifacts.
+    /// Upload artifacts, the files that messages refer to.
     ArtifactUpload = "artifact:upload",
-    /// Search.
+    /// Search what the credential may read.
     SearchQuery = "search:query",
-    /// Subscribe to events.
+    /// Receive events as they happen, by a wait or over a WebSocket.
     EventSubscribe = "event:subscribe",
     /// Administer tokens, agents and the workspace; purge withdrawn messages.
     TokenAdmin = "token:admin",

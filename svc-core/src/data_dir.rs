@@ -68,7 +68,7 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf]) -> Result<Vec<Pat
     )))
 }
 
-/// A data folder.
+/// A folder with what one service needs beside its code: settings, keys and the SQLite database.
 #[derive(Clone, Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -127,7 +127,7 @@ impl DataDir {
         path.join(DATABASE)
     }
 
-    /// Returns the path of the artifacts.
+    /// Returns the folder for uploaded files, which a set-up creates.
     pub fn artifacts(&self) -> PathBuf {
         self.file(ARTIFACTS)
     }

@@ -195,7 +195,7 @@ pub const EXIT_CODES: [(u8, &str); 7] = [
 ];
 
 impl Code {
-    /// Returns the code of this name.
+    /// Returns the code that [`Code::name`] writes as `name`, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.name() == name)
     }

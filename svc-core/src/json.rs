@@ -14,7 +14,7 @@ use crate::text::echo;
 /// Why a text could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It is not JSON.
+    /// The text does not follow the grammar of RFC 8259.
     NotJson,
     /// A member appears twice.
     Twice,

@@ -126,7 +126,7 @@ impl<T> Page<T> {
         }
     }
 
-    /// Returns the items.
+    /// Returns what is on this page, in the order of the list.
     pub fn items(&self) -> &[T] {
         &self.items
     }

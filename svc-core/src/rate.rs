@@ -55,7 +55,7 @@ impl governor::clock::Clock for Ticks {
     }
 }
 
-/// The limits of one process.
+/// Counts the requests of this process, by client and by workspace, and rejects too many.
 pub struct RateLimits {
     clients: Option<Limiter<Client>>,
     workspaces: Option<Limiter<WorkspaceId>>,
@@ -69,7 +69,7 @@ pub struct RateSettings {
     pub per_client: i64,
     /// Per workspace; 0 means no limit.
     pub per_workspace: i64,
-    /// The window.
+    /// How long it takes until a used-up allowance is whole again.
     pub window: Duration,
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
-/// Returns the response to OPTIONS.
+/// Returns an empty 204 whose `Allow` header names the methods of the path.
 pub(crate) fn options(allow: HeaderValue) -> Response {
     let mut response = hyper::Response::new(Answer::default());
     *response.status_mut() = StatusCode::NO_CONTENT;

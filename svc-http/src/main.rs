@@ -31,7 +31,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 #[derive(Parser)]
 #[command(name = "svc-http", version)]
 struct Cli {
-    /// The data folder.
+    /// The folder with the settings, the keys and, unless DATABASE_URL is set, the database.
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     data: PathBuf,
     /// Address and port to listen on; overrides SVC_LISTEN_ADDR. Port 0 picks a free port.

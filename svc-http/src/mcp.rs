@@ -311,7 +311,7 @@ struct BatchPost<'a> {
     call: Post,
     client: Client,
     slot: Option<RequestSlot>,
-    /// The encoded responses.
+    /// One JSON value each, in the order of the messages that they answer.
     answers: Vec<Bytes>,
     /// Their share of the unread bytes.
     share: Option<Share<Client>>,

@@ -14,7 +14,7 @@ use svc_core::data_dir;
 #[derive(Parser)]
 #[command(name = "svc-mcp-stdio", version)]
 struct Cli {
-    /// The data folder.
+    /// The folder with the settings, the keys and, unless DATABASE_URL is set, the database.
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     data: PathBuf,
 }

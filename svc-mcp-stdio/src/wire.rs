@@ -30,7 +30,7 @@ pub const INVALID_REQUEST: i32 = -32_600;
 /// A received payload.
 #[derive(Debug)]
 pub enum Payload {
-    /// One message.
+    /// A JSON object by itself, as nearly all clients send it.
     One(Message),
     /// An array of messages, each valid or rejected.
     Batch(Vec<Result<Message, InvalidMessage>>),
@@ -39,13 +39,13 @@ pub enum Payload {
 /// A message with a valid envelope.
 #[derive(Debug)]
 pub struct Message {
-    /// The kind of message.
+    /// Whether it wants a response, or is one.
     pub kind: Kind,
     /// The whole message.
     pub value: Value,
 }
 
-/// The kind of a message.
+/// What JSON-RPC makes of a message, by its members `method`, `id` and `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Expects a response.

@@ -33,7 +33,7 @@ struct Made<'a> {
     established: &'a Established,
 }
 
-/// Runs the command.
+/// Runs `svc init`: sets up the folder and its database, and prints the first tokens.
 pub fn run(command: &Init, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
     let (_, service, made) = setup::init(variables, data, &command.name, &command.admin)?;

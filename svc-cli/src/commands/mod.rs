@@ -18,7 +18,7 @@ use svc_core::{Code, Error, Result};
 /// The data folder that a command works on.
 #[derive(Args)]
 pub struct Folder {
-    /// The data folder.
+    /// The folder with the settings, the keys and, unless DATABASE_URL is set, the database.
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     pub data: PathBuf,
 }

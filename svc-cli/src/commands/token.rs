@@ -54,7 +54,7 @@ pub struct Mint {
     as_instance: bool,
 }
 
-/// Runs the command.
+/// Runs `svc token mint`: mints a token and prints its secret.
 pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<()> {
     let Action::Mint(mint) = &command.action;
     let config = mint.folder.config(variables)?;

@@ -35,7 +35,7 @@ struct Findings<'a> {
     logs: &'a [ChainReport],
 }
 
-/// Runs the command.
+/// Runs `svc verify`: verifies the event logs, and fails if one of them is broken.
 pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
     let url = Config::read_database_url(variables.iter().cloned(), data)?;

@@ -35,7 +35,7 @@ pub struct ContentKeys {
     pub previous: Vec<Key>,
 }
 
-/// The format of the log.
+/// How the server's log is written to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.

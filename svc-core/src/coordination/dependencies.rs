@@ -296,7 +296,7 @@ struct Dependency {
     channel_id: ChannelId,
     /// What is to be done there, in a line.
     title: String,
-    /// The state of that thread.
+    /// How far that thread has come.
     state: ThreadState,
     /// Whether it no longer blocks the waiting thread.
     finished: bool,

@@ -68,7 +68,7 @@ pub(crate) struct Thread {
     pub id: ThreadId,
     /// The thread's address: `svc://{workspace}/channels/{channel}/threads/{thread}`.
     pub uri: String,
-    /// The workspace.
+    /// The workspace that it belongs to.
     pub workspace_id: WorkspaceId,
     /// The channel that it is in.
     pub channel_id: ChannelId,
@@ -76,7 +76,7 @@ pub(crate) struct Thread {
     pub parent_id: Option<ThreadId>,
     /// What is to be done, in a line.
     pub title: String,
-    /// Its state.
+    /// How far it has come.
     pub state: ThreadState,
     /// How urgent it is: of threads that can be claimed, those with a higher priority are given out first.
     pub priority: i64,

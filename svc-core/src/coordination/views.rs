@@ -218,7 +218,7 @@ const HORIZON_OF_HOLDER: &str = "
 /// The state of a thread and its possible transitions.
 #[derive(Serialize, JsonSchema)]
 struct Fsm {
-    /// The state.
+    /// How far the thread has come.
     state: ThreadState,
     /// The actions of `transition_thread` that would succeed now.
     transitions: Vec<&'static str>,
@@ -227,7 +227,7 @@ struct Fsm {
 /// What a member needs to take up a thread.
 #[derive(Serialize, JsonSchema)]
 struct ThreadContext {
-    /// The thread.
+    /// The task itself, with its live claim.
     thread: Thread,
     /// Its state and its possible transitions.
     fsm: Fsm,

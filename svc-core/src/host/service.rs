@@ -160,7 +160,7 @@ impl Service {
         Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads: Mutex::new(threads) }) })
     }
 
-    /// Returns the operation table.
+    /// Returns everything that can be called, by name and by route.
     pub fn table(&self) -> &Table {
         &self.inner.dispatch.table
     }

@@ -29,13 +29,13 @@ use crate::time::Time;
 /// The result of a setup. The secrets are shown only this once.
 #[derive(Clone, Debug, Serialize)]
 pub struct Established {
-    /// The first workspace.
+    /// Where the work is coordinated; more can be created later.
     pub workspace: NamedWorkspace,
-    /// Its administrator.
+    /// The person who administers the workspace.
     pub admin: NamedMember,
     /// The administrator's token, which can do everything.
     pub token: IssuedToken,
-    /// The first agent.
+    /// An agent to begin with.
     pub agent: NamedMember,
     /// The agent's token, which can do what a worker does.
     pub agent_token: IssuedToken,

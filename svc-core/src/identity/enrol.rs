@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
 pub(crate) struct MemberCreated {
     /// The new member.
     member_id: MemberId,
-    /// Its handle.
+    /// Its name in the workspace, such as `builder`; no other member has it.
     handle: String,
     /// Whether it is a person or an agent.
     kind: MemberKind,
@@ -76,7 +76,7 @@ struct CreateAgent {
 /// A new member with its first token.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MemberWithToken {
-    /// The member.
+    /// Who joined.
     pub member: Member,
     /// The token, with its secret.
     pub token: MintedToken,

@@ -62,9 +62,9 @@ struct CreateWorkspace {
 /// A new workspace with its administrator.
 #[derive(Serialize, JsonSchema)]
 struct NewWorkspace {
-    /// The workspace.
+    /// What was created.
     workspace: Workspace,
-    /// Its administrator.
+    /// The person who administers it.
     member: Member,
     /// The administrator's token, with its secret.
     token: MintedToken,

@@ -125,7 +125,7 @@ impl Cache {
         entry.downcast::<T>().ok().map(|entry| *entry)
     }
 
-    /// Caches an entry.
+    /// Keeps an entry until an event invalidates it; once there are too many, all are dropped.
     pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey, entry: T) {
         if T::ENDED_BY.is_some_and(|cached| self.suspended.contains(&(workspace, cached))) {
             return;

@@ -22,7 +22,7 @@ const NONCE_BYTES: usize = 12;
 )]
 pub struct Unopened;
 
-/// The key of one message.
+/// 32 random bytes that seal one message and its edits, kept only wrapped; zeroed when dropped.
 pub struct MessageKey(pub(super) Zeroizing<[u8; 32]>);
 
 impl MessageKey {

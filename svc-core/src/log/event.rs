@@ -24,7 +24,7 @@ pub trait Event: Serialize + JsonSchema {
 pub(crate) struct WorkspaceCreated {
     /// The new workspace.
     pub workspace_id: WorkspaceId,
-    /// Its name.
+    /// What people call the workspace.
     pub name: String,
 }
 
@@ -144,7 +144,7 @@ pub struct Recorded {
     pub workspace_id: WorkspaceId,
     /// The position in the workspace's chain, from 1, without gaps.
     pub lsn: i64,
-    /// The kind.
+    /// The name of what happened, in PascalCase, such as `ThreadCreated`.
     pub kind: &'static str,
     /// When it happened.
     pub at: Time,

@@ -125,13 +125,13 @@ impl KeyTree {
 /// It opens for no other message, in no other thread or workspace and under no other author.
 #[derive(Clone, Copy)]
 pub struct Binding {
-    /// The workspace.
+    /// Whose log the message is in.
     pub workspace_id: WorkspaceId,
-    /// The thread.
+    /// Where the message was posted.
     pub thread_id: ThreadId,
     /// The author; none if it is the service itself.
     pub author_id: Option<MemberId>,
-    /// The message.
+    /// Whose body the wrapped key opens.
     pub message_id: MessageId,
 }
 

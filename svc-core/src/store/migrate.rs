@@ -149,7 +149,7 @@ pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
     in_turn(conn, |conn| Schema::read(conn)?.complete(conn, now))
 }
 
-/// Selects the newest migration.
+/// Finds what was applied last, for [`is_newer`].
 pub(crate) const NEWEST: &str = "select version, name from schema_migrations order by version desc limit 1";
 
 /// Returns whether a migration found by [`NEWEST`] belongs to a later version of svc.

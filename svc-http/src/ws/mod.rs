@@ -108,7 +108,7 @@ fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
     HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Error::internal)
 }
 
-/// A connected client.
+/// One subscription: what its handshake said, and what it has not read yet.
 struct Client {
     service: Service,
     unread: UnreadAnswers,

@@ -52,11 +52,11 @@ pub(super) fn operations() -> Vec<Operation> {
 pub(crate) struct ChannelUpdated {
     /// The channel.
     channel_id: ChannelId,
-    /// Its name.
+    /// What people call the channel; others may have the same name.
     name: String,
-    /// What it is for.
+    /// What the channel is for; null if not set.
     topic: Option<String>,
-    /// Whether only members may see it.
+    /// Whether only its members may see the channel.
     private: bool,
 }
 

@@ -42,7 +42,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A member of a channel.
+/// Who belongs to a channel, by whom and since when.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ChannelMember {
     /// The channel.

@@ -31,10 +31,10 @@ pub(crate) use change::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
 pub(crate) use members::ChannelMemberAdded;
 use members::{ChannelMemberRemoved, insert_member};
 
-/// A channel.
+/// A place for threads, seen by the whole workspace or only by its members.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Channel {
-    /// The channel.
+    /// The channel's id.
     id: ChannelId,
     /// The workspace it belongs to.
     workspace_id: WorkspaceId,
@@ -77,11 +77,11 @@ columns! {
 struct ChannelCreated {
     /// The channel.
     channel_id: ChannelId,
-    /// Its name.
+    /// What people call the channel; others may have the same name.
     name: String,
-    /// What it is for.
+    /// What the channel is for; null if not set.
     topic: Option<String>,
-    /// Whether only members may see it.
+    /// Whether only its members may see the channel.
     private: bool,
 }
 

@@ -42,7 +42,7 @@ pub(crate) use withdraw::MessageTombstoned;
 /// A withdrawn one keeps its row, with a blank body and no metadata.
 #[derive(Serialize, JsonSchema)]
 struct Message {
-    /// The message.
+    /// The message's id.
     id: MessageId,
     /// The workspace it belongs to.
     workspace_id: WorkspaceId,
@@ -75,7 +75,7 @@ struct Message {
 /// A message of a thread's context.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ContextMessage {
-    /// The message.
+    /// The message's id.
     pub id: MessageId,
     /// Who posted it; null for the service itself.
     pub author_id: Option<MemberId>,

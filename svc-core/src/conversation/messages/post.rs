@@ -26,7 +26,7 @@ use crate::time::Time;
 /// A message that was posted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Posted {
-    /// The message.
+    /// The message's id.
     pub id: MessageId,
     /// Who posted it: always you; null for the service itself.
     pub author_id: Option<MemberId>,

@@ -62,10 +62,10 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A live claim.
+/// The right of one member to work on a thread, until its lease ends.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Claim {
-    /// The thread.
+    /// The thread that is being worked on.
     pub thread_id: ThreadId,
     /// The channel of the thread.
     pub channel_id: ChannelId,

@@ -126,7 +126,7 @@ impl Event for ThreadStateChanged {
 struct TransitionThread {
     /// The thread.
     thread_id: ThreadId,
-    /// The action.
+    /// What to do with the thread; `state` of the response says where that leads.
     action: Action,
     /// The lease id of the claim under which you act.
     ///
@@ -137,7 +137,7 @@ struct TransitionThread {
 /// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
 struct Moved {
-    /// The state.
+    /// Where the thread is now.
     state: ThreadState,
     /// The holder of the live claim.
     assignee_id: Option<MemberId>,

@@ -125,7 +125,7 @@ pub(super) struct ListSkills {
 /// A skill that an active member of the workspace has.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SkillCount {
-    /// The skill.
+    /// The name of the skill, such as `rust`.
     skill: String,
     /// Whether it is a governance skill, which others confer.
     governance: bool,

@@ -64,7 +64,7 @@ pub struct MintToken {
     pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
 }
 
-/// Mints a token.
+/// The operation `mint_token`, for those who call it in the same process.
 pub const MINT_TOKEN: TypedOperation<MintToken, MintedToken> = TypedOperation::new("mint_token");
 
 pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {

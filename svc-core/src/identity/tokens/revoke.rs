@@ -30,7 +30,7 @@ pub(super) struct RevokeToken {
 /// The tokens that a revocation ended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Revocation {
-    /// The token.
+    /// The token that the request named.
     id: TokenId,
     /// When it was revoked.
     revoked_at: Time,

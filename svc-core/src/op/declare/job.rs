@@ -112,7 +112,7 @@ pub trait LongPoll {
     }
 }
 
-/// The output of a wait.
+/// What happened, or that nothing did in time; on the wire one object or the other.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum WaitOutput<O> {

@@ -79,7 +79,7 @@ impl Sample {
         self
     }
 
-    /// Returns the name.
+    /// Returns the name by which examples refer to it.
     pub fn name(&self) -> &'static str {
         self.name
     }

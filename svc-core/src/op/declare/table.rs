@@ -223,7 +223,7 @@ impl Table {
         self.operations.values()
     }
 
-    /// Returns the operation named `name`.
+    /// Returns what `name` calls, over MCP and in this process, if it exists.
     pub fn operation(&self, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name)
     }

@@ -33,7 +33,7 @@ impl<I, O> TypedOperation<I, O> {
         Self { name, is_constant: true, types: PhantomData }
     }
 
-    /// Returns the name of the operation.
+    /// Returns the key of the operation in the table.
     pub fn name(self) -> &'static str {
         self.name
     }

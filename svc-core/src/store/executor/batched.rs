@@ -46,7 +46,7 @@ impl<N> BatchedReads<N> {
         Added { full: full.tasks, is_first: batch.tasks.len() == 1 }
     }
 
-    /// Takes the batch.
+    /// Returns what was added so far, and begins with an empty batch.
     pub fn take(&self) -> Vec<Box<dyn ReadTask<N>>> {
         std::mem::take(&mut *lock(&self.0)).tasks
     }
