@@ -68,8 +68,7 @@ codes! {
     /// No credential came with the request, or it is unknown, expired or revoked.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed",
         "Send a live token as `Authorization: Bearer`.";
-    /// The credential is valid but does not carry a capability that the operation needs, which the detail
-    /// names.
+    /// The credential is valid, but lacks a capability that the operation needs and the detail names.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability",
         "Use a token with the capability, or ask a holder of `token:admin` for one.";
     /// A rule about this caller and this object forbids the change, such as editing another's message.
@@ -111,8 +110,9 @@ codes! {
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
         "Remove another dependency of the cycle first, or do without the new dependency.";
-    /// A thread cannot wait for a thread in another channel that is private, which some of its readers may
-    /// not see. Likewise a channel cannot become private while threads outside it wait for its threads.
+    /// A thread cannot wait for one in another, private channel, which some of its readers may not see.
+    ///
+    /// Likewise a channel cannot become private while threads outside it wait for its threads.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
         "Keep the threads that wait for each other in one channel, or remove the dependency.";
     /// The event log does not verify: `lsn` names the first broken event.
@@ -149,13 +149,15 @@ codes! {
     /// The server is shutting down and did not accept the request, or ended a wait.
     Closing = "closing", 503, "The server is closing",
         "Try again: another server will respond, or the same server after its restart.";
-    /// The database cannot serve the request now: it did not respond in time, its disk is full or failing,
-    /// another process or server has locked what the request needs, or too many requests were ahead of it.
-    /// Nothing was changed.
+    /// The database cannot serve the request now. Nothing was changed.
+    ///
+    /// It did not respond in time, its disk is full or failing, another process or server has locked what the
+    /// request needs, or too many requests were ahead of it.
     Unavailable = "unavailable", 503, "The database is unavailable",
         "Try again shortly; if the failure lasts, tell the operator.";
-    /// The database failed while the change was being committed: the connection broke, the reply did not
-    /// arrive in time, or the disk failed. The change may or may not have happened.
+    /// The database failed during the commit, so the change may or may not have happened.
+    ///
+    /// The connection broke, the reply did not arrive in time, or the disk failed.
     OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown",
         "Read whether the change has happened before you send the request again.";
 }

@@ -18,8 +18,10 @@ pub trait Event: Serialize + JsonSchema {
     const KIND: &'static str;
 }
 
-/// A workspace was created. It is the first event of the workspace's own log, and it is also in the log of
-/// the instance, which records the order in which workspaces were created.
+/// A workspace was created.
+///
+/// It is the first event of the workspace's own log, and it is also in the log of the instance, which records
+/// the order in which workspaces were created.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceCreated {
     /// The new workspace.
@@ -64,7 +66,8 @@ impl Subject {
     }
 }
 
-/// Who did it: the member whose credential acted, the member it acted as, and the grant if they differ.
+/// Who did it: the member whose credential acted, and the member it acted as, with the grant if they differ.
+///
 /// Null for what the service does by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attribution {

@@ -28,8 +28,9 @@ pub(crate) struct StoredEvent {
     /// The versioned type: `svc.event.<kind>/1`.
     #[serde(rename = "$type")]
     pub type_name: String,
-    /// What was hashed: `$chain` with the event's position in the log, `$type`, `attribution` with who did
-    /// it, and the fields of the kind.
+    /// What was hashed: a few members that every event has, and the fields of the kind.
+    ///
+    /// Every event has `$chain` with its position in the log, `$type`, and `attribution` with who did it.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub payload: Value,
     /// Bytes of the payload's text.
