@@ -442,7 +442,7 @@ const UNBLOCK_ALL: &str = "
 const FREED: &str = "
     select t.id, t.channel_id from thread_dependencies d join threads t on t.id = d.thread_id
     where d.depends_on_id = $1
-        and t.blocked = 0 and t.state = 'open' and not t.settled and t.assignee_id is null
+        and t.blocked = 0 and t.state = 'open' and not t.has_result and t.assignee_id is null
     order by t.lsn";
 
 /// Blocks the dependents of a `reopened` thread. Those that could be claimed leave the ready queue.

@@ -86,7 +86,7 @@ macro_rules! add_ready {
             " from threads t join channels c on c.id = t.channel_id
              where ",
             $which,
-            " and t.state = 'open' and not t.settled and t.blocked = 0 and t.assignee_id is null
+            " and t.state = 'open' and not t.has_result and t.blocked = 0 and t.assignee_id is null
                  and c.archived_at is null"
         )
     };

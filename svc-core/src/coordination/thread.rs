@@ -159,7 +159,7 @@ columns! {
         state,
         priority,
         blocked,
-        has_result = settled,
+        has_result,
         owner_id,
         acknowledged_at,
         cancelled_at: Option<Time>,

@@ -39,6 +39,7 @@ migrations! {
     8 "0008_audit_channel",
     9 "0009_shelves_apart",
     10 "0010_claims_in_order",
+    11 "0011_has_result",
 }
 
 /// Serialises migrations on Postgres, separately for each database.
@@ -367,6 +368,28 @@ mod tests {
         assert_eq!(rows[0].take::<Vec<u8>>().unwrap(), sha256(b"go,rust"));
     }
 
+    #[test]
+    fn a_result_stands_in_the_renamed_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
+        let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 11);
+        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        conn.batch(
+            "insert into workspaces (id, name, created_at, lsn) values (x'01', 'w', 0, 1);
+             insert into channels (id, workspace_id, name, private, created_at, lsn)
+                 values (x'02', x'01', 'c', 0, 0, 2);
+             insert into threads (id, workspace_id, channel_id, depth, title, state, priority, skill_set,
+                 blocked, settled, worked_micros, created_at, lsn)
+                 values (x'03', x'01', x'02', 1, 't', 'open', 0, 1, 0, true, 0, 0, 3),
+                 (x'04', x'01', x'02', 1, 't', 'open', 0, 1, 0, false, 0, 0, 4);",
+        )
+        .unwrap();
+        after.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let mut rows = conn.query("select has_result from threads order by lsn", &[]).unwrap();
+        let found: Vec<bool> = rows.iter_mut().map(|row| row.take().unwrap()).collect();
+        assert_eq!(found, [true, false]);
+    }
+
     /// Returns the first word of each column's line by table or index, as left by all migrations.
     fn shape(text: fn(&Migration) -> &'static str) -> BTreeMap<String, Vec<String>> {
         let mut shape: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -382,6 +405,10 @@ mod tests {
                 }
                 ["alter", "table", name, "add", "column", column, ..] => {
                     shape.get_mut(*name).unwrap().push((*column).to_owned());
+                }
+                ["alter", "table", name, "rename", "column", old, "to", new] => {
+                    let columns = shape.get_mut(*name).unwrap();
+                    *columns.iter_mut().find(|column| *column == old).unwrap() = (*new).to_owned();
                 }
                 ["drop", "table" | "index", name] => drop(shape.remove(*name)),
                 ["alter", "table", name, "rename", "to", new] => {

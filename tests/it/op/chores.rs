@@ -110,7 +110,7 @@ fn a_lease_that_ends_in_the_far_future_is_ignored() {
 /// The copies have positions of their own after the thread's, and claims until `until`.
 pub fn copy_claim(world: &World, thread: &str, count: i64, until: i64) {
     let columns =
-        "workspace_id, channel_id, depth, title, state, priority, skill_set, blocked, settled, assignee_id,
+        "workspace_id, channel_id, depth, title, state, priority, skill_set, blocked, has_result, assignee_id,
         claim_lease_id, claimed_at, worked_micros, created_at";
     world.database.execute(&format!(
         "insert into threads (id, {columns}, assignment_expires_at, lsn)

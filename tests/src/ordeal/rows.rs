@@ -143,5 +143,5 @@ const QUEUED: &str =
 
 const CLAIMABLE: &str = "
     select t.id from threads t join channels c on c.id = t.channel_id
-    where t.workspace_id = $1 and t.state = 'open' and t.blocked = 0 and t.settled = (1 = 0)
+    where t.workspace_id = $1 and t.state = 'open' and t.blocked = 0 and t.has_result = (1 = 0)
         and t.assignee_id is null and c.archived_at is null";

@@ -255,14 +255,14 @@ pub(crate) fn enter(
     cancelled_now: Option<Time>,
 ) -> Result<()> {
     let opens = to == ThreadState::Open;
-    let settled = thread.has_result && !opens;
+    let has_result = thread.has_result && !opens;
     let cancelled_at = if opens { None } else { cancelled_now.or(thread.cancelled_at) };
-    cx.execute(1, ENTER, &[&thread.id, &to, &settled, &cancelled_at])?;
+    cx.execute(1, ENTER, &[&thread.id, &to, &has_result, &cancelled_at])?;
     cx.emit(thread.place(), &ThreadStateChanged { from: thread.state, to, action })?;
     Ok(())
 }
 
-const ENTER: &str = "update threads set state = $2, settled = $3, cancelled_at = $4 where id = $1";
+const ENTER: &str = "update threads set state = $2, has_result = $3, cancelled_at = $4 where id = $1";
 
 #[cfg(test)]
 mod tests {
