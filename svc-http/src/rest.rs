@@ -28,7 +28,7 @@ pub(crate) async fn handle(
     unverified: &mut UnverifiedSlot,
 ) -> Result<Response> {
     let request_head = state.head(link, &request).await?;
-    if operation.needed() == Needs::Nothing {
+    if operation.access().needs == Needs::Nothing {
         state.check_host(&request_head, &request)?;
     }
     let admission = match state.service.admit(Some(operation), request_head).await {
@@ -64,7 +64,7 @@ async fn input(
 ) -> Result<op::Input> {
     let (head, body) = request.into_parts();
     let max = state.settings.body_max_bytes;
-    let max = if operation.needed() == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
+    let max = if operation.access().needs == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
     let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
     let body = state.bodies.read(client, &head.headers, body, max).await?;
     let mut text = text?;

@@ -67,7 +67,7 @@ impl Routes {
         let mut places: Vec<(&'static str, Vec<(Method, Target)>)> = Vec::new();
         let of_operations = table.shared_operations().flat_map(|operation| {
             let target = || Target::Operation(Arc::clone(operation));
-            operation.paths().map(move |path| (method(operation.method()), path, target()))
+            operation.http().paths().map(move |path| (method(operation.http().method), path, target()))
         });
         let own = BUILTINS.into_iter().map(|(method, path, own)| (method, path, Target::Builtin(own)));
         for (method, path, target) in own.chain(of_operations) {

@@ -64,7 +64,7 @@ impl Catalogue {
         if let Some(cursor) = cursor {
             self.entry(cursor)?;
         }
-        let callable = |entry: &&Entry| entry.operation.needed().satisfied_by(held);
+        let callable = |entry: &&Entry| entry.operation.access().needs.satisfied_by(held);
         let later = |entry: &&Entry| cursor.is_none_or(|cursor| entry.tool.name.as_ref() > cursor);
         let mut rest = self.entries.iter().filter(later).filter(callable).map(|entry| entry.tool.clone());
         let tools: Vec<Tool> = rest.by_ref().take(PAGE_SIZE).collect();

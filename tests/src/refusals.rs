@@ -37,7 +37,7 @@ pub fn check(operation: &Operation, answer: Answer) -> Answer {
 pub fn never_seen(table: &Table, seen: &str) -> Vec<String> {
     let seen: BTreeSet<&str> = seen.lines().collect();
     let declared = table.operations().flat_map(|operation| {
-        operation.own_refusals().iter().map(move |code| format!("{} {}", operation.name(), code.name()))
+        operation.docs().refuses.iter().map(move |code| format!("{} {}", operation.name(), code.name()))
     });
     declared.filter(|refusal| !seen.contains(refusal.as_str())).collect()
 }

@@ -61,7 +61,7 @@ mod tests {
                     code
                 })
                 .collect();
-            assert_eq!(named, operation.own_refusals(), "{operation:?}");
+            assert_eq!(named, operation.docs().refuses, "{operation:?}");
             let in_order: Vec<Code> = Code::ALL.iter().copied().filter(|code| named.contains(code)).collect();
             assert_eq!(named, in_order, "{operation:?}: each once, in the order of all codes");
         }

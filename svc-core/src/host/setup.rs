@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn every_operation_needs_a_credential() {
         let table = crate::operation_table().unwrap();
-        assert!(table.operations().all(|row| row.needed() != crate::capability::Needs::Nothing));
+        assert!(table.operations().all(|row| row.access().needs != crate::capability::Needs::Nothing));
     }
 
     #[cfg(feature = "bootstrap")]

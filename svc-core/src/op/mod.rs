@@ -19,7 +19,7 @@ pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::functions::{destructive, idempotent, long_read, prepared, read, wait, wanting, write};
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::job::{LongPoll, Poll, Supply, TimedOut, WaitOutput, Wants};
-pub use declare::operation::{Effect, Method, Operation, Success};
+pub use declare::operation::{Access, Docs, Effect, Http, Method, Operation, Success};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table};
 pub use declare::typed::TypedOperation;

@@ -45,13 +45,13 @@ fn the_list_of_operations_is_as_agreed() {
 fn described(operation: &Operation, document: &Value) -> Value {
     let mut input = operation.input_schema();
     let description = input.as_object_mut().unwrap().remove("description");
-    let method = operation.method().name().to_lowercase();
-    let responses = &document["paths"][operation.path()][method]["responses"];
-    let status = operation.success().status().to_string();
+    let method = operation.http().method.name().to_lowercase();
+    let responses = &document["paths"][operation.http().path][method]["responses"];
+    let status = operation.http().success.status().to_string();
     let success = &responses[&status]["content"]["application/json"]["schema"];
-    let refuses: Vec<&str> = operation.own_refusals().iter().map(|code| code.name()).collect();
+    let refuses: Vec<&str> = operation.docs().refuses.iter().map(|code| code.name()).collect();
     json!({
-        "title": operation.title_text(),
+        "title": operation.docs().title,
         "description": description,
         "input": input,
         "success": {status: success},
@@ -93,7 +93,7 @@ fn an_operation_is_shown_as_agreed() {
     let operation = table.operation(SHOWN_WHOLE).unwrap();
     golden::check("shown/tool.json", &golden::compact(&mcp::tool(operation)));
     let document = svc_core::op::openapi::document(&table);
-    golden::check("shown/openapi.json", &golden::compact(&document["paths"][operation.path()]));
+    golden::check("shown/openapi.json", &golden::compact(&document["paths"][operation.http().path]));
 }
 
 /// The document is served as agreed, apart from what the files of operations and schemas say.
@@ -104,7 +104,8 @@ fn an_operation_is_shown_as_agreed() {
 fn the_rest_of_the_document_is_as_agreed() {
     let world = World::open(Engine::Sqlite);
     let mut document = world.rest().send(None, "GET", "/openapi.json", &[], None).output();
-    let paths: Vec<&str> = world.service.table().operations().flat_map(Operation::paths).collect();
+    let paths: Vec<&str> =
+        world.service.table().operations().flat_map(|operation| operation.http().paths()).collect();
     document["paths"].as_object_mut().unwrap().retain(|path, _| !paths.contains(&path.as_str()));
     document["components"]["schemas"] = Map::new().into();
     golden::check("shown/document.json", &golden::compact(&document));

@@ -53,7 +53,7 @@ pub type Wanted<'a> = &'a (dyn Fn(&Operation) -> bool + Sync);
 /// Runs the test of one area, if this run can test the engine.
 pub fn run(engine: Engine, area: &str, check: fn(Engine, Wanted<'_>)) {
     if engines().contains(&engine) {
-        check(engine, &|operation| operation.area() == area);
+        check(engine, &|operation| operation.docs().area == area);
     }
 }
 
@@ -61,7 +61,7 @@ pub fn run(engine: Engine, area: &str, check: fn(Engine, Wanted<'_>)) {
 #[test]
 fn every_area_of_the_table_has_its_tests() {
     let table = svc_core::operation_table().unwrap();
-    let of_the_table: BTreeSet<&str> = table.operations().map(Operation::area).collect();
+    let of_the_table: BTreeSet<&str> = table.operations().map(|operation| operation.docs().area).collect();
     let tested = by_area!(names);
     assert!(tested.is_sorted_by(|a, b| a < b), "each once, in order: {tested:?}");
     assert_eq!(BTreeSet::from(tested), of_the_table);

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use svc_core::capability::Capability;
-use svc_core::op::Operation;
 
 use crate::house::source::Source;
 
@@ -377,7 +376,7 @@ fn pages_are_made_in_one_place() {
 #[test]
 fn routes_are_declared_by_their_operations() {
     let table = svc_core::operation_table().unwrap();
-    let paths = table.operations().flat_map(Operation::paths);
+    let paths = table.operations().flat_map(|operation| operation.http().paths());
     let firsts: BTreeSet<String> =
         paths.filter_map(|path| Some(format!("/{}", path.split('/').nth(1)?))).collect();
     let is_route = |text: &str| {

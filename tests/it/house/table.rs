@@ -56,12 +56,12 @@ fn names_are_sorted_and_unique_and_operations_complete() {
     for operation in table.operations() {
         assert!(operation.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{operation:?}");
         assert!(
-            !operation.title_text().is_empty() && !operation.title_text().ends_with('.'),
+            !operation.docs().title.is_empty() && !operation.docs().title.ends_with('.'),
             "{operation:?}"
         );
-        assert!(!operation.area().is_empty(), "{operation:?}");
+        assert!(!operation.docs().area.is_empty(), "{operation:?}");
         assert!(
-            !operation.effect().changes_nothing() || operation.success().status() == 200,
+            !operation.effect().changes_nothing() || operation.http().success.status() == 200,
             "{operation:?}"
         );
     }
@@ -75,11 +75,11 @@ fn names_are_sorted_and_unique_and_operations_complete() {
 fn a_route_is_of_one_operation() {
     let mut places = BTreeSet::new();
     for operation in table().operations() {
-        for path in operation.paths() {
+        for path in operation.http().paths() {
             let place: Vec<&str> =
                 path.split('/').map(|s| if s.starts_with('{') { "{}" } else { s }).collect();
             assert!(
-                places.insert((operation.method(), place.join("/"))),
+                places.insert((operation.http().method, place.join("/"))),
                 "{operation:?} is in another operation's route"
             );
             assert!(path.starts_with('/') && !path.ends_with('/'), "{operation:?}");
@@ -94,12 +94,12 @@ fn a_route_is_of_one_operation() {
 #[test]
 fn every_path_variable_is_a_required_field() {
     each_operation(|operation, schema| {
-        for path in operation.paths() {
+        for path in operation.http().paths() {
             let missing: Vec<String> = variables(path).difference(&required(schema)).cloned().collect();
             let may_lack = OPTIONAL_VARIABLES.iter().any(|(name, _)| *name == operation.name());
             assert!(missing.is_empty() || may_lack, "{operation:?}: {missing:?} must be required");
         }
-        let named: Vec<_> = operation.paths().map(variables).collect();
+        let named: Vec<_> = operation.http().paths().map(variables).collect();
         assert!(
             named.iter().all(|names| *names == named[0]),
             "{operation:?}: an alias names other variables"
@@ -189,7 +189,7 @@ fn a_list_is_read_in_pages() {
 fn examples_name_only_fields_and_every_path_variable() {
     let table = table();
     for operation in table.operations() {
-        let Some(example) = operation.example_input(table.documented()) else { continue };
+        let Some(example) = operation.docs().example(table.documented()) else { continue };
         let given: BTreeSet<String> = example.as_object().unwrap().keys().cloned().collect();
         let schema = operation.input_schema();
         assert!(required(&schema).is_subset(&given), "{operation:?}: the example lacks a field");
@@ -221,8 +221,8 @@ fn the_document_has_every_route() {
     let served = world.rest().send(None, "GET", "/openapi.json", &[], None);
     assert_eq!(served.status, 200);
     for operation in table.operations() {
-        for path in operation.paths() {
-            let method = operation.method().name().to_lowercase();
+        for path in operation.http().paths() {
+            let method = operation.http().method.name().to_lowercase();
             let described = &document["paths"][path][&method];
             assert!(described.is_object(), "{operation:?} is missing");
             assert_eq!(served.body["paths"][path][&method], *described, "{operation:?} is served otherwise");

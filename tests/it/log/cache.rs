@@ -144,7 +144,7 @@ fn no_example_changes_cached_rows_without_an_event() {
             if world.operation(name).effect().changes_nothing() {
                 continue;
             }
-            let Some(input) = world.operation(name).example_input(&world.fixture) else { continue };
+            let Some(input) = world.operation(name).docs().example(&world.fixture) else { continue };
             let silent = silent_changes(&world, world.operation(name), &input).unwrap_or_else(|| {
                 // An earlier example has used up its object.
                 world = World::open(engine);

@@ -42,8 +42,8 @@ impl Way {
     }
 
     fn of(operation: &Operation) -> Vec<Way> {
-        let mcp = (!operation.is_rest_only()).then_some(Way::Mcp);
-        operation.paths().map(Way::Rest).chain(mcp).collect()
+        let mcp = (!operation.http().rest_only).then_some(Way::Mcp);
+        operation.http().paths().map(Way::Rest).chain(mcp).collect()
     }
 }
 
@@ -59,8 +59,8 @@ impl Matrix {
         let world = World::with(engine, Setup { features, ..Setup::default() });
         let mut lacking = BTreeMap::new();
         for operation in world.service.table().operations().filter(|operation| wanted(operation)) {
-            if let Needs::OneOf(any) = operation.needed() {
-                lacking.entry(operation.needed().expression()).or_insert_with(|| {
+            if let Needs::OneOf(any) = operation.access().needs {
+                lacking.entry(operation.access().needs.expression()).or_insert_with(|| {
                     let others = Capability::ALL.iter().filter(|capability| !any.contains(capability));
                     world.new_token(others.map(|capability| capability.name()).collect())
                 });
@@ -77,7 +77,7 @@ impl Matrix {
 
     /// Checks one operation against every caller.
     fn check(&self, operation: &Operation) {
-        let input = operation.example_input(&self.world.fixture).unwrap();
+        let input = operation.docs().example(&self.world.fixture).unwrap();
         let before = self.recorded();
         for way in Way::of(operation) {
             self.check_credentials(operation, way, &input);
@@ -101,7 +101,7 @@ impl Matrix {
     /// who calls it as an administrator. An agent that was given reading alone would change others' work with
     /// it, and so would whoever has found a revoked token.
     fn check_credentials(&self, operation: &Operation, way: Way, input: &Value) {
-        if operation.needed() == Needs::Nothing {
+        if operation.access().needs == Needs::Nothing {
             return;
         }
         let people = &self.world.people;
@@ -114,7 +114,7 @@ impl Matrix {
         for (who, token) in strangers {
             self.expect(who, operation, way, &way.call(&self.world, token, operation, input), refused);
         }
-        if let Some(token) = self.lacking.get(&operation.needed().expression()) {
+        if let Some(token) = self.lacking.get(&operation.access().needs.expression()) {
             let answer = way.call(&self.world, Some(token), operation, input);
             self.expect(
                 "a token without the capability",
@@ -172,7 +172,7 @@ impl Matrix {
     /// does damage. One that only reads and was added with `write` takes from a frozen member what it may
     /// still see.
     fn check_frozen(&self, operation: &Operation, way: Way, input: &Value) {
-        if operation.needed() == Needs::Nothing {
+        if operation.access().needs == Needs::Nothing {
             return;
         }
         let ask = || way.call(&self.world, Some(&self.world.people.frozen), operation, input);

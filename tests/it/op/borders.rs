@@ -69,7 +69,7 @@ impl Border {
     /// The example of an operation, with objects that everybody sees.
     fn example(&self, operation: &Operation) -> Value {
         let world = &self.world;
-        let input = operation.example_input(&world.fixture).unwrap().to_string();
+        let input = operation.docs().example(&world.fixture).unwrap().to_string();
         let (private, public) = (world.id("private_channel").to_string(), world.id("channel").to_string());
         serde_json::from_str(&input.replace(&private, &public)).unwrap()
     }
@@ -178,7 +178,7 @@ enum Way {
 
 impl Way {
     fn over_the_wire(operation: &Operation) -> impl Iterator<Item = Way> {
-        [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.is_rest_only())
+        [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.http().rest_only)
     }
 
     /// All ways; in process only where a request costs little.

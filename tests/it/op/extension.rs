@@ -101,7 +101,7 @@ fn it_is_in_every_projection() {
     assert!(names(contract::events(table), "kind").contains(&json!("ChannelWaved")));
 
     let document = world.rest().send(None, "GET", "/openapi.json", &[], None).body;
-    for path in world.operation("wave_at_channel").paths() {
+    for path in world.operation("wave_at_channel").http().paths() {
         assert_eq!(document["paths"][path]["post"]["summary"], "Wave at a channel");
     }
     let listed = |token: &str| {

@@ -41,7 +41,7 @@ impl Worlds {
 
     fn call(&self, name: &str, path: &str) -> Answers {
         let (rest, mcp) = (&self.rest, &self.mcp);
-        let input = rest.operation(name).example_input(&rest.fixture).unwrap();
+        let input = rest.operation(name).docs().example(&rest.fixture).unwrap();
         Answers {
             rest: rest.rest().call_at(Some(&rest.people.admin), rest.operation(name), path, &input),
             mcp: mcp.mcp().call(Some(&mcp.people.admin), mcp.operation(name), &input),
@@ -54,7 +54,7 @@ impl Worlds {
         let (rest, mcp) = (&self.rest, &self.mcp);
         let operation = rest.operation(name);
         let (lsn_by_rest, lsn_by_mcp) = (answers.rest.lsn(), answers.mcp.lsn());
-        assert_eq!(answers.rest.status, operation.success().status(), "{operation:?}");
+        assert_eq!(answers.rest.status, operation.http().success.status(), "{operation:?}");
         let violations = violations(&operation.output_schema(), &answers.rest.body);
         assert!(
             violations.is_empty(),
@@ -71,7 +71,7 @@ impl Worlds {
         assert_eq!(events(rest), events(&self.pipe), "{operation:?} leaves other events on pipes");
         assert_eq!(audit(mcp), audit(&self.pipe), "{operation:?} leaves other audit rows on pipes");
         if !operation.effect().changes_nothing() {
-            let input = operation.example_input(&rest.fixture).unwrap();
+            let input = operation.docs().example(&rest.fixture).unwrap();
             let (target, _) = address(operation, path, &input);
             let path = target.split('?').next().unwrap();
             check_origin(
@@ -79,7 +79,7 @@ impl Worlds {
                 operation,
                 &json!({
                     "surface": "rest", "operation": name, "path": path,
-                    "status": operation.success().status(),
+                    "status": operation.http().success.status(),
                 }),
             );
             check_origin(
@@ -167,12 +167,12 @@ pub fn examples_succeed_alike(engine: Engine, features: fn() -> Vec<Feature>, wa
     assert!(!names.is_empty());
     let mut without = BTreeSet::new();
     for name in names {
-        if worlds.rest.operation(name).example_input(&worlds.rest.fixture).is_none() {
+        if worlds.rest.operation(name).docs().example(&worlds.rest.fixture).is_none() {
             without.insert(name);
             continue;
         }
-        for path in worlds.rest.operation(name).paths().collect::<Vec<_>>() {
-            if worlds.rest.operation(name).is_rest_only() {
+        for path in worlds.rest.operation(name).http().paths().collect::<Vec<_>>() {
+            if worlds.rest.operation(name).http().rest_only {
                 succeeds_over_rest(&mut worlds, engine, features, name, path);
                 continue;
             }
@@ -202,7 +202,7 @@ fn succeeds_over_rest(
     path: &str,
 ) {
     let call = |world: &World| {
-        let input = world.operation(name).example_input(&world.fixture).unwrap();
+        let input = world.operation(name).docs().example(&world.fixture).unwrap();
         world.rest().call_at(Some(&world.people.admin), world.operation(name), path, &input)
     };
     let mut answer = call(&worlds.rest);
@@ -212,7 +212,12 @@ fn succeeds_over_rest(
         answer = call(&worlds.rest);
         *worlds = Worlds::open(engine, features);
     }
-    assert_eq!(answer.status, worlds.rest.operation(name).success().status(), "{name}: {:#}", answer.body);
+    assert_eq!(
+        answer.status,
+        worlds.rest.operation(name).http().success.status(),
+        "{name}: {:#}",
+        answer.body
+    );
 }
 
 /// The examples of the built-in operations have one outcome over all transports.

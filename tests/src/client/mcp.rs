@@ -71,7 +71,7 @@ pub fn outcome(response: &Value, http_status: u16, operation: &Operation) -> (u1
         // Not the response to a tool call: it was rejected before.
         return problem(response);
     }
-    (operation.success().status(), content.clone())
+    (operation.http().success.status(), content.clone())
 }
 
 /// The problem of a refusal; the text says as much as its fields.

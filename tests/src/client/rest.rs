@@ -85,13 +85,13 @@ impl Rest {
 
     /// Calls an operation under its first path.
     pub fn call(&self, token: Option<&str>, operation: &Operation, input: &Value) -> Answer {
-        self.call_at(token, operation, operation.path(), input)
+        self.call_at(token, operation, operation.http().path, input)
     }
 
     /// Calls an operation under one of its paths.
     pub fn call_at(&self, token: Option<&str>, operation: &Operation, path: &str, input: &Value) -> Answer {
         let (target, body) = address(operation, path, input);
-        let answer = self.send(token, operation.method().name(), &target, &[], body.as_ref());
+        let answer = self.send(token, operation.http().method.name(), &target, &[], body.as_ref());
         refusals::check(operation, answer)
     }
 }
@@ -104,7 +104,7 @@ pub fn address(operation: &Operation, path: &str, input: &Value) -> (String, Opt
         None => segment.to_owned(),
     });
     let mut target = segments.collect::<Vec<_>>().join("/");
-    if matches!(operation.method().name(), "POST" | "PUT" | "PATCH") {
+    if matches!(operation.http().method.name(), "POST" | "PUT" | "PATCH") {
         return (target, Some(Value::Object(rest)));
     }
     let mut separator = '?';

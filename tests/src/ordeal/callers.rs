@@ -130,7 +130,7 @@ impl Way {
     fn call(&mut self, token: &str, row: &Operation, input: &Value) -> Reply {
         match self {
             Self::Http { address, kept } => {
-                let (target, body) = rest::address(row, row.path(), input);
+                let (target, body) = rest::address(row, row.http().path, input);
                 runtime().block_on(over_http(*address, kept, token, row, &target, body.as_ref()))
             }
             Self::Stdio(agent) => {
@@ -154,7 +154,7 @@ async fn over_http(
         *kept = Kept::open(address, token).await.ok();
     }
     let Some(open) = kept else { return Reply::NotSent };
-    let method = row.method().name().parse().unwrap();
+    let method = row.http().method.name().parse().unwrap();
     match tokio::time::timeout(CALL_TIMEOUT, open.ask(method, target, body)).await {
         Ok(Ok((status, answer))) => Reply::Answered(status, answer),
         Ok(Err(broken)) => {

@@ -105,28 +105,39 @@ type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Syn
 type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
 
 /// One operation: everything that is declared about it, each thing once.
+///
+/// Whoever declares one says each thing with a method of its own; whoever reads it asks for a group.
 pub struct Operation {
-    pub(crate) name: &'static str,
-    pub(crate) http: Http,
-    pub(crate) access: Access,
+    name: &'static str,
+    http: Http,
+    access: Access,
     pub(crate) run: Run,
-    pub(crate) docs: Docs,
+    docs: Docs,
 }
 
 /// Where HTTP serves it.
-pub(crate) struct Http {
+pub struct Http {
     pub method: Method,
+    /// The main path template.
     pub path: &'static str,
+    /// The other path templates.
     pub aliases: Vec<&'static str>,
     pub success: Success,
     /// It is not an MCP tool.
     pub rest_only: bool,
 }
 
+impl Http {
+    /// Returns every path template that it is served under, the main one first.
+    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.path).chain(self.aliases.iter().copied())
+    }
+}
+
 /// What its caller needs, and what the service itself sees as the caller.
-pub(crate) struct Access {
+pub struct Access {
     pub needs: Needs,
-    pub sight_of_instance: Sight,
+    pub(crate) sight_of_instance: Sight,
 }
 
 pub(crate) struct Run {
@@ -140,13 +151,23 @@ pub(crate) struct Run {
 }
 
 /// What the documentation shows of it.
-pub(crate) struct Docs {
+pub struct Docs {
+    /// A short name for people.
     pub title: &'static str,
+    /// The part of the service that it belongs to.
     pub area: &'static str,
+    /// The codes with which it can fail, besides those of every operation.
     pub refuses: &'static [Code],
-    pub example: Option<fn(&Fixture) -> Value>,
-    pub input: SchemaOf,
-    pub output: SchemaOf,
+    example: Option<fn(&Fixture) -> Value>,
+    pub(crate) input: SchemaOf,
+    pub(crate) output: SchemaOf,
+}
+
+impl Docs {
+    /// Returns the example's input in the world `fixture`, if there is one.
+    pub fn example(&self, fixture: &Fixture) -> Option<Value> {
+        self.example.map(|example| example(fixture))
+    }
 }
 
 /// The name of an operation, and the type that it is called by, if it is.
@@ -319,39 +340,19 @@ impl Operation {
         self.name
     }
 
-    /// Returns the title.
-    pub fn title_text(&self) -> &'static str {
-        self.docs.title
+    /// Returns where HTTP serves it.
+    pub fn http(&self) -> &Http {
+        &self.http
     }
 
-    /// Returns the part of the service that it belongs to.
-    pub fn area(&self) -> &'static str {
-        self.docs.area
+    /// Returns what its caller needs.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
-    /// Returns the HTTP method.
-    pub fn method(&self) -> Method {
-        self.http.method
-    }
-
-    /// Returns the path template.
-    pub fn path(&self) -> &'static str {
-        self.http.path
-    }
-
-    /// Returns every path template that it is served under, the main one first.
-    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.http.path).chain(self.http.aliases.iter().copied())
-    }
-
-    /// Returns the other path templates.
-    pub fn aliases(&self) -> &[&'static str] {
-        &self.http.aliases
-    }
-
-    /// Returns what it requires of the credential.
-    pub fn needed(&self) -> Needs {
-        self.access.needs
+    /// Returns what the documentation shows of it.
+    pub fn docs(&self) -> &Docs {
+        &self.docs
     }
 
     /// Returns what it changes.
@@ -359,34 +360,9 @@ impl Operation {
         self.run.effect
     }
 
-    /// Returns the status of a success.
-    pub fn success(&self) -> Success {
-        self.http.success
-    }
-
-    /// Returns what the service itself sees as the caller.
-    pub(crate) fn sight_of_instance(&self) -> Sight {
-        self.access.sight_of_instance
-    }
-
-    /// Returns whether it is offered over REST only.
-    pub fn is_rest_only(&self) -> bool {
-        self.http.rest_only
-    }
-
-    /// Returns the codes with which it can fail, besides those of every operation.
-    pub fn own_refusals(&self) -> &'static [Code] {
-        self.docs.refuses
-    }
-
     /// Returns every code with which it can fail.
     pub fn refusals(&self) -> impl Iterator<Item = Code> {
         Code::OF_EVERY_OPERATION.iter().chain(self.docs.refuses).copied()
-    }
-
-    /// Returns the example's input in the world `fixture`, if there is one.
-    pub fn example_input(&self, fixture: &Fixture) -> Option<Value> {
-        self.docs.example.map(|example| example(fixture))
     }
 
     /// Returns the JSON Schema (2020-12) of the input: one flat object, without references.

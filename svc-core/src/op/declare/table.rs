@@ -122,13 +122,13 @@ impl Table {
             table.samples.extend(feature.samples);
             for operation in feature.operations {
                 check(&operation)?;
-                let (name, operation) = (operation.name, Arc::new(operation));
+                let (name, operation) = (operation.name(), Arc::new(operation));
                 let called_by = operation.run.called_by;
                 let twin = called_by.and_then(|key| table.by_type.insert(key, Arc::clone(&operation)));
                 if let Some(twin) = twin {
                     return Err(Error::internal(format!(
                         "{} and {name} take and return the same",
-                        twin.name
+                        twin.name()
                     )));
                 }
                 if table.operations.insert(name, operation).is_some() {
@@ -202,11 +202,11 @@ impl Table {
     /// Checks that the examples name samples of the table.
     fn check_examples(&self) -> Result<()> {
         for operation in self.operations() {
-            let example = operation.example_input(&self.documented).unwrap_or_default();
+            let example = operation.docs().example(&self.documented).unwrap_or_default();
             if let Some(missing) = missing_in(&example) {
                 return Err(Error::internal(format!(
                     "the example of {} uses {missing}, which is not a sample",
-                    operation.name
+                    operation.name()
                 )));
             }
         }
@@ -273,10 +273,10 @@ impl Table {
 
 /// Checks what must be true of every operation.
 fn check(operation: &Operation) -> Result<()> {
-    let defect = |what: &str| Err(Error::internal(format!("the operation {} {what}", operation.name)));
-    if operation.docs.title.is_empty()
-        || operation.docs.area.is_empty()
-        || !operation.http.path.starts_with('/')
+    let defect = |what: &str| Err(Error::internal(format!("the operation {} {what}", operation.name())));
+    if operation.docs().title.is_empty()
+        || operation.docs().area.is_empty()
+        || !operation.http().path.starts_with('/')
     {
         return defect("has no title, area or path");
     }
@@ -289,7 +289,7 @@ fn check(operation: &Operation) -> Result<()> {
     if schema.get("description").is_none() {
         return defect("takes an input without a doc comment");
     }
-    for path in operation.paths() {
+    for path in operation.http().paths() {
         for variable in path_variables(path) {
             if schema.pointer(&format!("/properties/{variable}")).is_none() {
                 return defect(&format!(

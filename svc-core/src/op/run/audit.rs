@@ -30,9 +30,9 @@ impl Origin {
     ) -> Self {
         Self {
             surface,
-            operation: operation.map_or("", |operation| operation.name),
+            operation: operation.map_or("", |operation| operation.name()),
             path: path.to_owned(),
-            status: operation.map_or(200, |operation| operation.http.success.status()),
+            status: operation.map_or(200, |operation| operation.http().success.status()),
             ids,
         }
     }

@@ -180,7 +180,7 @@ impl Call {
     /// Returns what the service itself sees: what the operation declares, or nothing without one.
     fn sight_of_instance(&self) -> Sight {
         match &self.work {
-            Work::Operation(operation, _) => operation.sight_of_instance(),
+            Work::Operation(operation, _) => operation.access().sight_of_instance,
             Work::Own | Work::Unknown => Sight::Nothing,
         }
     }

@@ -233,7 +233,7 @@ impl Dispatch {
         on: RunOn,
         done: Admitted,
     ) -> Ticket {
-        let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access.needs);
+        let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access().needs);
         let mut gate =
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: false };
         let Some(hash) = head.secret_hash() else {
@@ -326,11 +326,11 @@ impl Dispatch {
                 self.executor.read(Box::new(LongCall::new(call, Prepared::Ready(job), done)), true);
             }
             Ok(Job::Wait { job, filter, timeout, supply, timed_out }) => {
-                let poll = PendingPoll { name: operation.name, job, filter, timeout, supply, timed_out };
+                let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };
                 ticket.parked = Parked::start(call, poll, done);
             }
             Ok(Job::Write { job, wants }) => {
-                let (status, job) = (operation.http.success.status(), Prepared::Ready(job));
+                let (status, job) = (operation.http().success.status(), Prepared::Ready(job));
                 self.change(WriteCall { call, status, job, wants, output: None, done }, on);
             }
             Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
@@ -367,7 +367,7 @@ impl Dispatch {
         Call {
             dispatch: Arc::clone(self),
             access,
-            needs: operation.map_or(Needs::AnyCredential, |operation| operation.access.needs),
+            needs: operation.map_or(Needs::AnyCredential, |operation| operation.access().needs),
             work: operation.map_or(Work::Unknown, |operation| {
                 Work::Operation(Arc::clone(operation), self.guarded(surface, input))
             }),

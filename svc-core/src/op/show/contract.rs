@@ -13,16 +13,17 @@ pub fn operations(table: &Table) -> Value {
 }
 
 fn described(operation: &Operation) -> Value {
+    let (http, docs) = (operation.http(), operation.docs());
     json!({
         "name": operation.name(),
-        "title": operation.title_text(),
-        "method": operation.method().name(),
-        "path": operation.path(),
-        "aliases": operation.aliases(),
-        "capability": operation.needed().expression(),
+        "title": docs.title,
+        "method": http.method.name(),
+        "path": http.path,
+        "aliases": http.aliases,
+        "capability": operation.access().needs.expression(),
         "effect": operation.effect().name(),
-        "surface": if operation.is_rest_only() { "rest" } else { "both" },
-        "area": operation.area(),
+        "surface": if http.rest_only { "rest" } else { "both" },
+        "area": docs.area,
     })
 }
 

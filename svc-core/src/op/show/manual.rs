@@ -54,22 +54,24 @@ pub fn errors_page() -> String {
 /// Returns the operations of each part of the service, sorted by name.
 fn by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
     let mut areas: BTreeMap<&'static str, Vec<&Operation>> = BTreeMap::new();
-    table.operations().for_each(|operation| areas.entry(operation.area()).or_default().push(operation));
+    table.operations().for_each(|operation| areas.entry(operation.docs().area).or_default().push(operation));
     areas
 }
 
 fn write_operation(page: &mut String, operation: &Operation) {
     let _ = write!(page, ".TP\n.B {}\n", roff(operation.name()));
-    for path in operation.paths() {
-        let _ = writeln!(page, "{} {}", operation.method().name(), roff(path));
+    for path in operation.http().paths() {
+        let _ = writeln!(page, "{} {}", operation.http().method.name(), roff(path));
         let _ = writeln!(page, ".br");
     }
-    let mut notes =
-        vec![format!("needs {}", operation.needed().expression()), operation.effect().name().to_owned()];
-    if operation.success() == Success::Created {
+    let mut notes = vec![
+        format!("needs {}", operation.access().needs.expression()),
+        operation.effect().name().to_owned(),
+    ];
+    if operation.http().success == Success::Created {
         notes.push("returns 201".to_owned());
     }
-    if operation.is_rest_only() {
+    if operation.http().rest_only {
         notes.push("no tool".to_owned());
     }
     let _ = writeln!(
@@ -85,7 +87,7 @@ fn write_operation(page: &mut String, operation: &Operation) {
 /// Those that no operation needs yet are left out of the page.
 fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
     let asked: BTreeSet<String> =
-        table.operations().map(|operation| operation.needed().expression()).collect();
+        table.operations().map(|operation| operation.access().needs.expression()).collect();
     let named: BTreeSet<String> = asked.iter().flat_map(|any| any.split('|')).map(str::to_owned).collect();
     move |capability| named.contains(capability.name())
 }

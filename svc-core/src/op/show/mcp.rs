@@ -16,7 +16,7 @@ use crate::page::CURSOR_PATTERN;
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
     table
         .shared_operations()
-        .filter(move |operation| !operation.is_rest_only() && operation.needed().satisfied_by(held))
+        .filter(move |operation| !operation.http().rest_only && operation.access().needs.satisfied_by(held))
 }
 
 /// Returns a tool as `tools/list` shows it.
@@ -34,12 +34,12 @@ pub fn tool(operation: &Operation) -> Value {
     }
     json!({
         "name": operation.name(),
-        "title": operation.title_text(),
+        "title": operation.docs().title,
         "description": description,
         "inputSchema": input,
         "outputSchema": output,
         "annotations": {
-            "title": operation.title_text(),
+            "title": operation.docs().title,
             "readOnlyHint": operation.effect().changes_nothing(),
             "destructiveHint": operation.effect() == Effect::Destructive,
             "idempotentHint": !matches!(operation.effect(), Effect::Write | Effect::Destructive),

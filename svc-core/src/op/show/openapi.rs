@@ -22,11 +22,11 @@ pub fn document(table: &Table) -> Value {
     let mut components = Components::new();
     for operation in table.operations() {
         let output = output(operation, &mut components);
-        for path in operation.paths() {
+        for path in operation.http().paths() {
             let item = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
                 item.insert(
-                    operation.method().name().to_lowercase(),
+                    operation.http().method.name().to_lowercase(),
                     describe(operation, path, &output, table.documented()),
                 );
             }
@@ -57,7 +57,7 @@ pub fn document(table: &Table) -> Value {
 
 /// Returns a reference to the schema of an operation's output.
 fn output(operation: &Operation, components: &mut Components) -> Value {
-    let output = components.add(operation.docs.output);
+    let output = components.add(operation.docs().output);
     if operation.effect() != Effect::Wait {
         return output;
     }
@@ -69,7 +69,7 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
     let description = schema.get("description").cloned().unwrap_or_default();
     let (parameters, body) = split_input(operation, path, &schema, documented);
     let mut responses = json!({
-        operation.success().status().to_string(): {
+        operation.http().success.status().to_string(): {
             "description": "Success.",
             "headers": {"Svc-Room-LSN": {
                 "description": "How far the event log of the caller's workspace reaches.",
@@ -81,20 +81,20 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
     if let Some(responses) = responses.as_object_mut() {
         responses.extend(failures(operation));
     }
-    let is_alias = path != operation.path();
+    let is_alias = path != operation.http().path;
     let id = format!("{}{}", operation.name(), if is_alias { "_alias" } else { "" });
     let mut described = json!({
         "operationId": id,
-        "summary": operation.title_text(),
+        "summary": operation.docs().title,
         "description": description,
-        "tags": [operation.area()],
+        "tags": [operation.docs().area],
         "parameters": parameters,
         "responses": responses,
-        "x-svc-capability": operation.needed().expression(),
+        "x-svc-capability": operation.access().needs.expression(),
         "x-svc-effect": operation.effect().name(),
     });
     if let Some(members) = described.as_object_mut() {
-        if operation.needed() != Needs::Nothing {
+        if operation.access().needs != Needs::Nothing {
             members.insert("security".to_owned(), json!([{"bearer": []}]));
         }
         if let Some(body) = body {
@@ -262,9 +262,9 @@ fn split_input(
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let example = operation.example_input(documented).unwrap_or_default();
+    let example = operation.docs().example(documented).unwrap_or_default();
     let in_path: Vec<&str> = path_variables(path).collect();
-    let has_body = matches!(operation.method(), Method::Post | Method::Put | Method::Patch);
+    let has_body = matches!(operation.http().method, Method::Post | Method::Put | Method::Patch);
     let mut parameters = Vec::new();
     let mut members = Map::new();
     let mut body_example = Map::new();
