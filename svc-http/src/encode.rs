@@ -10,10 +10,10 @@ use hyper::{HeaderMap, StatusCode};
 use svc_core::op::Reply;
 use svc_core::{Code, Error};
 
-use crate::answer::Answer;
+use crate::response_body::ResponseBody;
 
 /// An HTTP response.
-pub(crate) type Response = hyper::Response<Answer>;
+pub(crate) type Response = hyper::Response<ResponseBody>;
 
 const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -61,7 +61,7 @@ pub(crate) fn problem(error: &Error) -> Response {
 
 /// Returns a JSON response that must not be cached.
 pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
-    let mut response = hyper::Response::new(Answer::from(body));
+    let mut response = hyper::Response::new(ResponseBody::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     *headers = HeaderMap::with_capacity(6);
@@ -72,7 +72,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
 
 /// Returns an empty 204 whose `Allow` header names the methods of the path.
 pub(crate) fn options(allow: HeaderValue) -> Response {
-    let mut response = hyper::Response::new(Answer::default());
+    let mut response = hyper::Response::new(ResponseBody::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(ALLOW, allow);
     response
@@ -91,7 +91,7 @@ pub(crate) fn without_body(mut response: Response) -> Response {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
     }
-    *response.body_mut() = Answer::default();
+    *response.body_mut() = ResponseBody::default();
     response
 }
 

@@ -13,7 +13,7 @@ mod limits;
 mod pace;
 mod shares;
 mod stream;
-mod answer;
+mod response_body;
 mod encode;
 mod decode;
 mod hosts;

@@ -1,7 +1,7 @@
 //! AES-256-GCM (NIST SP 800-38D), as everything that is sealed uses it.
 //!
 //! It takes a fresh 96-bit nonce, which goes before the sealed bytes, and associated data that bind them to
-//! their place.
+//! their place. The callers decide what these data are and where keys come from.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};

@@ -19,7 +19,7 @@ const CHUNK: usize = 16 << 10;
 
 /// The part of a response body that is still to be sent.
 #[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseBody {
     rest: Bytes,
     share: Option<Share<Client>>,
     pending: Option<Pending>,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
     begun: bool,
 }
 
-impl Answer {
+impl ResponseBody {
     pub fn len(&self) -> usize {
         self.rest.len()
     }
@@ -51,13 +51,13 @@ impl Answer {
     }
 }
 
-impl From<Bytes> for Answer {
+impl From<Bytes> for ResponseBody {
     fn from(bytes: Bytes) -> Self {
         Self { rest: bytes, ..Self::default() }
     }
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -123,15 +123,15 @@ mod tests {
     async fn sent_bytes_no_longer_count() {
         let client = Client::at([127, 0, 0, 1].into());
         let shares = Shares::new(100_000, 100_000);
-        let mut answer = Answer::from(Bytes::from(vec![7; 40_000]));
-        answer.counted(shares.take(client, 40_000).unwrap());
-        assert_eq!(answer.size_hint().exact(), Some(40_000));
-        let first = answer.frame().await.unwrap().unwrap().into_data().unwrap();
-        let second = answer.frame().await.unwrap().unwrap().into_data().unwrap();
+        let mut body = ResponseBody::from(Bytes::from(vec![7; 40_000]));
+        body.counted(shares.take(client, 40_000).unwrap());
+        assert_eq!(body.size_hint().exact(), Some(40_000));
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let second = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((first.len(), shares.taken()), (CHUNK, 40_000));
         drop(first);
         assert_eq!(shares.taken(), 40_000 - CHUNK);
-        drop(answer);
+        drop(body);
         assert_eq!(shares.taken(), CHUNK, "a chunk on its way still counts");
         drop(second);
         assert_eq!(shares.taken(), 0);
