@@ -235,7 +235,7 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 }
 
 fn overloaded() -> Error {
-    Error::new(Code::Overloaded, "the service is overloaded; try again shortly")
+    Error::new(Code::Overloaded, "the service is overloaded")
 }
 
 /// One failure of several tasks.

@@ -181,7 +181,7 @@ impl Parked {
     /// Called when the last poll has not finished in time.
     fn reject(self: &Arc<Self>) {
         if let Some(done) = self.end() {
-            done(Err(Error::new(Code::Unavailable, "the database did not respond in time; wait again")));
+            done(Err(Error::new(Code::Unavailable, "the database did not respond in time")));
         }
     }
 
