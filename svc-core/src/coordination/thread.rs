@@ -256,7 +256,7 @@ impl Thread {
     /// Fails if the thread is finished.
     pub fn check_unfinished(&self) -> Result<()> {
         if self.state.is_finished() {
-            return Err(self.wrong_state("it changes only once it was reopened"));
+            return Err(self.wrong_state("it changes only once it is reopened"));
         }
         Ok(())
     }

@@ -235,7 +235,7 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 }
 
 fn overloaded() -> Error {
-    Error::new(Code::Overloaded, "the service is overloaded")
+    Error::new(Code::Overloaded, "no more requests can be queued for the database")
 }
 
 /// One failure of several tasks.
