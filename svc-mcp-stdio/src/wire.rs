@@ -45,7 +45,7 @@ pub struct Message {
     pub value: Value,
 }
 
-/// What JSON-RPC makes of a message, by its members `method`, `id` and `result`.
+/// What JSON-RPC makes of a message, by its members `method`, `id`, `result` and `error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Expects a response.

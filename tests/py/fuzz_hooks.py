@@ -1,7 +1,7 @@
 """Hooks for `schemathesis`: leaves out requests that would not go to the operation under test.
 
-A path parameter that is no string is written into the path without percent-encoding, so that `#` or `?` in it cuts
-the path off and the request goes to another route.
+A path parameter that is no string is written into the path without percent-encoding, so that `#` or `?` in
+it cuts the path off and the request goes to another route.
 """
 
 import schemathesis

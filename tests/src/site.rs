@@ -184,9 +184,8 @@ pub fn through(program: &str, arguments: &[&str], command: &Command) -> Command 
 }
 
 fn address_in(line: &str) -> Option<SocketAddr> {
-    let arguments =
-        line.split_whitespace().map(|word| word.trim_start_matches("http://").trim_end_matches('/'));
-    arguments.filter_map(|word| word.parse().ok()).next()
+    let words = line.split_whitespace().map(|word| word.trim_start_matches("http://").trim_end_matches('/'));
+    words.filter_map(|word| word.parse().ok()).next()
 }
 
 /// A server that runs on a site.

@@ -330,7 +330,7 @@ fn best_candidate(
 /// Maximum number of candidates that one statement reads by name.
 ///
 /// Beyond it, a statement walks over the sets that have rows.
-const HEADS_MAX: usize = 256;
+const CANDIDATES_MAX: usize = 256;
 
 fn next_postgres(
     cx: &Read<'_>,
@@ -339,7 +339,7 @@ fn next_postgres(
     eligible: &[i64],
     newest: i64,
 ) -> Result<NextThread> {
-    let few = places.len().saturating_mul(eligible.len()) <= HEADS_MAX;
+    let few = places.len().saturating_mul(eligible.len()) <= CANDIDATES_MAX;
     let sql = if few { probes.first_postgres } else { probes.walk_postgres };
     let found: Option<(bool, Option<ThreadId>, Option<ChannelId>)> =
         cx.one(sql, &[&places, &eligible, &cx.caller().workspace_id, &newest])?;
