@@ -204,7 +204,7 @@ impl DataDir {
         let there = path.metadata().map(|file| file.ino()).ok();
         if there != marker.metadata().map(|file| file.ino()).ok() {
             self.reject_occupied()?;
-            return Err(Error::wrong_state("another process has been setting up the folder meanwhile"));
+            return Err(Error::wrong_state("another process has been setting up the folder; try again"));
         }
         Ok((marker, fresh))
     }

@@ -48,6 +48,11 @@ macro_rules! codes {
                 match self { $(Self::$variant => $title),* }
             }
 
+            /// Returns what the code means.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc,)*).trim_ascii()),* }
+            }
+
             /// Returns what the code means and what to do about it.
             pub fn manual(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc,)* " ", $next).trim_ascii()),* }

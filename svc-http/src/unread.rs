@@ -103,7 +103,7 @@ impl UnreadAnswers {
 pub(crate) fn full() -> Error {
     Error::new(
         Code::Overloaded,
-        "there is no room for the response: too many bytes of earlier ones are unread",
+        "there is no room for the response: too many bytes of earlier ones are unread; read those first",
     )
 }
 

@@ -81,11 +81,11 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
     let mut stored = visible_message(cx, input.message_id)?;
     check_author(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
-        return Err(Error::wrong_state("the message is withdrawn and cannot be edited"));
+        return Err(Error::wrong_state("the message is withdrawn and cannot be edited; post a new one"));
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
     let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
-        return Err(Error::wrong_state("the message is unreadable and cannot be edited"));
+        return Err(Error::wrong_state("the message is unreadable and cannot be edited; post a new one"));
     };
     let after = edited(before.clone(), input)?;
     if after == before {

@@ -301,7 +301,7 @@ fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
     if places::channel_visible_to(cx, thread.channel_id, to)? {
         Ok(())
     } else {
-        Err(not_claimable("channel", "the member may not see its channel"))
+        Err(not_claimable("channel", "the member may not see its channel: add the member to it first"))
     }
 }
 

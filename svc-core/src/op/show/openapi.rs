@@ -159,7 +159,7 @@ pub fn refusals(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
 fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
     let types: Vec<String> = codes.iter().map(|code| code.address()).collect();
     let example = |code: &Code| {
-        let problem = Error::new(*code, code.manual()).problem();
+        let problem = Error::new(*code, code.meaning()).problem();
         (code.name().to_owned(), json!({"summary": code.title(), "value": problem}))
     };
     let examples: Map<String, Value> = codes.iter().map(example).collect();
