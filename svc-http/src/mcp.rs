@@ -21,7 +21,7 @@ use svc_core::limits::{WAIT_INPUT_MAX_BYTES, WAIT_MAX_SECS};
 use svc_core::op::mcp::{ErrorForm, error_form};
 use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
-use svc_mcp_stdio::{Mcp, Principal, ToolEffect, large_wait};
+use svc_mcp_stdio::{CalledTool, Mcp, Principal, large_wait};
 use tokio::time::Instant;
 use tower_service::Service as _;
 
@@ -92,7 +92,7 @@ pub(crate) async fn handle(
             Err(call.principal.refuse(&endpoint.service, large_wait()).await)
         }
         Ok(Parsed::One(pending)) => {
-            let changes = pending.tool.is_some_and(|tool| tool.changes);
+            let changes = pending.tool.as_ref().is_some_and(CalledTool::changes);
             state.unread.answer(client, changes, || endpoint.handle_one(state, client, &call, &pending)).await
         }
         Ok(Parsed::Batch(items, size)) if has_batches(&call.head.headers) => {
@@ -129,8 +129,8 @@ struct PendingMessage {
     kind: Kind,
     id: Value,
     is_initialize: bool,
-    /// What the tool that it calls may do.
-    tool: Option<ToolEffect>,
+    /// The tool that it calls.
+    tool: Option<CalledTool>,
     bytes: Bytes,
 }
 
@@ -139,7 +139,7 @@ type Item = std::result::Result<PendingMessage, InvalidMessage>;
 
 impl PendingMessage {
     fn waits(&self) -> bool {
-        self.tool.is_some_and(|tool| tool.waits)
+        self.tool.as_ref().is_some_and(CalledTool::waits)
     }
 
     fn is_large_wait(&self) -> bool {
@@ -217,7 +217,7 @@ impl Endpoint {
     }
 
     fn pending(&self, message: &Message, bytes: Bytes) -> PendingMessage {
-        let tool = called_tool(message).map(|tool| self.mcp.effect(tool));
+        let tool = called_tool(message).map(|tool| self.mcp.tool(tool));
         let is_initialize = message.method() == "initialize";
         PendingMessage { kind: message.kind, id: message.id(), is_initialize, tool, bytes }
     }
@@ -255,6 +255,9 @@ impl Endpoint {
         let mut head = call.head.clone();
         let principal = call.principal.clone();
         // A called operation checks the credential itself, in its own transaction.
+        if let Some(tool) = &pending.tool {
+            head.extensions.insert(tool.clone());
+        }
         let principal = if pending.tool.is_some() {
             principal
         } else {
@@ -385,7 +388,7 @@ impl BatchPost<'_> {
             if pending.waits() { self.state.unless_closing(forwarded).await?? } else { forwarded.await? };
         let Ok(body) = response.into_body().collect().await;
         let body = body.to_bytes();
-        let changes = pending.tool.is_some_and(|tool| tool.changes);
+        let changes = pending.tool.as_ref().is_some_and(CalledTool::changes);
         let share =
             self.state.unread.take(self.client, changes, body.len(), None).ok_or_else(unread::full)?;
         match &mut self.share {

@@ -32,7 +32,7 @@ impl Entry {
 /// All tools, sorted by name.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    entries: Vec<Entry>,
+    entries: Vec<Arc<Entry>>,
 }
 
 /// A page of tools, with the cursor of the next one.
@@ -45,14 +45,14 @@ pub(crate) struct Page {
 impl Catalogue {
     /// Builds the tools of all operations of `table` that are tools.
     pub fn of(table: &Table) -> Result<Self> {
-        let entry = |operation: &Arc<Operation>| -> Result<Entry> {
-            Ok(Entry { tool: parsed(mcp::tool(operation))?, operation: Arc::clone(operation) })
+        let entry = |operation: &Arc<Operation>| -> Result<Arc<Entry>> {
+            Ok(Arc::new(Entry { tool: parsed(mcp::tool(operation))?, operation: Arc::clone(operation) }))
         };
         Ok(Self { entries: mcp::tools(table, Capabilities::all()).map(entry).collect::<Result<_>>()? })
     }
 
     /// Returns the tool called `name`.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
+    pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         let index = self.entries.binary_search_by(|entry| entry.tool.name.as_ref().cmp(name)).ok()?;
         self.entries.get(index)
     }
@@ -64,8 +64,8 @@ impl Catalogue {
         if let Some(cursor) = cursor {
             self.entry(cursor)?;
         }
-        let callable = |entry: &&Entry| entry.operation.access().needs.satisfied_by(held);
-        let later = |entry: &&Entry| cursor.is_none_or(|cursor| entry.tool.name.as_ref() > cursor);
+        let callable = |entry: &&Arc<Entry>| entry.operation.access().needs.satisfied_by(held);
+        let later = |entry: &&Arc<Entry>| cursor.is_none_or(|cursor| entry.tool.name.as_ref() > cursor);
         let mut rest = self.entries.iter().filter(later).filter(callable).map(|entry| entry.tool.clone());
         let tools: Vec<Tool> = rest.by_ref().take(PAGE_SIZE).collect();
         let next_cursor = rest.next().and(tools.last()).map(|tool| tool.name.to_string());

@@ -31,7 +31,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use connection::Connection;
 pub use principal::{Principal, head};
-pub use server::{Mcp, ToolEffect, large_wait};
+pub use server::{CalledTool, Mcp, large_wait};
 
 /// Serves one caller, the bearer of `token`, on standard input and output.
 ///

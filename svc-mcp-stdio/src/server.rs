@@ -58,13 +58,22 @@ pub struct Mcp {
     caller: CallerSource,
 }
 
-/// What a call of a tool may do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ToolEffect {
-    /// It may be parked.
-    pub waits: bool,
-    /// It may change state.
-    pub changes: bool,
+/// The tool that a message calls, looked up by its name once.
+///
+/// A transport that looks it up before the message is handled puts it into the head of the request.
+#[derive(Clone, Debug)]
+pub struct CalledTool(Option<Arc<Entry>>);
+
+impl CalledTool {
+    /// Returns whether the call may be parked; false if there is no such tool.
+    pub fn waits(&self) -> bool {
+        self.0.as_ref().is_some_and(|entry| entry.waits())
+    }
+
+    /// Returns whether the call may change state; false if there is no such tool.
+    pub fn changes(&self) -> bool {
+        self.0.as_ref().is_some_and(|entry| entry.changes())
+    }
 }
 
 #[derive(Clone)]
@@ -95,13 +104,16 @@ impl Mcp {
         Ok(Self { service, catalogue, caller })
     }
 
-    /// Returns what a call of `tool` may do; nothing if there is no such tool.
-    pub fn effect(&self, tool: &str) -> ToolEffect {
-        let entry = self.catalogue.entry(tool);
-        entry.map_or_else(ToolEffect::default, |entry| ToolEffect {
-            waits: entry.waits(),
-            changes: entry.changes(),
-        })
+    /// Looks up a tool by its name.
+    pub fn tool(&self, name: &str) -> CalledTool {
+        CalledTool(self.catalogue.entry(name).cloned())
+    }
+
+    /// Returns the tool of a call, which the transport may have looked up.
+    fn called(&self, name: &str, cx: &RequestContext<RoleServer>) -> CalledTool {
+        let parts = cx.extensions.get::<http::request::Parts>();
+        let known = parts.and_then(|parts| parts.extensions.get::<CalledTool>());
+        known.cloned().unwrap_or_else(|| self.tool(name))
     }
 
     fn principal(&self, cx: &RequestContext<RoleServer>) -> Result<Principal> {
@@ -162,7 +174,7 @@ impl Mcp {
         call: CallToolRequestParams,
         cx: &RequestContext<RoleServer>,
     ) -> ToolOutcome {
-        let Some(entry) = self.catalogue.entry(&call.name) else {
+        let CalledTool(Some(entry)) = self.called(&call.name, cx) else {
             let message = format!("there is no tool called \"{}\"; see tools/list", echo(&call.name));
             return Err(match principal.refuse(&self.service, Error::malformed(message)).await {
                 error if error.code() == Code::Malformed => Failure::NoSuchTool(error),
@@ -176,7 +188,7 @@ impl Mcp {
         let arguments = serde_json::to_vec(&call.arguments.unwrap_or_default()).map_err(Error::internal)?;
         let input = Input::json(arguments);
         tokio::select! {
-            outcome = self.run_operation(principal, entry, &input) => Ok(outcome?),
+            outcome = self.run_operation(principal, &entry, &input) => Ok(outcome?),
             () = cx.ct.cancelled() => Err(Failure::Cancelled),
             () = self.ended(), if entry.waits() => Ok(ToolOutput::timed_out()),
             () = principal.deadline_passed(), if entry.waits() => Ok(ToolOutput::timed_out()),
