@@ -16,7 +16,9 @@ pub use call::input::{decode, decode_object};
 pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
-pub use declare::functions::{destructive, idempotent, long_read, prepared, read, wait, wanting, write};
+pub use declare::functions::{
+    destructive, idempotent, long_read, prepared, read, wait, wanting, write, write_in_steps,
+};
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::job::{LongPoll, Poll, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Access, Docs, Effect, Http, Method, Operation, Success};

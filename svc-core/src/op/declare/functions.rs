@@ -111,7 +111,27 @@ where
 {
     Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let wants = wants(&input);
-        Ok(Job::Write { job: Box::new(move |cx| Ok(Box::new(run(cx, &input)?))), wants })
+        let job: WriteJob = Box::new(move |cx| Ok(Some(Box::new(run(cx, &input)?))));
+        Ok(Job::Write { job, wants })
+    })
+}
+
+/// Declares an operation that adds something each time, after any number of bounded steps.
+///
+/// A step that returns none is committed, and others have their turn before the next. It must leave a state
+/// that is right without the steps that follow, which may never come.
+pub fn write_in_steps<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Write, move |input: I, _, _| {
+        let job: WriteJob =
+            Box::new(move |cx| Ok(run(cx, &input)?.map(|output| -> BoxedOutput { Box::new(output) })));
+        Ok(Job::Write { job, wants: Wants::default() })
     })
 }
 
@@ -132,7 +152,7 @@ where
 {
     Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
         let made = prepare(&input, shared, now)?;
-        let job: WriteJob = Box::new(move |cx| Ok(Box::new(run(cx, &input, &made)?)));
+        let job: WriteJob = Box::new(move |cx| Ok(Some(Box::new(run(cx, &input, &made)?))));
         Ok(Job::Write { job, wants: Wants::default() })
     })
 }

@@ -41,7 +41,9 @@ pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
 pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
 pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
-pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<BoxedOutput> + Send>;
+/// Returns none once a part is done that can be committed, if there is more to do: then it runs again, in a
+/// later batch.
+pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Option<BoxedOutput>> + Send>;
 
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {

@@ -24,7 +24,7 @@ impl Dispatch {
         wait_for(|made, done| {
             let job: WriteJob = Box::new(move |cx| {
                 *lock(&made) = Some(run(cx)?);
-                Ok(Box::new(()))
+                Ok(Some(Box::new(())))
             });
             let call = Call::instance(self, workspace, surface);
             let (job, wants) = (Prepared::Ready(job), Wants::default());

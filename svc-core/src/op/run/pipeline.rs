@@ -34,7 +34,9 @@ pub(in crate::op) fn run<S: Stage>(
     stage.guard(call)?;
     let output = stage.perform(call, job)?;
     stage.project(call)?;
-    stage.audit(call)?;
+    if S::is_over(&output) {
+        stage.audit(call)?;
+    }
     Ok(output)
 }
 
@@ -61,6 +63,11 @@ pub(in crate::op) trait Stage {
     }
 
     fn perform(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Output>;
+
+    /// Whether the function has done all that was requested.
+    fn is_over(_output: &Self::Output) -> bool {
+        true
+    }
 
     /// Calls the projectors with the events that the function has emitted.
     fn project(&self, _call: &Call) -> Result<()> {

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::call::{Call, Entered, Work, log_lsn};
 use super::pipeline::{self, Prepared, Stage};
@@ -59,7 +60,7 @@ impl Changing<'_> {
 
 impl Stage for Changing<'_> {
     type Job = WriteJob;
-    type Output = BoxedOutput;
+    type Output = Option<BoxedOutput>;
 
     fn find(&self, call: &Call) -> Result<Entered> {
         call.find_changing(self.conn, self.batch)
@@ -75,8 +76,13 @@ impl Stage for Changing<'_> {
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
-    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<BoxedOutput> {
+    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Option<BoxedOutput>> {
         job(&mut self.context(call)?)
+    }
+
+    /// A step is no request of its own: the last one is audited.
+    fn is_over(output: &Option<BoxedOutput>) -> bool {
+        output.is_some()
     }
 
     fn project(&self, call: &Call) -> Result<()> {
@@ -149,11 +155,10 @@ impl WriteTask<Batch> for WriteCall {
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         self.output = None;
-        let output = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
+        self.output = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
         if let Some(entered) = &mut self.call.entered {
             entered.lsn = log_lsn(conn, batch, &entered.caller)?;
         }
-        self.output = Some(output);
         Ok(())
     }
 }
@@ -167,12 +172,17 @@ impl Task for WriteCall {
         self.call.is_abandoned()
     }
 
+    /// Replies, or queues the change again if only a step of it was committed.
     fn finish(self: Box<Self>, outcome: Result<()>) {
+        if outcome.is_ok() && self.output.is_none() {
+            let dispatch = Arc::clone(&self.call.dispatch);
+            return dispatch.executor.write(self);
+        }
         let Self { call, status, output, done, .. } = *self;
-        match (outcome, output) {
-            (Ok(()), Some(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
-            (Ok(()), None) => done(Err(Error::internal("a change was committed without an output"))),
-            (Err(error), _) => call.finish(Err(error), done),
+        match outcome.map(|()| output) {
+            Ok(Some(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
+            Ok(None) => done(Err(Error::internal("a change was committed without an output"))),
+            Err(error) => call.finish(Err(error), done),
         }
     }
 }
