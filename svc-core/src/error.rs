@@ -112,6 +112,9 @@ codes! {
     /// The thread cannot be claimed by this member now; the detail says why.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";
+    /// Live claims, a paused repository or a full slot are in the way: `conflicts` names each.
+    FootprintConflict = "footprint-conflict", 409, "The footprint conflicts with others",
+        "Take another thread, or wait for one with `wait_for_ready` until the claims in the way have ended.";
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
         "Remove another dependency of the cycle first, or do without the new dependency.";

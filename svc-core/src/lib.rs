@@ -28,9 +28,11 @@
 //!
 //! # A claim, by its functions
 //!
-//! `claim_next_thread` in `coordination/claims/take.rs` asks `queue::next` for the best thread that the
-//! caller's skills cover, and `claims::begin` gives it a lease with a fencing id and emits the event. The
-//! projector of the queue then takes the thread out of it. If nothing is there, an agent calls
+//! `claim_next_thread` in `coordination/claims/take.rs` asks `queue::first` for the best thread that the
+//! caller's skills cover. If `obstacles::in_the_way` finds something in the way of its footprint,
+//! `queue::park` puts it aside until `queue::free` brings it back; else `claims::begin` gives it a lease with
+//! a fencing id and emits the event. The projector of the queue then takes the thread out of it. A claim of
+//! one thread asks each rule in `coordination/rules.rs`. If nothing is there, an agent calls
 //! `wait_for_ready`: `Parked::start` in `op/run/wait` polls once, listens at the bus from the position it has
 //! read, and is polled again when an event matches its [`EventFilter`], in the order in which waits came.
 //!
@@ -64,6 +66,10 @@
 //! |---|---|
 //! | thread | a task: a title, a state, messages, a result. Those of the system are "core threads" |
 //! | claim | the right of one member to work on a thread, until its lease ends |
+//! | footprint | what a thread will touch: items of one repository, and slots of the workspace |
+//! | slot | a resource of the workspace that a number of claims may use at the same time |
+//! | obstacle | what is in the way of a footprint: an item that a claim touches, a full slot, a pause |
+//! | park | to take a thread out of the ready queue, behind an obstacle that was in its way |
 //! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
 //! | pin | the hash of the event that made a claim: what its holder agreed to |
 //! | head | the row of a workspace with the last LSN, hash and epochs of its log |
@@ -110,7 +116,8 @@
 //!    `coordination/queue_projector.rs`), in a wait's filter, or as what it [`Invalidates`].
 //! 3. Add the operation to the feature's list by the builder that says what a call does: [`op::read`],
 //!    [`op::long_read`], [`op::wait`], [`op::write`] (adds something each time), [`op::idempotent`],
-//!    [`op::destructive`]. It has a title, a path, the capability that [`capability`] says, an example that
+//!    [`op::destructive`], [`op::write_in_steps`] (adds something after bounded
+//!    steps). It has a title, a path, the capability that [`capability`] says, an example that
 //!    succeeds, and the codes that it can fail with beside those of every operation
 //!    ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment names the same codes, and some test has
 //!    to see each of them: a whole `tests/run` fails otherwise. [`op::Operation`] has the other settings.

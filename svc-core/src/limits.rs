@@ -63,6 +63,22 @@ pub const WAIT_INPUT_MAX_BYTES: usize = 4096;
 pub const RESULT_KIND_MAX: usize = 200;
 /// Characters of a repository's name or clone URL.
 pub const REPO_MAX: usize = 300;
+/// Items of a footprint.
+pub const FOOTPRINT_ITEMS_MAX: usize = 100;
+/// Characters of an item of a footprint.
+pub const FOOTPRINT_ITEM_MAX: usize = 500;
+/// Most conflicts that a refusal or a check returns.
+pub const CONFLICTS_MAX: i64 = 1000;
+/// Highest capacity of a slot.
+pub const SLOT_CAPACITY_MAX: i64 = 10_000;
+/// Slots of a workspace that have a capacity.
+pub const SLOTS_MAX: i64 = 1000;
+/// Claims that a list of slots names for each.
+pub const SLOT_HOLDERS_MAX: i64 = 100;
+/// Characters of the reason of a pause.
+pub const PAUSE_REASON_MAX: usize = 500;
+/// Paused repositories of a workspace.
+pub const PAUSES_MAX: i64 = 10_000;
 /// Notices that a thread read returns.
 pub const NOTICES_MAX: i64 = 10;
 /// Messages in a thread's context pack.

@@ -47,6 +47,11 @@ impl<T> Rows<T> {
         Ok(Self { rows, full: weight >= PAGE_BYTES })
     }
 
+    /// Makes rows of what was collected in the order of a list; `full` says whether it ended before the list.
+    pub fn collected(rows: Vec<T>, full: bool) -> Self {
+        Self { rows, full }
+    }
+
     /// Converts each row.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> Rows<U> {
         Rows { rows: self.rows.into_iter().map(each).collect(), full: self.full }

@@ -232,6 +232,13 @@ pub(crate) fn described(mut schema: Schema, description: impl Into<String>) -> S
 #[serde(transparent)]
 pub struct Items<T, const MAX: usize>(Vec<T>);
 
+impl<T, const MAX: usize> Items<T, MAX> {
+    /// Drops the items for which `keep` returns false.
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        self.0.retain(keep);
+    }
+}
+
 impl<T, const MAX: usize> Default for Items<T, MAX> {
     fn default() -> Self {
         Self(Vec::new())

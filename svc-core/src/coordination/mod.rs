@@ -4,12 +4,19 @@
 //! of each job.
 
 mod skill_sets;
+mod footprint;
 mod thread;
+mod obstacles;
 mod queue;
+mod rules;
 pub(crate) mod dependencies;
 pub(crate) mod notices;
 mod workers;
 pub(crate) mod claims;
+pub(crate) mod footprints;
+pub(crate) mod slots;
+pub(crate) mod pauses;
+pub(crate) mod deferred;
 pub(crate) mod results;
 pub(crate) mod lifecycle;
 pub(crate) mod views;

@@ -9,6 +9,7 @@ use crate::Result;
 use crate::conversation::channels::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
 use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
 use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyRemoved, ThreadReady};
+use crate::coordination::footprints::ThreadFootprintChanged;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadPriorityChanged, ThreadSkillsChanged};
 use crate::coordination::queue::{move_pool, refresh, refresh_channel};
@@ -25,7 +26,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The events that may change the place of their thread in the queue.
-const MOVES_A_THREAD: [&str; 10] = [
+const MOVES_A_THREAD: [&str; 11] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
     ThreadReady::KIND,
@@ -36,6 +37,7 @@ const MOVES_A_THREAD: [&str; 10] = [
     ThreadAssignmentChanged::KIND,
     ClaimExpired::KIND,
     ThreadResultSet::KIND,
+    ThreadFootprintChanged::KIND,
 ];
 
 fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::claims::{expire, has_lapsed};
 use crate::Result;
-use crate::coordination::thread::{Thread, select_one, thread_select};
+use crate::coordination::thread::{Thread, thread_of_workspace};
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
@@ -151,7 +151,7 @@ const UNACKNOWLEDGED: &str = due_by!("acknowledge_by");
 fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
     let mut reaped: usize = 0;
     for id in threads {
-        let Some(thread) = select_one(cx, BY_ID, &[id, &cx.caller().workspace_id])? else { continue };
+        let Some(thread) = thread_of_workspace(cx, *id)? else { continue };
         if has_lapsed(&thread, cx.now()) {
             expire(cx, &thread)?;
         } else if !remind(cx, &thread)? {
@@ -161,9 +161,6 @@ fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
     }
     Ok(reaped)
 }
-
-/// The service sees every thread, also in private channels.
-const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 
 /// Reports a claim that was not acknowledged in time, once per claim.
 fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {

@@ -141,6 +141,15 @@ pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<Sets> {
     })
 }
 
+/// Returns the skills of a set, sorted.
+pub(crate) fn names_of(cx: &Read<'_>, id: i64) -> Result<Vec<String>> {
+    let found: Option<(SkillSet,)> = cx.one(SET, &[&cx.caller().workspace_id, &id])?;
+    let (set,) = found.ok_or_else(|| Error::internal("a thread's set of required skills is missing"))?;
+    Ok(set.into_names())
+}
+
+const SET: &str = "select skills from skill_sets where workspace_id = $1 and id = $2";
+
 const SETS_AFTER: &str = "select id, skills from skill_sets where workspace_id = $1 and id > $2 order by id";
 
 #[cfg(test)]

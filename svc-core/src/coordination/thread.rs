@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::conversation::places;
+use crate::coordination::footprint::{Footprint, Mode, Repo, StoredItems};
 use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -82,6 +83,8 @@ pub(crate) struct Thread {
     pub priority: i64,
     /// The skills that a member must have to claim it, sorted.
     pub required_skills: Vec<String>,
+    /// What it will touch; null if it has no footprint.
+    pub footprint: Option<Footprint>,
     /// How many unfinished threads it waits for. It can be claimed only if there are none.
     pub blocked: i64,
     /// Whether it has a result that stands. If so, it is not given out again until it is reopened.
@@ -112,6 +115,9 @@ pub(crate) struct Thread {
     /// The id of its interned set of required skills.
     #[serde(skip)]
     pub skill_set: i64,
+    /// The id of its interned footprint; 0 without one.
+    #[serde(skip)]
+    pub footprint_id: i64,
     /// The claim in its row. Once it has lapsed, it counts for nothing and is not returned.
     #[serde(skip)]
     pub held: Option<Held>,
@@ -168,9 +174,13 @@ columns! {
         lsn,
         depth,
         skill_set,
+        footprint_id = footprint,
     }
     read {
         skills: SkillSet = "s.skills",
+        repo: Option<Repo> = "f.repo",
+        mode: Option<Mode> = "f.mode",
+        items: Option<StoredItems> = "f.items",
         holder = assignee_id,
         lease_id = claim_lease_id,
         until = assignment_expires_at,
@@ -178,6 +188,7 @@ columns! {
     make {
         uri: uri(workspace_id, channel_id, id),
         required_skills: skills.into_names(),
+        footprint: mode.zip(items).map(|(mode, StoredItems(items))| Footprint { repo, mode, items }),
         cancelled: cancelled_at.is_some(),
         // What is shown of a claim depends on the time: `Stored::at` puts it in.
         held: Held::of(holder, lease_id, until),
@@ -214,7 +225,9 @@ macro_rules! thread_select {
         concat!(
             "select ",
             $crate::coordination::thread::thread_columns!(),
-            " from threads t join skill_sets s on s.workspace_id = t.workspace_id and s.id = t.skill_set ",
+            " from threads t
+             join skill_sets s on s.workspace_id = t.workspace_id and s.id = t.skill_set
+             left join footprints f on f.workspace_id = t.workspace_id and f.id = t.footprint ",
             $($rest)*
         )
     };
@@ -268,10 +281,14 @@ impl Thread {
     }
 }
 
+/// Loads the thread `id` for the service itself, which sees those of private channels too.
+pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<Option<Thread>> {
+    select_one(cx, BY_ID, &[&id, &cx.caller().workspace_id])
+}
+
 /// Loads the thread `id`, if the caller may see it.
 pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
-    let found = select_one(cx, BY_ID, &[&id, &cx.caller().workspace_id])?;
-    let thread = found.ok_or_else(|| Error::not_found("thread"))?;
+    let thread = thread_of_workspace(cx, id)?.ok_or_else(|| Error::not_found("thread"))?;
     places::visible_channel(cx, thread.channel_id).map_err(as_hidden_thread)?;
     Ok(thread)
 }
@@ -302,6 +319,7 @@ pub(in crate::coordination) fn untouched() -> Thread {
         state: ThreadState::Open,
         priority: 0,
         required_skills: Vec::new(),
+        footprint: None,
         blocked: 0,
         has_result: false,
         owner_id: Some(id(4).into()),
@@ -316,6 +334,7 @@ pub(in crate::coordination) fn untouched() -> Thread {
         lsn: 1,
         depth: 1,
         skill_set: 1,
+        footprint_id: 0,
         held: None,
     }
 }

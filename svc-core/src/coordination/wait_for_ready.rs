@@ -14,10 +14,13 @@ use crate::conversation::channels::{ChannelMemberAdded, ChannelUnarchived, Chann
 use crate::conversation::places;
 use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
 use crate::coordination::dependencies::{ThreadDependencyRemoved, ThreadReady};
+use crate::coordination::footprints::ThreadFootprintChanged;
 use crate::coordination::lifecycle::cancel::ThreadCancelled;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadSkillsChanged};
-use crate::coordination::queue::{self, Scope};
+use crate::coordination::pauses::RepoResumed;
+use crate::coordination::queue::{self, NextThread, Scope, Wanted};
+use crate::coordination::slots::{SlotCapacityCleared, SlotCapacitySet};
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::members::MemberSkillsChanged;
 use crate::identity::workspaces;
@@ -44,9 +47,9 @@ pub(crate) fn feature() -> Feature {
 /// Waits until there is a thread that you could claim, and returns which.
 ///
 /// The thread is in one channel, or in any that you may see. If there is one, the call returns at once. It is
-/// not reserved: claim next, and expect `{}` if others were faster. Of several waiting callers, the first to
-/// come is answered, and another one a second later if the thread is still there. Returns
-/// `{"timed_out": true}` when the time is over; if you are frozen, always.
+/// not reserved: claim next, and expect `{}` if others were faster, or if something turns out to be in its
+/// way. Of several waiting callers, the first to come is answered, and another one a second later if the
+/// thread is still there. Returns `{"timed_out": true}` when the time is over; if you are frozen, always.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
@@ -91,27 +94,34 @@ fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyT
     if cx.caller().frozen {
         return Ok(Poll::Pending);
     }
-    Ok(match queue::next(cx, scope)? {
-        Some((thread_id, channel_id)) => Poll::Ready(ReadyThread { ready: true, thread_id, channel_id }),
-        None => Poll::Pending,
-    })
+    let wanted = Wanted { scope, repo: None };
+    Ok(queue::next(cx, &wanted)?.map_or(Poll::Pending, |NextThread { thread_id, channel_id, .. }| {
+        Poll::Ready(ReadyThread { ready: true, thread_id, channel_id })
+    }))
 }
 
 /// The events that can make a thread of their channel ready.
-const IN_ITS_CHANNEL: [&str; 9] = [
+const IN_ITS_CHANNEL: [&str; 7] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
     ThreadReady::KIND,
     ThreadSkillsChanged::KIND,
     ThreadDependencyRemoved::KIND,
-    ThreadAssignmentChanged::KIND,
-    ClaimExpired::KIND,
     ChannelUpdated::KIND,
     ChannelUnarchived::KIND,
 ];
 
-/// The event that can make threads of any channel ready: those that waited for the cancelled one.
-const ANYWHERE: [&str; 1] = [ThreadCancelled::KIND];
+/// The events that can make threads of any channel ready: those that waited for a cancelled one, and those
+/// that something was in the way of.
+const ANYWHERE: [&str; 7] = [
+    ThreadCancelled::KIND,
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ThreadFootprintChanged::KIND,
+    SlotCapacitySet::KIND,
+    SlotCapacityCleared::KIND,
+    RepoResumed::KIND,
+];
 
 /// The events that can make threads ready for the member they are about.
 const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];

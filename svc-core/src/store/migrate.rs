@@ -40,6 +40,8 @@ migrations! {
     9 "0009_shelves_apart",
     10 "0010_claims_in_order",
     11 "0011_has_result",
+    12 "0012_footprints",
+    13 "0013_lapsed_claims",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

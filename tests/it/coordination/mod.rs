@@ -2,5 +2,8 @@
 
 mod claims;
 mod dependencies;
+mod footprints;
+mod simulation;
 mod thread;
+mod wakes;
 mod workers;

@@ -15,8 +15,11 @@ const OPTIONAL_VARIABLES: &[(&str, &str)] = &[("rotate_token", "over MCP it rota
 /// Lists that are returned whole, and what bounds them.
 const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_capability_sets", "they are in the code"),
+    ("get_thread_footprint", "a footprint has 100 items at the most"),
     ("list_skills", "the most common 1000 alone"),
+    ("list_slots", "1000 with a capacity and 1000 others at the most"),
     ("list_thread_dependencies", "a thread has 100 at the most"),
+    ("set_thread_footprint", "a footprint has 100 items at the most"),
 ];
 
 /// The built-in table.

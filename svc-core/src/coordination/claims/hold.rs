@@ -4,15 +4,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, hand_over, lease_end, live};
+use super::{
+    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_lapsed, hand_over, lease_end,
+};
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::conversation::places;
-use crate::coordination::claims::take::{check_skills, not_claimable};
+use crate::coordination::rules::{check_receiver, live};
 use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
-use crate::identity::members;
 use crate::log::event::Event;
 use crate::op::{Operation, Read, Write, destructive, idempotent, read, write};
 use crate::store::columns;
@@ -282,34 +282,9 @@ struct HandOffClaim {
 }
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
+    expire_lapsed(cx)?;
     let thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;
     hand_over(cx, thread, input.to_member_id, input.lease_secs)
-}
-
-/// Fails if the member could not have claimed the thread itself.
-fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
-    if thread.assignee_id == Some(to) {
-        return Err(not_claimable("claimed", "the member holds the claim already"));
-    }
-    let member = members::load_member(cx, to).map_err(as_unfit)?;
-    if member.frozen || !member.active {
-        return Err(not_claimable("frozen", "the member is frozen or deactivated"));
-    }
-    check_skills(thread, &member.skills, "the member lacks skills that it requires")?;
-    if places::channel_visible_to(cx, thread.channel_id, to)? {
-        Ok(())
-    } else {
-        Err(not_claimable("channel", "the member may not see its channel: add the member to it first"))
-    }
-}
-
-/// A member of another workspace cannot receive the claim.
-fn as_unfit(error: Error) -> Error {
-    if error.code() == Code::NotFound {
-        not_claimable("member", "the workspace has no such member")
-    } else {
-        error
-    }
 }

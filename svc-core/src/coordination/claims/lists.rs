@@ -8,11 +8,12 @@ use super::hold::{Claim, claim_columns};
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible;
-use crate::coordination::claims::take::Repo;
+use crate::coordination::footprint::{Repo, RepoKey};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::ToParam;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -41,14 +42,12 @@ struct ListActiveClaims {
 
 fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Claim>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
-    // No operation sets a thread's footprint yet, so no thread matches a repository.
-    if input.repo.is_some() {
-        return Ok(Page::whole(Vec::new()));
-    }
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
     let (sight, now, last) = (cx.caller().sight.params(), cx.now(), horizon.up_to());
-    let claims = cx.rows(ACTIVE, &sight.and(&[&input.workspace_id, &now, &after, &rows, &last]))?;
+    let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
+    let params: [&dyn ToParam; 6] = [&input.workspace_id, &now, &after, &rows, &last, &repo];
+    let claims = cx.rows(ACTIVE, &sight.and(&params))?;
     Ok(Page::within(horizon, claims, input.limit, |claim: &Claim| claim.lsn))
 }
 
@@ -58,7 +57,9 @@ const ACTIVE: &str = concat!(
     claim_columns!(),
     " from threads t join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.assignee_id is not null and t.assignment_expires_at > $6
-         and t.lsn > $7 and t.lsn <= $9 and ",
+         and t.lsn > $7 and t.lsn <= $9 and (cast($10 as text) is null or exists (
+             select 1 from footprints f
+             where f.workspace_id = t.workspace_id and f.id = t.footprint and f.repo_key = $10)) and ",
     visible!(c),
     " order by t.lsn limit $8"
 );

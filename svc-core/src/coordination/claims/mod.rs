@@ -18,7 +18,9 @@ use serde_json::json;
 
 use super::workers;
 use crate::Result;
-use crate::coordination::thread::{Held, Thread};
+use crate::coordination::footprint::Footprint;
+use crate::coordination::thread::{Held, Thread, thread_of_workspace};
+use crate::coordination::{obstacles, queue};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
@@ -78,11 +80,6 @@ impl JsonSchema for LeaseSecs {
         );
         described(Count::<LEASE_MIN_SECS, LEASE_MAX_SECS>::json_schema(generator), description)
     }
-}
-
-/// Returns the live claim on a thread.
-fn live(thread: &Thread, now: Time) -> Option<Held> {
-    thread.held.filter(|held| held.is_live(now))
 }
 
 /// Fails if the caller does not hold the live claim on `thread`, or names a lease id that is not current.
@@ -260,6 +257,9 @@ fn begin(
 ) -> Result<ClaimedThread> {
     let (now, terms) = (cx.now(), Terms::new(cx, holder, lease)?);
     cx.execute(1, BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
+    if let Some(touched) = &thread.footprint {
+        obstacles::begin(cx, thread.id, touched)?;
+    }
     assigned(cx, thread, &terms, Reason::Claimed)
 }
 
@@ -327,7 +327,16 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         reason: end.into(),
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
-    Ok(())
+    match &thread.footprint {
+        Some(touched) => no_longer_touch(cx, thread.id, touched),
+        None => Ok(()),
+    }
+}
+
+/// Ends what a thread's claim touches, so that others can touch it.
+pub(super) fn no_longer_touch(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
+    let freed = obstacles::end(cx, thread, touched)?;
+    freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle))
 }
 
 const END: &str = "
@@ -354,6 +363,31 @@ pub(super) fn expire(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
 pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
     thread.held.is_some_and(|held| !held.is_live(now))
 }
+
+/// Ends every claim of the caller's workspace whose lease has lapsed.
+///
+/// What begins a claim calls it first: the log then has the end of one before the beginning of another, and
+/// nothing stays parked behind a claim that is in nobody's way.
+pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
+    loop {
+        let lapsed: Vec<(ThreadId,)> = cx.query(LAPSED, &[&cx.caller().workspace_id, &cx.now()])?;
+        if lapsed.is_empty() {
+            return Ok(());
+        }
+        for (id,) in lapsed {
+            if let Some(thread) = thread_of_workspace(cx, id)? {
+                expire(cx, &thread)?;
+                // The claim that is about to begin may be of this thread: the projector would be too late.
+                queue::refresh(cx, id)?;
+            }
+        }
+    }
+}
+
+const LAPSED: &str = "
+    select id from threads where workspace_id = $1 and assignment_expires_at <= $2
+        and assignment_expires_at is not null
+    order by assignment_expires_at, id limit 256";
 
 #[cfg(test)]
 mod tests {

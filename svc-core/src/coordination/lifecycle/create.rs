@@ -9,6 +9,7 @@ use super::{Priority, Title};
 use crate::Result;
 use crate::conversation::places::{self, ChannelPlace};
 use crate::coordination::dependencies::{self, DependsOn};
+use crate::coordination::footprint::{self, Footprint};
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
 use crate::coordination::thread::{self, Thread, ThreadState, visible_thread};
 use crate::error::Error;
@@ -31,6 +32,8 @@ pub(in crate::coordination) struct ThreadCreated<'a> {
     required_skills: &'a [String],
     /// The threads it waits for.
     depends_on: &'a [ThreadId],
+    /// What it will touch; null for none.
+    footprint: Option<&'a Footprint>,
     /// The member who created it; null for the service itself.
     created_by: Option<MemberId>,
 }
@@ -61,6 +64,8 @@ macro_rules! creates_thread {
             /// none.
             #[serde(default)]
             depends_on: DependsOn,
+            /// What it will touch. Default: nothing.
+            footprint: Option<Footprint>,
         }
 
         impl $name {
@@ -70,6 +75,7 @@ macro_rules! creates_thread {
                     priority: self.priority,
                     required_skills: &self.required_skills,
                     depends_on: &self.depends_on,
+                    footprint: self.footprint.as_ref(),
                 }
             }
         }
@@ -82,13 +88,15 @@ struct Task<'a> {
     priority: Option<Priority>,
     required_skills: &'a [Skill],
     depends_on: &'a [ThreadId],
+    footprint: Option<&'a Footprint>,
 }
 
 creates_thread! {
     /// Creates a thread, which is a task, in a channel and returns it.
     ///
     /// It is given to the next claimer with the required skills once every thread in `depends_on` is
-    /// finished; of several threads, the oldest of those with the highest priority is given out first.
+    /// finished and nothing is in the way of its footprint; of several threads, the oldest of those with the
+    /// highest priority is given out first.
     ///
     /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
     /// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
@@ -142,9 +150,11 @@ fn open(
     task: &Task<'_>,
 ) -> Result<Thread> {
     let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
+    let touched = task.footprint.cloned().map_or(Ok(None), Footprint::checked)?;
     let set = SkillSet::of(task.required_skills);
     let skill_set = skill_sets::intern(cx, &set)?;
     let required_skills = set.into_names();
+    let footprint_id = footprint::intern(cx, touched.as_ref())?;
     let creator = cx.caller().member;
     let id: ThreadId = cx.new_id()?;
     let parent_id = parent.map(|parent| parent.id);
@@ -155,6 +165,7 @@ fn open(
         priority,
         required_skills: &required_skills,
         depends_on: &awaited.ids,
+        footprint: touched.as_ref(),
         created_by: creator,
     };
     let lsn = cx.emit(Subject::thread(channel.id, id), &created)?.lsn;
@@ -168,6 +179,7 @@ fn open(
         state: ThreadState::Open,
         priority,
         required_skills,
+        footprint: touched,
         blocked: awaited.unfinished,
         has_result: false,
         owner_id: creator,
@@ -182,6 +194,7 @@ fn open(
         lsn,
         depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
         skill_set,
+        footprint_id,
         held: None,
     };
     thread::insert(cx, &thread)?;

@@ -21,7 +21,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Handle;
 use crate::time::Time;
-pub(crate) use skills::{MemberSkillsChanged, skills_of};
+pub(crate) use skills::{MemberSkillsChanged, any_active_has, skills_of};
 use skills::{list_skills, set_skills};
 
 /// Whether a member is a person or an agent.

@@ -84,12 +84,17 @@ pub enum ErrorForm {
 /// The member of an error result's metadata that holds the problem.
 pub const PROBLEM: &str = "svc/problem";
 
+/// The JSON-RPC code of a footprint's conflict.
+const FOOTPRINT_CONFLICT: i32 = -32_009;
+
 /// Returns how a failure is reported.
 ///
 /// Our own codes are HTTP statuses: these are outside of the range that JSON-RPC and MCP reserve, some
-/// numbers of which clients use for their own timeouts.
+/// numbers of which clients use for their own timeouts. The one of a footprint's conflict is agreed with
+/// clients, and in the part of that range which is left to servers.
 pub fn error_form(code: Code) -> ErrorForm {
     match code {
+        Code::FootprintConflict => ErrorForm::Error(FOOTPRINT_CONFLICT),
         Code::Unauthenticated | Code::RateLimited => ErrorForm::Error(code.status().into()),
         _ => ErrorForm::Result,
     }
@@ -127,9 +132,11 @@ mod tests {
     fn our_own_codes_are_outside_of_the_reserved_range() {
         for code in Code::ALL {
             if let ErrorForm::Error(number) = error_form(*code) {
-                assert!(!(-32_768..=-32_000).contains(&number), "{code:?}");
+                let is_reserved = (-32_768..=-32_000).contains(&number);
+                assert_eq!(is_reserved, *code == Code::FootprintConflict, "{code:?}");
             }
         }
+        assert_eq!(error_form(Code::FootprintConflict), ErrorForm::Error(-32_009));
         for code in
             [Code::Malformed, Code::NotFound, Code::MissingCapability, Code::Forbidden, Code::StaleClaim]
         {

@@ -1,0 +1,207 @@
+//! Deferred threads: open threads that nobody works on and that cannot be claimed now, with what is in the
+//! way of each.
+//!
+//! The list is exact at the moment of the read. It does not follow from what is parked, which is decided
+//! only when somebody claims.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::places::visible;
+use crate::coordination::footprint::{self, Footprint, Repo, RepoKey};
+use crate::coordination::obstacles::{self, Conflict, ConflictReason};
+use crate::coordination::skill_sets;
+use crate::coordination::thread::{Thread, thread_of_workspace};
+use crate::error::Error;
+use crate::id::{ChannelId, ThreadId, WorkspaceId};
+use crate::identity::{members, workspaces};
+use crate::limits::PAGE_BYTES;
+use crate::op::{Feature, Read, read};
+use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
+use crate::store::ToParam;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "claims",
+        vec![
+            read("list_deferred_threads", list_deferred_threads)
+                .title("List the threads that something is in the way of")
+                .get("/workspaces/{workspace_id}/deferred")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+        ],
+    )
+}
+
+/// What else a thread may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+enum Reason {
+    Dependencies,
+    Skills,
+}
+
+/// Returns the open threads that nobody works on and that something is in the way of, with all that is.
+///
+/// They are in the order in which they were created. One page covers at most 2000 threads, so it may be short
+/// or empty although there is more: continue while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListDeferredThreads {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// Also list threads that wait for unfinished threads (`dependencies`), or that require skills which no
+    /// active member has all of (`skills`). Default: only what conflicts with a footprint.
+    reason: Option<Reason>,
+    /// Only threads whose footprint names this repository, as `owner/name`.
+    repo: Option<Repo>,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+/// A thread that something is in the way of.
+#[derive(Serialize, JsonSchema)]
+struct DeferredThread {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The channel that it is in.
+    channel_id: ChannelId,
+    /// What is to be done, in a line.
+    title: String,
+    /// How urgent it is.
+    priority: i64,
+    /// What it will touch; null for nothing.
+    footprint: Option<Footprint>,
+    /// Everything in its way.
+    obstacles: Vec<Conflict>,
+    /// The place of the thread in the list.
+    #[serde(skip)]
+    lsn: i64,
+}
+
+fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<Page<DeferredThread>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
+    let (wants_more, after) = (input.reason.is_some(), Cursor::after(input.cursor));
+    let horizon = if wants_more { HORIZON } else { HORIZON_OF_FOOTPRINTS };
+    let horizon = cx.horizon(horizon, &[&input.workspace_id], after)?;
+    let (now, last) = (cx.now(), horizon.up_to());
+    let params: [&dyn ToParam; 6] = [&input.workspace_id, &now, &after, &last, &wants_more, &repo];
+    let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
+    let mut waiting =
+        Waiting { reason: input.reason, by_footprint: HashMap::new(), by_skills: HashMap::new() };
+    let (mut deferred, mut bytes) = (Vec::new(), 0_usize);
+    let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
+    for (id, footprint, blocked, skill_set) in candidates {
+        let obstacles = waiting.obstacles(cx, footprint, blocked, skill_set)?;
+        if obstacles.is_empty() {
+            continue;
+        }
+        let Some(thread) = thread_of_workspace(cx, id)? else { continue };
+        let row = DeferredThread::of(thread, obstacles);
+        // A footprint and the items of its conflicts can be long.
+        bytes = bytes.saturating_add(serde_json::to_vec(&row).map_err(Error::internal)?.len());
+        deferred.push(row);
+        if deferred.len() >= most || bytes >= PAGE_BYTES {
+            break;
+        }
+    }
+    let rows = Rows::collected(deferred, bytes >= PAGE_BYTES);
+    Ok(Page::within(horizon, rows, input.limit, |thread: &DeferredThread| thread.lsn))
+}
+
+impl DeferredThread {
+    fn of(thread: Thread, obstacles: Vec<Conflict>) -> Self {
+        let Thread { id: thread_id, channel_id, title, priority, footprint, lsn, .. } = thread;
+        Self { thread_id, channel_id, title, priority, footprint, obstacles, lsn }
+    }
+}
+
+/// A thread that may be deferred: its id, its footprint, how many threads it waits for, and its skill set.
+type Candidate = (ThreadId, i64, i64, i64);
+
+/// What stands in the way of threads, as far as one page has found out.
+struct Waiting {
+    reason: Option<Reason>,
+    by_footprint: HashMap<i64, Vec<Conflict>>,
+    /// Whether some active member has all skills of a set.
+    by_skills: HashMap<i64, bool>,
+}
+
+impl Waiting {
+    /// Returns everything in the way of a thread.
+    fn obstacles(
+        &mut self,
+        cx: &Read<'_>,
+        footprint: i64,
+        blocked: i64,
+        skill_set: i64,
+    ) -> Result<Vec<Conflict>> {
+        let mut found = Vec::new();
+        if self.reason == Some(Reason::Dependencies) && blocked > 0 {
+            found.push(Conflict::alone(ConflictReason::Dependencies));
+        }
+        if self.reason == Some(Reason::Skills) && !self.is_covered(cx, skill_set)? {
+            found.push(Conflict::alone(ConflictReason::Skills));
+        }
+        found.extend(self.conflicts(cx, footprint)?);
+        Ok(found)
+    }
+
+    fn conflicts(&mut self, cx: &Read<'_>, id: i64) -> Result<Vec<Conflict>> {
+        if let Some(known) = self.by_footprint.get(&id) {
+            return Ok(known.clone());
+        }
+        let found: Vec<Conflict> = match footprint::load(cx, id)? {
+            Some(touched) => {
+                let blocked = obstacles::in_the_way(cx, &touched, None, OBSTACLES_MAX)?;
+                blocked.into_iter().map(|blocked| blocked.conflict).collect()
+            }
+            None => Vec::new(),
+        };
+        self.by_footprint.insert(id, found.clone());
+        Ok(found)
+    }
+
+    fn is_covered(&mut self, cx: &Read<'_>, skill_set: i64) -> Result<bool> {
+        if let Some(known) = self.by_skills.get(&skill_set) {
+            return Ok(*known);
+        }
+        let required = skill_sets::names_of(cx, skill_set)?;
+        let covered = members::any_active_has(cx, &required)?;
+        self.by_skills.insert(skill_set, covered);
+        Ok(covered)
+    }
+}
+
+/// Most obstacles that are listed of one thread.
+const OBSTACLES_MAX: i64 = 100;
+
+/// Threads that nobody works on and that are open, without a result that stands.
+const CANDIDATES: &str = concat!(
+    "select t.id, t.footprint, t.blocked, t.skill_set
+     from threads t join channels c on c.id = t.channel_id
+     where t.workspace_id = $5 and t.state = 'open' and not t.has_result
+         and (t.assignee_id is null or t.assignment_expires_at <= $6) and c.archived_at is null
+         and t.lsn > $7 and t.lsn <= $8 and (t.footprint <> 0 or $9)
+         and (cast($10 as text) is null or exists (
+             select 1 from footprints f
+             where f.workspace_id = t.workspace_id and f.id = t.footprint and f.repo_key = $10)) and ",
+    visible!(c),
+    " order by t.lsn"
+);
+
+/// By the index of threads that have a footprint.
+const HORIZON_OF_FOOTPRINTS: &str = "
+    select lsn from threads
+    where workspace_id = $1 and footprint <> 0 and state = 'open' and lsn > $2
+    order by lsn limit 1 offset $3";
+
+const HORIZON: &str = "
+    select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";

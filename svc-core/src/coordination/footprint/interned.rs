@@ -1,0 +1,76 @@
+//! The rows of footprints: equal footprints of a workspace are stored once, under a small id.
+//!
+//! A row is never changed or removed, so an id stands for the same footprint for good. 0 is no footprint.
+
+use crate::error::Error;
+use crate::hash::sha256;
+use crate::op::{Read, Write};
+use crate::store::{FromRow, FromValue, Row, Value, new_row};
+use crate::{Result, limits};
+
+use super::value::{Footprint, Item, Mode};
+use crate::text::Items;
+
+/// The items of a stored footprint.
+pub(crate) struct StoredItems(pub Items<Item, { limits::FOOTPRINT_ITEMS_MAX }>);
+
+impl FromValue for StoredItems {
+    fn from_value(value: Value) -> Result<Self> {
+        serde_json::from_str(&String::from_value(value)?).map(Self).map_err(Error::internal)
+    }
+}
+
+impl FromValue for Mode {
+    fn from_value(value: Value) -> Result<Self> {
+        let name = String::from_value(value)?;
+        let found = [Self::Exclusive, Self::Shared].into_iter().find(|mode| mode.name() == name);
+        found.ok_or_else(|| Error::internal(format!("a footprint has the unknown mode {name}")))
+    }
+}
+
+/// A stored footprint.
+struct Stored(Footprint);
+
+impl FromRow for Stored {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let (repo, mode, StoredItems(items)) = (row.take()?, row.take()?, row.take()?);
+        Ok(Self(Footprint { repo, mode, items }))
+    }
+}
+
+/// Returns the footprint with this id; none for 0.
+pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
+    if id == 0 {
+        return Ok(None);
+    }
+    let found: Option<Stored> = cx.one(BY_ID, &[&cx.caller().workspace_id, &id])?;
+    let Stored(footprint) = found.ok_or_else(|| Error::internal("a thread's footprint is missing"))?;
+    Ok(Some(footprint))
+}
+
+const BY_ID: &str = "select repo, mode, items from footprints where workspace_id = $1 and id = $2";
+
+/// Returns the id of a footprint in the caller's workspace, storing it if it is new; 0 for none.
+pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Result<i64> {
+    let Some(footprint) = footprint else { return Ok(0) };
+    let digest = sha256(&serde_json::to_vec(footprint).map_err(Error::internal)?);
+    let workspace_id = cx.caller().workspace_id;
+    let found: Option<(Option<i64>, Option<i64>)> = cx.one(FIND, &[&workspace_id, &digest])?;
+    let (known, newest) = found.unwrap_or_default();
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    let id = newest.unwrap_or(0).saturating_add(1);
+    let items = serde_json::to_string(&footprint.items).map_err(Error::internal)?;
+    let repo_key = footprint.repo_key();
+    let (repo, mode) = (footprint.repo.as_ref(), footprint.mode.name());
+    cx.insert(&new_row!("insert into footprints" {
+        workspace_id, id, digest, repo, repo_key, mode, items,
+    }))?;
+    Ok(id)
+}
+
+/// Finds one by its digest, and the newest one.
+const FIND: &str = "
+    select (select id from footprints where workspace_id = $1 and digest = $2),
+        (select max(id) from footprints where workspace_id = $1)";

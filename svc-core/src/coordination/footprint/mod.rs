@@ -1,0 +1,14 @@
+//! Footprints: what of a repository, and which slots, a thread will touch.
+//!
+//! This folder says what a footprint is, when two of them overlap, and how they are stored. What stands in
+//! the way of a thread is found in `obstacles`; nothing here reads claims.
+
+mod repo;
+mod value;
+mod overlap;
+mod interned;
+
+pub(crate) use interned::{StoredItems, intern, load};
+pub(crate) use overlap::{Extent, Space, extents};
+pub(crate) use repo::{Repo, RepoKey};
+pub(crate) use value::{Footprint, Item, Mode, slot_key};

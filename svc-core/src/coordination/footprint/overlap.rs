@@ -1,0 +1,251 @@
+//! When two items overlap, and the form of an item by which the database finds overlaps.
+//!
+//! Lanes, crates, branches and slots overlap by equal value. Paths and globs share a space of prefixes: a
+//! path is its text with `/` at the end, a glob its text before the first wildcard, and two of them overlap
+//! if one begins with the other. Nothing here reads the database.
+
+use super::repo::RepoKey;
+use super::value::{Footprint, Item, Kind, Mode, slot_key};
+use crate::limits::FOOTPRINT_ITEM_MAX;
+use crate::store::{Param, ToParam};
+
+/// What an item is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Space {
+    Lane,
+    Crate,
+    Branch,
+    Path,
+    Slot,
+}
+
+impl Space {
+    /// The name in the database.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lane => "lane",
+            Self::Crate => "crate",
+            Self::Branch => "branch",
+            Self::Path => "path",
+            Self::Slot => "slot",
+        }
+    }
+}
+
+impl ToParam for Space {
+    fn param(&self) -> Param<'_> {
+        Param::Text(self.name())
+    }
+}
+
+/// An item as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Extent {
+    /// Empty for a slot, which belongs to the workspace.
+    pub repo_key: RepoKey,
+    pub space: Space,
+    /// For a path what it begins with; otherwise the whole value.
+    pub prefix: String,
+    pub exclusive: bool,
+}
+
+impl Extent {
+    fn of(item: &Item, repo: &RepoKey, mode: Mode) -> Self {
+        let value = item.value.clone();
+        let (space, prefix) = match item.kind {
+            Kind::Lane => (Space::Lane, value),
+            Kind::Crate => (Space::Crate, value),
+            Kind::Branch => (Space::Branch, value),
+            Kind::Path => (Space::Path, below(&value)),
+            Kind::Glob => (Space::Path, before_wildcard(&value)),
+            Kind::Slot => (Space::Slot, slot_key(&value)),
+        };
+        Self {
+            repo_key: if space == Space::Slot { RepoKey::default() } else { repo.clone() },
+            exclusive: mode == Mode::Exclusive || space == Space::Branch,
+            space,
+            prefix,
+        }
+    }
+
+    /// The prefix up to its last `/`, which is the one ancestor by which the prefix is found.
+    pub fn dir(&self) -> &str {
+        match self.space {
+            Space::Path => self.prefix.rfind('/').and_then(|end| self.prefix.get(..=end)).unwrap_or_default(),
+            _ => &self.prefix,
+        }
+    }
+
+    /// Every [`Extent::dir`] that a prefix can have with which this one begins.
+    pub fn ancestors(&self) -> Vec<&str> {
+        if self.space != Space::Path {
+            return vec![&self.prefix];
+        }
+        let ends = self.prefix.match_indices('/').filter_map(|(at, _)| self.prefix.get(..=at));
+        std::iter::once("").chain(ends).collect()
+    }
+
+    /// The first text after all that begin with its prefix, in the order of bytes.
+    pub fn end(&self) -> String {
+        let mut end: Vec<char> = self.prefix.chars().collect();
+        while let Some(last) = end.pop() {
+            if let Some(next) = (last..=char::MAX).nth(1) {
+                end.push(next);
+                return end.into_iter().collect();
+            }
+        }
+        // Nothing comes after all that begin with this, but no prefix is as long as this text.
+        char::MAX.to_string().repeat(FOOTPRINT_ITEM_MAX + 2)
+    }
+
+    /// Returns whether both touch the same thing, in whatever modes.
+    #[cfg(test)]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let same_space = self.space == other.space && self.repo_key == other.repo_key;
+        same_space
+            && match self.space {
+                Space::Path => {
+                    self.prefix.starts_with(&other.prefix) || other.prefix.starts_with(&self.prefix)
+                }
+                _ => self.prefix == other.prefix,
+            }
+    }
+}
+
+/// Returns the extents of a footprint, in the order of its items.
+///
+/// Several items can have one extent, such as `src/*` and `src/?`.
+pub(crate) fn extents(footprint: &Footprint) -> Vec<Extent> {
+    let repo = footprint.repo_key();
+    footprint.items.iter().map(|item| Extent::of(item, &repo, footprint.mode)).collect()
+}
+
+/// The prefix of a path and of all below it.
+fn below(path: &str) -> String {
+    if path == "." { String::new() } else { format!("{path}/") }
+}
+
+/// The prefix of all that a glob can match.
+fn before_wildcard(glob: &str) -> String {
+    match glob.find(['*', '?', '[', '{']) {
+        Some(end) => glob.get(..end).unwrap_or_default().to_owned(),
+        None => below(glob),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn footprint(mode: &str, repo: &str, items: &[(&str, &str)]) -> Footprint {
+        let item = |(kind, value): &(&str, &str)| json!({"kind": kind, "value": value});
+        let listed = Value::Array(items.iter().map(item).collect());
+        serde_json::from_value(json!({"repo": repo, "mode": mode, "items": listed})).unwrap()
+    }
+
+    fn extent(kind: &str, value: &str) -> Extent {
+        extents(&footprint("exclusive", "a/b", &[(kind, value)])).remove(0)
+    }
+
+    #[test]
+    fn overlaps_are_as_agreed() {
+        let table = [
+            (("path", "src"), ("path", "src/lib.rs"), true),
+            (("path", "src"), ("path", "src"), true),
+            (("path", "src"), ("path", "srcs"), false),
+            (("path", "src/co"), ("path", "src/core"), false),
+            (("path", "."), ("path", "anything/at/all"), true),
+            (("glob", "src/**"), ("path", "src/a/b.rs"), true),
+            (("glob", "src/**"), ("path", "src"), true),
+            (("glob", "src/**"), ("path", "tests"), false),
+            (("glob", "src/co*"), ("path", "src/core/x.rs"), true),
+            (("glob", "src/co*"), ("path", "src"), true),
+            (("glob", "src/co*"), ("path", "src/d"), false),
+            (("glob", "src/co*"), ("glob", "src/c?"), true),
+            (("glob", "*.rs"), ("path", "docs"), true),
+            (("glob", "[ab]/x"), ("path", "c"), true),
+            (("glob", "src/{a,b}"), ("glob", "src/c*"), true),
+            (("glob", "src"), ("path", "src/x"), true),
+            (("path", "src/*"), ("path", "src/x"), false),
+            (("path", "src"), ("crate", "src"), false),
+            (("path", "Src"), ("path", "src"), false),
+            (("lane", "docs"), ("lane", "docs"), true),
+            (("lane", "docs"), ("lane", "docs/a"), false),
+            (("lane", "docs"), ("branch", "docs"), false),
+            (("slot", "GPU"), ("slot", "gpu"), true),
+        ];
+        for ((a_kind, a), (b_kind, b), wanted) in table {
+            let (one, other) = (extent(a_kind, a), extent(b_kind, b));
+            assert_eq!((one.overlaps(&other), other.overlaps(&one)), (wanted, wanted), "{a} {b}");
+        }
+        let elsewhere = |kind, value| extents(&footprint("shared", "a/c", &[(kind, value)])).remove(0);
+        assert!(!extent("path", "src").overlaps(&elsewhere("path", "src")));
+        assert!(extent("slot", "gpu").overlaps(&elsewhere("slot", "gpu")), "slots belong to the workspace");
+    }
+
+    #[test]
+    fn a_branch_is_exclusive_in_any_mode() {
+        let shared = footprint("shared", "a/b", &[("branch", "main"), ("path", "src"), ("slot", "gpu")]);
+        let exclusive: Vec<bool> = extents(&shared).iter().map(|extent| extent.exclusive).collect();
+        assert_eq!(exclusive, [true, false, false]);
+    }
+
+    /// Paths of a few parts and characters, so that many overlap, and some that are hostile.
+    fn value() -> impl Strategy<Value = (&'static str, String)> {
+        let part = prop_oneof![
+            Just("a"),
+            Just("ab"),
+            Just("b"),
+            Just("A"),
+            Just("a*"),
+            Just("?"),
+            Just("[x]"),
+            Just("{a,b}"),
+            Just("%"),
+            Just("_"),
+            Just("\u{e4}"),
+            Just("\u{10ffff}"),
+            Just("."),
+            Just(""),
+            Just("0"),
+            Just("-"),
+            Just("a b"),
+            Just("'"),
+            Just("\""),
+        ];
+        let kind = prop_oneof![Just("path"), Just("glob")];
+        (kind, proptest::collection::vec(part, 1..4))
+            .prop_map(|(kind, parts)| (kind, parts.join("/")))
+            .prop_filter("an item has a value", |(_, value)| !value.is_empty())
+    }
+
+    /// Whether some path is touched by both, by comparing character by character.
+    fn naive(one: (&str, &str), other: (&str, &str)) -> bool {
+        let prefix = |(kind, value): (&str, &str)| -> Vec<char> {
+            let parts: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+            let text: Vec<char> = parts.join("/").chars().collect();
+            match text.iter().position(|c| kind == "glob" && "*?[{".contains(*c)) {
+                Some(end) => text[..end].to_vec(),
+                None if text.is_empty() => text,
+                None => text.into_iter().chain(['/']).collect(),
+            }
+        };
+        prefix(one).iter().zip(&prefix(other)).all(|(a, b)| a == b)
+    }
+
+    proptest! {
+        #[test]
+        fn overlap_is_that_of_a_naive_matcher(one in value(), other in value()) {
+            let (a, b) = (extent(one.0, &one.1), extent(other.0, &other.1));
+            let wanted = naive((one.0, &one.1), (other.0, &other.1));
+            prop_assert_eq!(a.overlaps(&b), wanted);
+            // What the database compares finds the same.
+            let above = a.ancestors().contains(&b.dir()) && a.prefix.starts_with(&b.prefix);
+            let below = b.prefix >= a.prefix && b.prefix < a.end();
+            prop_assert_eq!(above || below, wanted);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The name of a repository: `owner/name`, or what follows from a clone URL.
+//!
+//! Credentials in a URL are dropped, so they are never stored. Two names are the same repository if they
+//! differ only in case; the host does not count.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::Result;
+use crate::limits::REPO_MAX;
+use crate::store::{FromValue, Param, ToParam, Value};
+
+/// A repository, as `owner/name`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Repo(String);
+
+/// The lower-case form of a repository's name, by which repositories are compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RepoKey(String);
+
+/// The schemes of a clone URL.
+const SCHEMES: [&str; 4] = ["https://", "ssh://", "http://", "git://"];
+
+impl Repo {
+    /// Reads `owner/name` or a clone URL: `https://host/owner/name.git`, `ssh://git@host/owner/name`,
+    /// `git@host:owner/name`.
+    pub fn new(text: &str) -> Result<Self, String> {
+        if text.len() > REPO_MAX {
+            return Err(format!("expected at most {REPO_MAX} characters, found {}", text.len()));
+        }
+        let name = parse(text).ok_or("expected a repository as owner/name or as a clone URL")?;
+        Ok(Self(name))
+    }
+
+    pub fn key(&self) -> RepoKey {
+        RepoKey(self.0.to_ascii_lowercase())
+    }
+}
+
+fn parse(text: &str) -> Option<String> {
+    let path = match SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)) {
+        Some(rest) => {
+            let (authority, path) = rest.split_once('/')?;
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            let (host, port) = host.split_once(':').unwrap_or((host, "0"));
+            (is_host(host) && port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty()).then_some(path)?
+        }
+        None => match text.split_once(':') {
+            Some((host, path)) => {
+                let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+                is_host(host).then_some(path)?
+            }
+            None => text,
+        },
+    };
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let (owner, name) = path.strip_suffix(".git").unwrap_or(path).split_once('/')?;
+    (is_name(owner) && is_name(name)).then(|| format!("{owner}/{name}"))
+}
+
+fn is_host(host: &str) -> bool {
+    !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    name.bytes().all(allowed) && name.bytes().any(|b| b != b'.')
+}
+
+/// What [`parse`] accepts, as an ECMA-262 regular expression.
+const PATTERN: &str = concat!(
+    r"^(?:(?:https?|ssh|git)://(?:[^/\s@]*@)?[A-Za-z0-9.-]+(?::[0-9]+)?/|(?:[^/\s@:]+@)?[A-Za-z0-9.-]+:)?",
+    r"[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*/[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*/?$"
+);
+
+impl std::ops::Deref for Repo {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for RepoKey {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Repo {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Repo {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Repo".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "minLength": 3, "maxLength": REPO_MAX, "pattern": PATTERN})
+    }
+}
+
+impl FromValue for Repo {
+    fn from_value(value: Value) -> Result<Self> {
+        String::from_value(value).map(Self)
+    }
+}
+
+impl ToParam for Repo {
+    fn param(&self) -> Param<'_> {
+        Param::Text(&self.0)
+    }
+}
+
+impl ToParam for RepoKey {
+    fn param(&self) -> Param<'_> {
+        Param::Text(&self.0)
+    }
+}
+
+impl FromValue for RepoKey {
+    fn from_value(value: Value) -> Result<Self> {
+        String::from_value(value).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_url_names_its_repository_and_no_credential() {
+        for text in [
+            "Acme/App",
+            "https://host.example/Acme/App",
+            "https://host.example:8443/Acme/App.git",
+            "https://someone:secret@host.example/Acme/App.git/",
+            "http://host/Acme/App",
+            "ssh://git@host.example:22/Acme/App.git",
+            "git://host/Acme/App.git",
+            "git@host.example:Acme/App.git",
+            "host.example:Acme/App",
+        ] {
+            let repo = Repo::new(text).unwrap();
+            assert_eq!(&*repo, "Acme/App", "{text}");
+            assert_eq!(repo.key(), Repo::new("acme/app").unwrap().key());
+        }
+        assert_eq!(&*Repo::new(".github/a.b-c_d").unwrap(), ".github/a.b-c_d");
+    }
+
+    #[test]
+    fn what_names_no_repository_is_rejected() {
+        for text in [
+            "",
+            "/",
+            "app",
+            "acme/",
+            "/app",
+            "acme/app/x",
+            "acme/..",
+            "./app",
+            "acme/.git",
+            "acme app/x",
+            "https://host/app",
+            "https://host/a/b/c",
+            "https:///acme/app",
+            "https://ho st/acme/app",
+            "https://host:/acme/app",
+            "https://host:p/acme/app",
+            "ftp://host/acme/app",
+            "git@:acme/app",
+            "file:///acme/app",
+            "acme/app?x=1",
+            "acme/app#x",
+            "acme/\u{e4}pp",
+            "acme/app\n",
+            "C:\\acme\\app",
+        ] {
+            assert!(Repo::new(text).is_err(), "{text:?}");
+        }
+        assert!(Repo::new(&format!("a/{}", "b".repeat(REPO_MAX))).is_err());
+    }
+}

@@ -1,0 +1,274 @@
+//! Footprints as callers write them: what of a repository a thread will touch.
+//!
+//! An item is normalised when it is read, so that equal things are written alike. Nothing here reads the
+//! database.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::repo::{Repo, RepoKey};
+use crate::error::{Error, Result};
+use crate::limits::{FOOTPRINT_ITEM_MAX, FOOTPRINT_ITEMS_MAX};
+use crate::text::{Items, Text, described};
+
+/// Whether a footprint may overlap others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum Mode {
+    #[default]
+    Exclusive,
+    Shared,
+}
+
+impl Mode {
+    /// The name on the wire and in the database.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// What an item names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Lane,
+    Crate,
+    Branch,
+    Path,
+    Glob,
+    Slot,
+}
+
+/// One thing that a thread will touch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "SentItem")]
+pub(crate) struct Item {
+    pub kind: Kind,
+    pub value: String,
+}
+
+impl Item {
+    /// Returns the key of the slot that it names; none for other kinds.
+    pub fn slot_key(&self) -> Option<String> {
+        (self.kind == Kind::Slot).then(|| slot_key(&self.value))
+    }
+}
+
+/// An item before it is checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SentItem {
+    kind: Kind,
+    value: Text<1, FOOTPRINT_ITEM_MAX>,
+}
+
+impl TryFrom<SentItem> for Item {
+    type Error = String;
+
+    fn try_from(SentItem { kind, value }: SentItem) -> Result<Self, String> {
+        let value = match kind {
+            Kind::Path | Kind::Glob => normalised(&value)?,
+            Kind::Lane | Kind::Crate | Kind::Branch | Kind::Slot => value.to_string(),
+        };
+        Ok(Self { kind, value })
+    }
+}
+
+/// Returns a path from the root of its repository, without empty segments and without `.`.
+///
+/// The root itself is `.`.
+fn normalised(path: &str) -> Result<String, String> {
+    if path.contains('\\') {
+        return Err("a path has / between its parts, not \\".to_owned());
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.contains(&"..") {
+        return Err("a path begins at the root of the repository and has no part ..".to_owned());
+    }
+    Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
+}
+
+/// The paths that [`normalised`] accepts, as an ECMA-262 regular expression.
+///
+/// A part is anything but `..`, and no line can be broken by it.
+fn path_pattern() -> String {
+    const BREAKS: &str = r"\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069";
+    let (any, no_dot) = (format!(r"[^/\\{BREAKS}]"), format!(r"[^/.\\{BREAKS}]"));
+    let part = format!(r"(?:{no_dot}{any}*|\.(?:{no_dot}{any}*)?|\.\.{any}+)");
+    format!("^/*(?:{part}(?:/+{part})*/*)?$")
+}
+
+impl JsonSchema for Item {
+    fn schema_name() -> Cow<'static, str> {
+        "FootprintItem".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value =
+            described(Text::<1, FOOTPRINT_ITEM_MAX>::json_schema(generator), "Overlaps an equal value.");
+        json_schema!({
+            "description": "One thing that a thread will touch.",
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {
+                        "kind": {
+                            "type": "string", "enum": ["lane", "crate", "branch", "slot"],
+                            "description": "What the value names. A slot is a resource of the workspace, \
+                                            whatever the repository; it is compared without case.",
+                        },
+                        "value": value,
+                    },
+                    "required": ["kind", "value"],
+                    "additionalProperties": false,
+                },
+                {
+                    "type": "object",
+                    "properties": {
+                        "kind": {
+                            "type": "string", "enum": ["path", "glob"],
+                            "description": "A path stands for itself and all below it, a glob for its text \
+                                            before the first of `*`, `?`, `[`, `{`.",
+                        },
+                        "value": {
+                            "description": "From the root of the repository, with `/`; `.` is all of it. \
+                                            Overlaps what it begins with and what begins with it.",
+                            "type": "string", "minLength": 1, "maxLength": FOOTPRINT_ITEM_MAX,
+                            "pattern": path_pattern(),
+                        },
+                    },
+                    "required": ["kind", "value"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
+    }
+}
+
+/// What a thread will touch: items of one repository, and slots of the workspace.
+///
+/// While the thread has a live claim, no thread whose footprint conflicts with this one can be claimed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Footprint {
+    /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
+    pub repo: Option<Repo>,
+    /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
+    ///
+    /// A branch is always exclusive.
+    #[serde(default)]
+    pub mode: Mode,
+    /// What is touched. An empty list clears the footprint.
+    pub items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+}
+
+impl Footprint {
+    /// Returns the key of its repository; empty if it has none.
+    pub fn repo_key(&self) -> RepoKey {
+        self.repo.as_ref().map(Repo::key).unwrap_or_default()
+    }
+
+    /// Returns the footprint in its stored form, without repeated items; none if it has no items.
+    ///
+    /// Fails with `malformed` if an item belongs to a repository and none is named.
+    pub fn checked(mut self) -> Result<Option<Self>> {
+        if self.items.is_empty() {
+            return Ok(None);
+        }
+        if self.repo.is_none() && self.items.iter().any(|item| item.kind != Kind::Slot) {
+            return Err(Error::malformed("`repo`: missing, although not all items are slots"));
+        }
+        let mut seen = HashSet::new();
+        self.items.retain(|item| {
+            let key = item.slot_key().unwrap_or_else(|| item.value.clone());
+            seen.insert((item.kind, key))
+        });
+        Ok(Some(self))
+    }
+}
+
+/// Returns the form of a slot's name by which slots are compared.
+pub(crate) fn slot_key(slot: &str) -> String {
+    slot.to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn item(kind: &str, value: &str) -> Result<Item, String> {
+        serde_json::from_value(json!({"kind": kind, "value": value})).map_err(|error| error.to_string())
+    }
+
+    fn footprint(value: Value) -> Result<Option<Value>> {
+        let sent: Footprint = serde_json::from_value(value).map_err(|e| Error::malformed(e.to_string()))?;
+        Ok(sent.checked()?.map(|footprint| serde_json::to_value(footprint).unwrap()))
+    }
+
+    #[test]
+    fn equal_paths_are_written_alike() {
+        for (sent, wanted) in [
+            ("src/lib.rs", "src/lib.rs"),
+            ("./src//lib.rs", "src/lib.rs"),
+            ("/src/./lib.rs/", "src/lib.rs"),
+            (".", "."),
+            ("./", "."),
+            ("/", "."),
+            ("///.//", "."),
+            ("..a/b..", "..a/b.."),
+            (".../x", ".../x"),
+            ("src/**/*.rs", "src/**/*.rs"),
+            ("a b/\u{e4}", "a b/\u{e4}"),
+        ] {
+            for kind in ["path", "glob"] {
+                assert_eq!(item(kind, sent).unwrap().value, wanted, "{sent}");
+            }
+        }
+        assert_eq!(item("branch", "feature//x/").unwrap().value, "feature//x/", "only paths are changed");
+    }
+
+    #[test]
+    fn paths_that_leave_the_repository_are_rejected() {
+        for sent in ["..", "../x", "a/../b", "a/..", "/..", "a\\b", "a\u{0}", "a\nb", "\u{202e}a", ""] {
+            for kind in ["path", "glob"] {
+                assert!(item(kind, sent).is_err(), "{sent:?}");
+            }
+        }
+        assert!(item("path", &"a".repeat(FOOTPRINT_ITEM_MAX)).is_ok());
+        assert!(item("path", &"a".repeat(FOOTPRINT_ITEM_MAX + 1)).is_err());
+        assert!(item("file", "a").is_err());
+        assert!(serde_json::from_value::<Item>(json!({"kind": "path", "value": "a", "x": 1})).is_err());
+    }
+
+    #[test]
+    fn a_footprint_is_stored_without_repetition() {
+        let sent = json!({"repo": "https://host/Acme/App.git", "items": [
+            {"kind": "path", "value": "src/"}, {"kind": "path", "value": "./src"},
+            {"kind": "crate", "value": "src"}, {"kind": "slot", "value": "GPU"},
+            {"kind": "slot", "value": "gpu"},
+        ]});
+        let wanted = json!({"repo": "Acme/App", "mode": "exclusive", "items": [
+            {"kind": "path", "value": "src"}, {"kind": "crate", "value": "src"},
+            {"kind": "slot", "value": "GPU"},
+        ]});
+        assert_eq!(footprint(sent).unwrap(), Some(wanted));
+    }
+
+    #[test]
+    fn only_slots_belong_to_no_repository() {
+        let slot = json!({"kind": "slot", "value": "gpu"});
+        assert!(footprint(json!({"items": [slot]})).unwrap().is_some());
+        assert_eq!(footprint(json!({"items": []})).unwrap(), None);
+        assert!(footprint(json!({"items": [slot, {"kind": "lane", "value": "docs"}]})).is_err());
+        let many = vec![slot; FOOTPRINT_ITEMS_MAX + 1];
+        assert!(footprint(json!({"items": many})).is_err());
+    }
+}

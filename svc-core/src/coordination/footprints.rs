@@ -1,0 +1,168 @@
+//! Footprints of threads: setting, reading and checking them.
+//!
+//! A footprint counts while its thread has a live claim. On a thread without one it is always stored; it then
+//! says what the thread waits for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::claims::{expire_lapsed, no_longer_touch};
+use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
+use crate::coordination::obstacles::{self, Conflict};
+use crate::coordination::rules::live;
+use crate::coordination::thread::visible_thread;
+use crate::error::{Code, Error};
+use crate::id::{ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
+use crate::log::event::{Event, EventKind};
+use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::text::Items;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "footprints",
+            vec![
+                idempotent("set_thread_footprint", set_thread_footprint)
+                    .title("Set a thread's footprint")
+                    .put("/threads/{thread_id}/footprint")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState, Code::FootprintConflict])
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.id("thread"), "repo": "acme/app", "mode": "exclusive",
+                            "items": [{"kind": "path", "value": "src/parser"},
+                                      {"kind": "slot", "value": "gpu"}],
+                        })
+                    }),
+                read("get_thread_footprint", get_thread_footprint)
+                    .quick()
+                    .title("Read a thread's footprint")
+                    .get("/threads/{thread_id}/footprint")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.id("thread")})),
+                read("check_footprint", check_footprint)
+                    .title("Check what a footprint conflicts with")
+                    .post("/workspaces/{workspace_id}/footprint-check")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| {
+                        json!({
+                            "workspace_id": w.id("workspace"),
+                            "footprint": {"repo": "acme/app", "items": [{"kind": "crate", "value": "core"}]},
+                        })
+                    }),
+            ],
+        )
+        .events(vec![EventKind::of::<ThreadFootprintChanged>()])
+}
+
+/// A thread's footprint was set or cleared.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadFootprintChanged<'a> {
+    /// The footprint from now on; null for none.
+    footprint: Option<&'a Footprint>,
+}
+
+impl Event for ThreadFootprintChanged<'_> {
+    const KIND: &'static str = "ThreadFootprintChanged";
+}
+
+/// Sets what a thread will touch, and returns the footprint as it is stored.
+///
+/// Paths are from the root of the repository and are normalised; an empty list of items clears the footprint.
+/// On a thread without a live claim it is stored whatever it overlaps; the thread is then given out once
+/// nothing is in the way.
+///
+/// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if the
+/// thread has a live claim and the footprint overlaps that of another live claim, its repository is paused or
+/// one of its slots is full. Nothing is stored then.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetThreadFootprint {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
+    repo: Option<Repo>,
+    /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
+    #[serde(default)]
+    mode: Mode,
+    /// What is touched; an empty list clears the footprint.
+    items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+}
+
+fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Result<Footprint> {
+    expire_lapsed(cx)?;
+    let thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let sent = Footprint { repo: input.repo.clone(), mode: input.mode, items: input.items.clone() };
+    let wanted = sent.checked()?;
+    if wanted != thread.footprint {
+        let is_live = live(&thread, cx.now()).is_some();
+        if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
+            obstacles::check_free(cx, touched, Some(thread.id))?;
+        }
+        let id = footprint::intern(cx, wanted.as_ref())?;
+        cx.execute(1, SET_FOOTPRINT, &[&thread.id, &id])?;
+        if is_live && let Some(touched) = &thread.footprint {
+            no_longer_touch(cx, thread.id, touched)?;
+        }
+        if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
+            obstacles::begin(cx, thread.id, touched)?;
+        }
+        cx.emit(thread.place(), &ThreadFootprintChanged { footprint: wanted.as_ref() })?;
+    }
+    Ok(wanted.unwrap_or_default())
+}
+
+const SET_FOOTPRINT: &str = "update threads set footprint = $2 where id = $1";
+
+/// Returns what a thread will touch; without a footprint, no items.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThreadFootprint {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Footprint> {
+    Ok(visible_thread(cx, input.thread_id)?.footprint.unwrap_or_default())
+}
+
+/// Returns what is in the way of a footprint, or of a thread because of its footprint; nothing is changed.
+///
+/// Give a footprint, a thread, or both: then the footprint is checked as if it were set on the thread, whose
+/// own claim does not count. At most 1000 conflicts are returned.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CheckFootprint {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The thread.
+    thread_id: Option<ThreadId>,
+    /// The footprint. Default: that of the thread.
+    footprint: Option<Footprint>,
+}
+
+/// What is in the way of a footprint.
+#[derive(Serialize, JsonSchema)]
+struct FootprintCheck {
+    /// Each live claim, pause and full slot in the way; empty if the footprint is free.
+    conflicts: Vec<Conflict>,
+}
+
+fn check_footprint(cx: &Read<'_>, input: &CheckFootprint) -> Result<FootprintCheck> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let thread = input.thread_id.map(|id| visible_thread(cx, id)).transpose()?;
+    let touched = match (&input.footprint, &thread) {
+        (Some(sent), _) => sent.clone().checked()?,
+        (None, Some(thread)) => thread.footprint.clone(),
+        (None, None) => return Err(Error::malformed("thread_id or footprint is missing")),
+    };
+    let Some(touched) = touched else { return Ok(FootprintCheck { conflicts: Vec::new() }) };
+    let found = obstacles::in_the_way(cx, &touched, thread.map(|thread| thread.id), CONFLICTS_MAX)?;
+    Ok(FootprintCheck { conflicts: found.into_iter().map(|blocked| blocked.conflict).collect() })
+}

@@ -1,0 +1,62 @@
+//! What a workspace limits: the capacities of its slots, and its paused repositories.
+//!
+//! Both are few and cached; the events of their changes invalidate the cache.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::{Blocked, Conflict, ConflictReason, Obstacle};
+use crate::Result;
+use crate::coordination::footprint::{Footprint, RepoKey};
+use crate::id::WorkspaceId;
+use crate::log::cache::Cached;
+use crate::log::event::Invalidates;
+use crate::op::Read;
+
+/// The capacities and pauses of a workspace.
+#[derive(Clone, Default)]
+pub(super) struct Limited {
+    capacities: Arc<HashMap<String, i64>>,
+    paused: Arc<HashSet<RepoKey>>,
+}
+
+impl Cached for Limited {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+}
+
+impl Limited {
+    /// Returns how many claims may use a slot; none if any number may.
+    pub fn capacity(&self, slot_key: &str) -> Option<i64> {
+        self.capacities.get(slot_key).copied()
+    }
+
+    /// Returns the conflict of a footprint whose repository is paused.
+    pub fn pause_of(&self, workspace: WorkspaceId, footprint: &Footprint) -> Option<Blocked> {
+        let repo = footprint.repo_key();
+        self.paused.contains(&repo).then(|| Blocked {
+            conflict: Conflict::alone(ConflictReason::RepoPaused),
+            obstacle: Obstacle::pause(workspace, &repo),
+            exclusive: true,
+        })
+    }
+}
+
+/// The cache key of a workspace's limits, which are one entry.
+const ONLY: [u8; 32] = [0; 32];
+
+/// Returns the limits of the caller's workspace.
+pub(super) fn limited(cx: &Read<'_>) -> Result<Limited> {
+    let workspace = cx.caller().workspace_id;
+    cx.cached_or_load(&ONLY, || {
+        let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?;
+        let paused = cx.query::<(RepoKey,)>(PAUSED, &[&workspace])?;
+        Ok(Limited {
+            capacities: Arc::new(capacities.into_iter().collect()),
+            paused: Arc::new(paused.into_iter().map(|(repo,)| repo).collect()),
+        })
+    })
+}
+
+const CAPACITIES: &str = "select slot_key, capacity from slots where workspace_id = $1";
+
+const PAUSED: &str = "select repo_key from repo_pauses where workspace_id = $1";

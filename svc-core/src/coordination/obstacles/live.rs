@@ -1,0 +1,51 @@
+//! The items that live claims touch: rows that stand while a thread has a claim in its row.
+
+use super::Obstacle;
+use crate::Result;
+use crate::coordination::footprint::{Footprint, extents};
+use crate::id::ThreadId;
+use crate::op::Write;
+use crate::store::new_row;
+
+/// Records what a thread's new claim touches.
+pub(in crate::coordination) fn begin(
+    cx: &mut Write<'_>,
+    thread_id: ThreadId,
+    footprint: &Footprint,
+) -> Result<()> {
+    let workspace_id = cx.caller().workspace_id;
+    let mut extents = extents(footprint);
+    extents.sort();
+    extents.dedup();
+    for extent in extents {
+        let (obstacle, dir) = (Obstacle::of(workspace_id, &extent), extent.dir().to_owned());
+        cx.insert(&new_row!("insert into live_items" {
+            workspace_id,
+            repo_key: extent.repo_key,
+            space: extent.space,
+            dir,
+            prefix: extent.prefix,
+            exclusive: extent.exclusive,
+            obstacle,
+            thread_id,
+        }))?;
+    }
+    Ok(())
+}
+
+/// Removes what a thread's claim touched, and returns what it was as obstacles.
+pub(in crate::coordination) fn end(
+    cx: &mut Write<'_>,
+    thread_id: ThreadId,
+    footprint: &Footprint,
+) -> Result<Vec<Obstacle>> {
+    cx.execute_any(END, &[&thread_id])?;
+    let workspace = cx.caller().workspace_id;
+    let mut freed: Vec<Obstacle> =
+        extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
+    freed.sort();
+    freed.dedup();
+    Ok(freed)
+}
+
+const END: &str = "delete from live_items where thread_id = $1";

@@ -1,0 +1,155 @@
+//! Obstacles: what stands in the way of a thread because of its footprint.
+//!
+//! That are the live claims whose footprints overlap its own, slots that are full, and its repository while
+//! that is paused. Whether one stands in the way follows from the footprint alone, never from the thread or
+//! from who claims it. A claim whose lease has lapsed stands in nobody's way.
+
+mod limited;
+mod live;
+mod probe;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space};
+use crate::error::{Code, Error};
+use crate::hash::sha256;
+use crate::id::{MemberId, ThreadId, WorkspaceId};
+use crate::limits::CONFLICTS_MAX;
+use crate::op::Read;
+use crate::store::{FromValue, Param, ToParam, Value};
+use crate::time::Time;
+use limited::{Limited, limited};
+pub(in crate::coordination) use live::{begin, end};
+pub(in crate::coordination) use probe::holders;
+
+/// Identifies an obstacle among those of all workspaces: an item, a slot or a pause.
+///
+/// It is not that of a claim: the next claim of the same item is the same obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::coordination) struct Obstacle(Uuid);
+
+impl Obstacle {
+    /// The obstacle that a claim with this extent is.
+    pub fn of(workspace: WorkspaceId, extent: &Extent) -> Self {
+        Self::new(workspace, &extent.repo_key, extent.space.name(), &extent.prefix)
+    }
+
+    /// The obstacle that a slot is while it is full.
+    pub fn slot(workspace: WorkspaceId, slot_key: &str) -> Self {
+        Self::new(workspace, &RepoKey::default(), Space::Slot.name(), slot_key)
+    }
+
+    /// The obstacle that a repository is while it is paused.
+    pub fn pause(workspace: WorkspaceId, repo: &RepoKey) -> Self {
+        Self::new(workspace, repo, "pause", "")
+    }
+
+    fn new(workspace: WorkspaceId, repo: &RepoKey, space: &str, prefix: &str) -> Self {
+        let mut text = workspace.uuid().as_bytes().to_vec();
+        // No repository's name and no space has this byte.
+        for part in [&**repo, space, prefix] {
+            text.push(b'\n');
+            text.extend_from_slice(part.as_bytes());
+        }
+        let hash = sha256(&text);
+        // 16 bytes are an id.
+        Self(Uuid::from_slice(hash.get(..16).unwrap_or_default()).unwrap_or_default())
+    }
+}
+
+impl ToParam for Obstacle {
+    fn param(&self) -> Param<'_> {
+        Param::Uuid(self.0)
+    }
+}
+
+impl FromValue for Obstacle {
+    fn from_value(value: Value) -> Result<Self> {
+        Uuid::from_value(value).map(Self)
+    }
+}
+
+/// Why a thread cannot be claimed because of its footprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(crate) enum ConflictReason {
+    /// A live claim touches the same.
+    Overlap,
+    /// The repository is paused.
+    RepoPaused,
+    /// As many claims use the slot as it has capacity for.
+    SlotFull,
+    /// It waits for unfinished threads.
+    Dependencies,
+    /// No active member has all skills that it requires.
+    Skills,
+}
+
+/// Something in the way of a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Conflict {
+    /// Why: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies` or
+    /// `skills`.
+    pub reason: ConflictReason,
+    /// The item of the footprint that it is about; null if the whole repository is paused.
+    pub item: Option<Item>,
+    /// The member who holds the claim in the way; null without one.
+    pub holder: Option<MemberId>,
+    /// When that claim lapses unless it is renewed; null without one.
+    pub lease_expires_at: Option<Time>,
+    /// The thread of that claim; absent without one, or if you may not see the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<ThreadId>,
+}
+
+impl Conflict {
+    /// A conflict with no claim in particular.
+    pub fn alone(reason: ConflictReason) -> Self {
+        Self { reason, item: None, holder: None, lease_expires_at: None, thread_id: None }
+    }
+}
+
+/// A conflict, and the obstacle behind which a thread waits because of it.
+#[derive(Clone, Debug)]
+pub(in crate::coordination) struct Blocked {
+    pub conflict: Conflict,
+    pub obstacle: Obstacle,
+    /// Whether the item of the footprint excludes even shared claims.
+    pub exclusive: bool,
+}
+
+/// Returns what stands in the way of a footprint, at most `most` of it.
+///
+/// A claim on the thread `own` does not count.
+pub(in crate::coordination) fn in_the_way(
+    cx: &Read<'_>,
+    footprint: &Footprint,
+    own: Option<ThreadId>,
+    most: i64,
+) -> Result<Vec<Blocked>> {
+    let limited = limited(cx)?;
+    let mut found: Vec<Blocked> = limited.pause_of(cx.caller().workspace_id, footprint).into_iter().collect();
+    found.extend(probe::full_slots(cx, footprint, &limited, own, most)?);
+    found.extend(probe::overlaps(cx, footprint, own, most)?);
+    found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+/// Fails with `footprint-conflict` if anything stands in the way of a footprint.
+pub(in crate::coordination) fn check_free(
+    cx: &Read<'_>,
+    footprint: &Footprint,
+    own: Option<ThreadId>,
+) -> Result<()> {
+    let conflicts: Vec<Conflict> =
+        in_the_way(cx, footprint, own, CONFLICTS_MAX)?.into_iter().map(|found| found.conflict).collect();
+    if conflicts.is_empty() {
+        return Ok(());
+    }
+    let detail = format!("the footprint conflicts with {} other(s)", conflicts.len());
+    Err(Error::new(Code::FootprintConflict, detail).with("conflicts", conflicts))
+}

@@ -1,0 +1,234 @@
+//! Pauses of repositories: while one is paused, no thread that touches it can be claimed.
+//!
+//! Claims that are held go on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
+use crate::coordination::footprint::Repo;
+use crate::coordination::obstacles::Obstacle;
+use crate::coordination::queue;
+use crate::error::{Code, Error};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{columns, new_row};
+use crate::text::Prose;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "pauses",
+            vec![
+                idempotent("pause_repo", pause_repo)
+                    .title("Pause a repository")
+                    .put("/workspaces/{workspace_id}/repo-pauses")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "repo": "acme/app",
+                               "reason": "The main branch is broken."})
+                    }),
+                destructive("resume_repo", resume_repo)
+                    .title("Resume a paused repository")
+                    .delete("/workspaces/{workspace_id}/repo-pauses")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::NotFound])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "repo": "acme/paused"})),
+                read("list_repo_pauses", list_repo_pauses)
+                    .title("List the paused repositories of a workspace")
+                    .get("/workspaces/{workspace_id}/repo-pauses")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<RepoPaused>().invalidates(Invalidates::Rules),
+            EventKind::of::<RepoResumed>().invalidates(Invalidates::Rules),
+        ])
+        .sample(
+            Sample::new(
+                "paused_repo",
+                "pause_repo",
+                |w| json!({"workspace_id": w.id("workspace"), "repo": "acme/paused"}),
+            )
+            .id_at("/workspace_id"),
+        )
+}
+
+type Reason = Prose<1, PAUSE_REASON_MAX>;
+
+/// A repository was paused, or the reason of its pause was changed.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct RepoPaused<'a> {
+    /// The repository, as `owner/name`.
+    repo: &'a str,
+    /// Why; null if no reason was given.
+    reason: Option<&'a str>,
+}
+
+impl Event for RepoPaused<'_> {
+    const KIND: &'static str = "RepoPaused";
+}
+
+/// A paused repository was resumed.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct RepoResumed<'a> {
+    /// The repository, as `owner/name`.
+    repo: &'a str,
+}
+
+impl Event for RepoResumed<'_> {
+    const KIND: &'static str = "RepoResumed";
+}
+
+/// A paused repository.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RepoPause {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The repository, as `owner/name`.
+    repo: Repo,
+    /// Why; null if no reason was given.
+    reason: Option<String>,
+    /// The member who paused it; null for the service itself.
+    paused_by: Option<MemberId>,
+    /// When it was paused.
+    paused_at: Time,
+    /// The position of the pause in the workspace's event log.
+    lsn: i64,
+}
+
+columns! {
+    repo_pause_columns: RepoPause as p {
+        workspace_id,
+        repo,
+        reason,
+        paused_by,
+        paused_at,
+        lsn,
+    }
+}
+
+/// Pauses a repository, so that no thread whose footprint names it can be claimed, and returns the pause.
+///
+/// Claims that are held go on. Pausing it again changes the reason.
+///
+/// Fails with 409 `wrong-state` if 10000 other repositories are paused.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PauseRepo {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The repository, as `owner/name`; a clone URL is accepted.
+    repo: Repo,
+    /// Why, for members who wait. Default: none.
+    reason: Option<Reason>,
+}
+
+fn pause_repo(cx: &mut Write<'_>, input: &PauseRepo) -> Result<RepoPause> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (workspace_id, repo_key) = (input.workspace_id, input.repo.key());
+    let reason = input.reason.as_ref().map(|reason| reason.to_string());
+    let known: Option<RepoPause> = cx.one(BY_REPO, &[&workspace_id, &repo_key])?;
+    if let Some(known) = known.as_ref().filter(|known| known.reason == reason) {
+        return Ok(known.clone());
+    }
+    let repo = known.as_ref().map_or_else(|| input.repo.clone(), |known| known.repo.clone());
+    let metadata = json!({"repo": repo, "reason": reason});
+    let pause = if let Some(known) = known {
+        cx.execute(1, SET_REASON, &[&workspace_id, &repo_key, &reason])?;
+        cx.emit(Subject::WORKSPACE, &RepoPaused { repo: &repo, reason: reason.as_deref() })?;
+        RepoPause { reason, ..known }
+    } else {
+        let (count,) = cx.one::<(i64,)>(COUNT, &[&workspace_id])?.unwrap_or_default();
+        if count >= PAUSES_MAX {
+            return Err(Error::wrong_state(format!("{PAUSES_MAX} repositories are paused")));
+        }
+        let paused = RepoPaused { repo: &repo, reason: reason.as_deref() };
+        let lsn = cx.emit(Subject::WORKSPACE, &paused)?.lsn;
+        let (paused_by, paused_at) = (cx.caller().member, cx.now());
+        let obstacle = Obstacle::pause(workspace_id, &repo_key);
+        cx.insert(&new_row!("insert into repo_pauses" {
+            workspace_id,
+            repo_key,
+            repo: repo.clone(),
+            reason: reason.clone(),
+            paused_by,
+            paused_at,
+            lsn,
+            obstacle,
+        }))?;
+        RepoPause { workspace_id, repo, reason, paused_by, paused_at, lsn }
+    };
+    cx.audit("repo.pause", metadata)?;
+    Ok(pause)
+}
+
+const BY_REPO: &str = concat!(
+    "select ",
+    repo_pause_columns!(),
+    " from repo_pauses p where p.workspace_id = $1 and p.repo_key = $2"
+);
+
+const COUNT: &str = "select count(*) from repo_pauses where workspace_id = $1";
+
+const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id = $1 and repo_key = $2";
+
+/// Resumes a paused repository, and returns the pause that ended.
+///
+/// Threads that waited for that can be claimed unless something else is in their way.
+///
+/// Fails with 404 `not-found` if the repository is not paused.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ResumeRepo {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The repository, as `owner/name`; a clone URL is accepted.
+    repo: Repo,
+}
+
+fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (workspace, repo_key) = (input.workspace_id, input.repo.key());
+    let known: Option<RepoPause> = cx.one(BY_REPO, &[&workspace, &repo_key])?;
+    let pause = known.ok_or_else(|| Error::not_found("repository pause"))?;
+    cx.execute(1, RESUME, &[&workspace, &repo_key])?;
+    cx.emit(Subject::WORKSPACE, &RepoResumed { repo: &pause.repo })?;
+    cx.audit("repo.resume", json!({"repo": pause.repo}))?;
+    queue::free(cx, Obstacle::pause(workspace, &repo_key))?;
+    Ok(pause)
+}
+
+const RESUME: &str = "delete from repo_pauses where workspace_id = $1 and repo_key = $2";
+
+/// Returns the paused repositories of a workspace, in the order in which they were paused.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListRepoPauses {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_repo_pauses(cx: &Read<'_>, input: &ListRepoPauses) -> Result<Page<RepoPause>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let pauses = cx.rows(PAUSES, &[&input.workspace_id, &after, &rows])?;
+    Ok(Page::of(pauses, input.limit, |pause: &RepoPause| pause.lsn))
+}
+
+const PAUSES: &str = concat!(
+    "select ",
+    repo_pause_columns!(),
+    " from repo_pauses p where p.workspace_id = $1 and p.lsn > $2 order by p.lsn limit $3"
+);

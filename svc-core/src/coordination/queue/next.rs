@@ -1,0 +1,540 @@
+//! The next thread of a member: the best of those that its skills cover.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::parked;
+use crate::Result;
+use crate::conversation::places;
+use crate::coordination::footprint::{self, RepoKey};
+use crate::coordination::obstacles;
+use crate::coordination::skill_sets::{self, Sets};
+use crate::error::Error;
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::members;
+use crate::log::cache::Cached;
+use crate::log::event::Invalidates;
+use crate::op::Read;
+use crate::store::{Engine, ToParam};
+
+/// Where the next thread is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::coordination) enum Scope {
+    /// One channel, which the caller may see.
+    Channel(ChannelId),
+    /// Every channel of the workspace that the caller may see.
+    Workspace,
+}
+
+/// The thread that a member would be given, in the order in which threads are given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::coordination) struct NextThread {
+    urgency: i64,
+    lsn: i64,
+    pub thread_id: ThreadId,
+    pub channel_id: ChannelId,
+    /// The id of its interned footprint; 0 without one.
+    pub footprint: i64,
+}
+
+/// Which threads are asked for.
+#[derive(Clone, Debug)]
+pub(in crate::coordination) struct Wanted {
+    pub scope: Scope,
+    /// Only those whose footprint names this repository.
+    pub repo: Option<RepoKey>,
+}
+
+/// Most footprints whose conflicts one read looks up.
+const CHECKED_MAX: usize = 100;
+
+/// Returns the thread that the caller would be given, passing by those that something is in the way of.
+///
+/// Behind very many of these it returns the first thread that was not checked: a claim, which parks them,
+/// then finds out. So no read takes long, and none misses a thread that could be claimed.
+pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Option<NextThread>> {
+    let mut checks = Checks::default();
+    let mut passed: Vec<i64> = Vec::new();
+    let mut followers: Vec<NextThread> = Vec::new();
+    let found = loop {
+        let Some(found) = first(cx, wanted, &passed)? else { break None };
+        if checks.is_free(cx, found.footprint)? {
+            break Some(found);
+        }
+        passed.push(found.footprint);
+        followers.extend(follower(cx, wanted, found.footprint, &mut checks)?);
+    };
+    Ok(found.into_iter().chain(followers).min())
+}
+
+/// Which footprints are free, as far as one read has found out.
+#[derive(Default)]
+struct Checks(HashMap<i64, bool>);
+
+impl Checks {
+    /// Returns whether nothing is in the way of a footprint. Once many were checked, others are assumed free.
+    fn is_free(&mut self, cx: &Read<'_>, id: i64) -> Result<bool> {
+        if id == 0 {
+            return Ok(true);
+        }
+        if let Some(known) = self.0.get(&id) {
+            return Ok(*known);
+        }
+        if self.0.len() >= CHECKED_MAX {
+            return Ok(true);
+        }
+        let is_free = match footprint::load(cx, id)? {
+            Some(touched) => obstacles::in_the_way(cx, &touched, None, 1)?.is_empty(),
+            None => true,
+        };
+        self.0.insert(id, is_free);
+        Ok(is_free)
+    }
+}
+
+/// Returns the best thread that would return to the queue if those of a footprint were parked.
+fn follower(cx: &Read<'_>, wanted: &Wanted, passed: i64, checks: &mut Checks) -> Result<Option<NextThread>> {
+    let sets = eligible_sets(cx, &skill_sets::sets(cx)?)?;
+    let (pools, channel) = match wanted.scope {
+        Scope::Channel(channel) => (vec![channel.uuid(), cx.caller().workspace_id.uuid()], Some(channel)),
+        Scope::Workspace => (pools(cx)?, None),
+    };
+    let mut best: Option<NextThread> = None;
+    for pool in pools {
+        for ((_, in_channel, skill_set, repo_key, _), group) in parked::following(cx, &pool, passed)? {
+            let is_wanted = channel.is_none_or(|channel| channel == in_channel)
+                && wanted.repo.as_ref().is_none_or(|repo| **repo == *repo_key)
+                && sets.binary_search(&skill_set).is_ok();
+            if !is_wanted {
+                continue;
+            }
+            let last = group.len().saturating_sub(1);
+            for (at, (urgency, lsn, thread_id, channel_id, footprint)) in group.into_iter().enumerate() {
+                let unread_follow = at == last && at + 1 == parked::FOLLOWING_MAX;
+                if checks.is_free(cx, footprint)? || unread_follow {
+                    let found = NextThread { urgency, lsn, thread_id, channel_id, footprint };
+                    best = best.into_iter().chain([found]).min();
+                    break;
+                }
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// Returns the first thread of the queue for the caller, except for those with the footprints `passed`.
+///
+/// Of the threads whose required skills it covers, that is the oldest of the most urgent ones. Whether
+/// anything is in its way is not checked.
+pub(in crate::coordination) fn first(
+    cx: &Read<'_>,
+    wanted: &Wanted,
+    passed: &[i64],
+) -> Result<Option<NextThread>> {
+    let (places, probes) = match (wanted.scope, wanted.repo.is_some()) {
+        (Scope::Channel(channel), false) => (vec![channel.uuid()], &IN_CHANNELS),
+        (Scope::Channel(channel), true) => (vec![channel.uuid()], &OF_REPO_IN_CHANNELS),
+        (Scope::Workspace, false) => (pools(cx)?, &IN_POOLS),
+        (Scope::Workspace, true) => (pools(cx)?, &OF_REPO_IN_POOLS),
+    };
+    let mut sets = skill_sets::sets(cx)?;
+    loop {
+        let eligible = eligible_sets(cx, &sets)?;
+        let query = Query { probes, places: &places, eligible: &eligible, repo: &wanted.repo, passed };
+        let found = match cx.engine() {
+            Engine::Sqlite => query.on_sqlite(cx, sets.newest())?,
+            Engine::Postgres => query.on_postgres(cx, sets.newest())?,
+        };
+        match found {
+            Found::Thread(thread) => return Ok(thread),
+            Found::UnknownSets => sets = skill_sets::newer_sets(cx)?,
+        }
+    }
+}
+
+/// A query of the queue.
+struct Query<'q> {
+    probes: &'q Probes,
+    places: &'q [Uuid],
+    eligible: &'q [i64],
+    repo: &'q Option<RepoKey>,
+    passed: &'q [i64],
+}
+
+/// The result of a query of the queue.
+enum Found {
+    /// The next thread, if there is one.
+    Thread(Option<NextThread>),
+    /// There are sets that the connection has not cached.
+    UnknownSets,
+}
+
+/// The pools of the caller: that of the workspace and those of its private channels.
+fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
+    let private = places::private_channels_of(cx, cx.caller().member_id()?)?;
+    let workspace = cx.caller().workspace_id.uuid();
+    Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
+}
+
+/// The ids of the sets that one member covers, ascending.
+///
+/// They are cached for the member until some member's skills change, and extended as sets are added.
+#[derive(Clone, Default)]
+struct Eligible {
+    /// The member's skills, once they were read.
+    own: Option<Arc<HashSet<String>>>,
+    sets: Arc<Vec<i64>>,
+    /// The newest set that was considered.
+    newest: i64,
+}
+
+impl Cached for Eligible {
+    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+}
+
+fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
+    let member = cx.caller().member_id()?;
+    let key: (MemberId, WorkspaceId) = (member, cx.caller().workspace_id);
+    if let Some(known) = cx.cached::<Eligible>(&key)
+        && known.newest >= sets.newest()
+    {
+        return Ok(known.sets);
+    }
+    let extended = cx.extended(&key, |eligible: &mut Eligible| {
+        let own = match eligible.own.take() {
+            Some(own) => own,
+            None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
+        };
+        Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
+        eligible.newest = sets.newest();
+        eligible.own = Some(own);
+        Ok(())
+    })?;
+    Ok(extended.sets)
+}
+
+/// Returns the ids of the sets that `own` covers.
+fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
+    let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill));
+    sets.iter().filter(|(_, required)| covers(required)).map(|(id, _)| *id).collect()
+}
+
+/// The statements that query the queue in one of its orders: by channel or by pool, all or of a repository.
+struct Probes {
+    first_sqlite: &'static str,
+    /// Passes by the footprints in its last parameter.
+    passing_sqlite: &'static str,
+    first_postgres: &'static str,
+    walk_postgres: &'static str,
+}
+
+/// The end of a statement that has found the `candidate`.
+///
+/// It returns whether there are sets that the connection has not cached, and the candidate if there is one.
+macro_rules! unknown_sets_or_candidate {
+    () => {
+        "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4),
+                candidate.thread_id, candidate.channel_id, candidate.footprint,
+                candidate.urgency, candidate.lsn
+         from (values (1)) as one (row) left join candidate on true"
+    };
+}
+
+/// The statements of one order. `$of_repo` restricts it, on SQLite with parameter 3 and on Postgres with 6;
+/// `$passed` is the number of SQLite's last parameter.
+macro_rules! probes {
+    ($place:literal, $of_repo_sqlite:literal, $of_repo_postgres:literal, $passed:literal) => {
+        Probes {
+            first_sqlite: concat!(
+                "select skill_set, urgency, lsn, thread_id, channel_id, footprint from ready where ",
+                $place,
+                " = $1 and skill_set >= $2",
+                $of_repo_sqlite,
+                " order by skill_set, urgency, lsn limit 1"
+            ),
+            passing_sqlite: concat!(
+                "select skill_set, urgency, lsn, thread_id, channel_id, footprint from ready where ",
+                $place,
+                " = $1 and skill_set >= $2",
+                $of_repo_sqlite,
+                " and footprint not in (select value from json_each(",
+                $passed,
+                ")) order by skill_set, urgency, lsn limit 1"
+            ),
+            first_postgres: concat!(
+                "with candidate as (
+                 select candidate.thread_id, candidate.channel_id, candidate.footprint, candidate.urgency,
+                     candidate.lsn
+                 from unnest($1::uuid[]) as wanted (place)
+                 cross join unnest($2::bigint[]) as covered (skill_set)
+                 cross join lateral (
+                     select r.thread_id, r.channel_id, r.footprint, r.urgency, r.lsn from ready r where r.",
+                $place,
+                " = wanted.place and r.skill_set = covered.skill_set",
+                $of_repo_postgres,
+                " and not r.footprint = any($5::bigint[]) order by r.urgency, r.lsn limit 1)
+                     candidate
+                 order by candidate.urgency, candidate.lsn limit 1) ",
+                unknown_sets_or_candidate!()
+            ),
+            walk_postgres: concat!(
+                "with recursive walk (place, skill_set) as (
+                     select wanted.place, (
+                         select r.skill_set from ready r where r.",
+                $place,
+                " = wanted.place",
+                $of_repo_postgres,
+                " order by r.skill_set limit 1)
+                     from unnest($1::uuid[]) as wanted (place)
+                     union all
+                     select walk.place, (
+                         select r.skill_set from ready r where r.",
+                $place,
+                " = walk.place and r.skill_set > walk.skill_set",
+                $of_repo_postgres,
+                " order by r.skill_set limit 1)
+                     from walk where walk.skill_set is not null),
+                 candidate as (
+                 select candidate.thread_id, candidate.channel_id, candidate.footprint, candidate.urgency,
+                     candidate.lsn
+                 from walk cross join lateral (
+                     select r.thread_id, r.channel_id, r.footprint, r.urgency, r.lsn from ready r where r.",
+                $place,
+                " = walk.place and r.skill_set = walk.skill_set",
+                $of_repo_postgres,
+                " and not r.footprint = any($5::bigint[]) order by r.urgency, r.lsn limit 1)
+                     candidate
+                 where walk.skill_set = any($2::bigint[])
+                 order by candidate.urgency, candidate.lsn limit 1) ",
+                unknown_sets_or_candidate!()
+            ),
+        }
+    };
+}
+
+static IN_CHANNELS: Probes = probes!("channel_id", "", "", "$3");
+
+static IN_POOLS: Probes = probes!("pool", "", "", "$3");
+
+static OF_REPO_IN_CHANNELS: Probes = probes!(
+    "channel_id",
+    " and repo_key = $3 and repo_key <> ''",
+    " and r.repo_key = $6 and r.repo_key <> ''",
+    "$4"
+);
+
+static OF_REPO_IN_POOLS: Probes = probes!(
+    "pool",
+    " and repo_key = $3 and repo_key <> ''",
+    " and r.repo_key = $6 and r.repo_key <> ''",
+    "$4"
+);
+
+/// The first row of a skill set's part of the queue. Candidates are ordered as threads are given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    urgency: i64,
+    lsn: i64,
+    skill_set: i64,
+    thread_id: ThreadId,
+    channel_id: ChannelId,
+    footprint: i64,
+}
+
+impl Candidate {
+    fn thread(self) -> NextThread {
+        let Self { urgency, lsn, thread_id, channel_id, footprint, .. } = self;
+        NextThread { urgency, lsn, thread_id, channel_id, footprint }
+    }
+}
+
+impl Query<'_> {
+    fn on_sqlite(&self, cx: &Read<'_>, newest: i64) -> Result<Found> {
+        if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest])?.is_some() {
+            return Ok(Found::UnknownSets);
+        }
+        let passed = (!self.passed.is_empty()).then(|| json!(self.passed).to_string());
+        let mut best: Option<Candidate> = None;
+        for place in self.places {
+            let candidate = best_candidate(self.eligible, |skill_set| {
+                self.first_of_set(cx, place, skill_set, passed.as_ref())
+            })?;
+            best = best.into_iter().chain(candidate).min();
+        }
+        Ok(Found::Thread(best.map(Candidate::thread)))
+    }
+
+    /// Returns the first candidate at a place whose skill set is `skill_set` or a later one.
+    fn first_of_set(
+        &self,
+        cx: &Read<'_>,
+        place: &Uuid,
+        skill_set: i64,
+        passed: Option<&String>,
+    ) -> Result<Option<Candidate>> {
+        let mut params: Vec<&dyn ToParam> = vec![place, &skill_set];
+        params.extend(self.repo.as_ref().map(|repo| -> &dyn ToParam { repo }));
+        params.extend(passed.map(|passed| -> &dyn ToParam { passed }));
+        let sql = if passed.is_some() { self.probes.passing_sqlite } else { self.probes.first_sqlite };
+        let row: Option<(i64, i64, i64, ThreadId, ChannelId, i64)> = cx.one(sql, &params)?;
+        Ok(row.map(|(skill_set, urgency, lsn, thread_id, channel_id, footprint)| Candidate {
+            urgency,
+            lsn,
+            skill_set,
+            thread_id,
+            channel_id,
+            footprint,
+        }))
+    }
+
+    fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<Found> {
+        let few = self.places.len().saturating_mul(self.eligible.len()) <= CANDIDATES_MAX;
+        let sql = if few { self.probes.first_postgres } else { self.probes.walk_postgres };
+        let mut params: Vec<&dyn ToParam> =
+            vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest, &self.passed];
+        params.extend(self.repo.as_ref().map(|repo| -> &dyn ToParam { repo }));
+        let found: Option<PostgresRow> = cx.one(sql, &params)?;
+        let (unknown, thread, channel, footprint, urgency, lsn) =
+            found.ok_or_else(|| Error::internal("a join to one row returned none"))?;
+        if unknown {
+            return Ok(Found::UnknownSets);
+        }
+        let place = thread.zip(channel).zip(footprint).zip(urgency.zip(lsn));
+        Ok(Found::Thread(place.map(|(((thread_id, channel_id), footprint), (urgency, lsn))| NextThread {
+            urgency,
+            lsn,
+            thread_id,
+            channel_id,
+            footprint,
+        })))
+    }
+}
+
+/// Whether there are unknown sets, and the columns of the candidate if there is one.
+type PostgresRow = (bool, Option<ThreadId>, Option<ChannelId>, Option<i64>, Option<i64>, Option<i64>);
+
+/// Maximum number of candidates that one statement reads by name.
+///
+/// Beyond it, a statement walks over the sets that have rows.
+const CANDIDATES_MAX: usize = 256;
+
+const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and id > $2 order by id limit 1";
+
+/// Returns the best among the candidates of the sets `eligible` (ascending).
+///
+/// `seek` returns the candidate of the first set with any row, from a given set on. Each call either hits an
+/// eligible set or skips all sets in between, on whichever side they are. So there are no more calls than
+/// eligible sets, and at most one more than sets with rows.
+fn best_candidate(
+    eligible: &[i64],
+    mut seek: impl FnMut(i64) -> Result<Option<Candidate>>,
+) -> Result<Option<Candidate>> {
+    let mut best: Option<Candidate> = None;
+    let mut rest = eligible;
+    while let Some(first) = rest.first() {
+        let Some(candidate) = seek(*first)? else { break };
+        let passed = rest.partition_point(|set| *set < candidate.skill_set);
+        rest = rest.get(passed..).unwrap_or_default();
+        if let Some((set, after)) = rest.split_first()
+            && *set == candidate.skill_set
+        {
+            best = best.into_iter().chain([candidate]).min();
+            rest = after;
+        }
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn names(text: &str) -> impl Iterator<Item = String> {
+        text.split_whitespace().map(str::to_owned)
+    }
+
+    #[test]
+    fn a_member_covers_a_set_if_it_has_every_skill_of_it() {
+        let sets: Vec<(i64, Arc<[String]>)> = (1..)
+            .zip(["", "rust", "python rust", "go", "go rust"])
+            .map(|(id, required)| (id, names(required).collect()))
+            .collect();
+        let covered = |own: &str| covered(&names(own).collect(), &sets);
+        assert_eq!(covered(""), [1]);
+        assert_eq!(covered("rust"), [1, 2]);
+        assert_eq!(covered("rust python sql"), [1, 2, 3]);
+        assert_eq!(covered("go rust"), [1, 2, 4, 5]);
+        assert_eq!(covered("Rust"), [1]);
+    }
+
+    fn candidate(skill_set: i64, urgency: i64, lsn: i64) -> Candidate {
+        let id = u128::try_from(lsn).unwrap();
+        Candidate {
+            urgency,
+            lsn,
+            skill_set,
+            thread_id: Uuid::from_u128(id).into(),
+            channel_id: Uuid::from_u128(1).into(),
+            footprint: 0,
+        }
+    }
+
+    /// Returns the best candidate of a queue that has `candidates`, and the number of calls of `seek`.
+    fn best(eligible: &[i64], candidates: &[Candidate]) -> (Option<Candidate>, usize) {
+        let queue: BTreeMap<i64, Candidate> =
+            candidates.iter().map(|candidate| (candidate.skill_set, *candidate)).collect();
+        let mut calls = 0;
+        let best = best_candidate(eligible, |from| {
+            calls += 1;
+            Ok(queue.range(from..).next().map(|(_, candidate)| *candidate))
+        });
+        (best.unwrap(), calls)
+    }
+
+    #[test]
+    fn the_most_urgent_and_then_the_oldest_is_next() {
+        let candidates =
+            [candidate(1, 0, 5), candidate(2, -10, 9), candidate(3, -10, 8), candidate(4, -99, 1)];
+        assert_eq!(best(&[1, 2, 3], &candidates).0, Some(candidates[2]));
+        assert_eq!(best(&[1, 2], &candidates).0, Some(candidates[1]));
+        assert_eq!(best(&[1], &candidates).0, Some(candidates[0]));
+        assert_eq!(best(&[7], &candidates).0, None);
+        assert_eq!(best(&[], &candidates), (None, 0));
+    }
+
+    #[test]
+    fn calls_are_bounded_by_either_side() {
+        let many: Vec<i64> = (1..=1000).collect();
+        let all: Vec<Candidate> = many.iter().map(|set| candidate(*set, 0, 2000 - *set)).collect();
+        assert_eq!(best(&many, &[candidate(500, 0, 1)]), (Some(candidate(500, 0, 1)), 2));
+        assert_eq!(best(&[3, 700], &all), (Some(candidate(700, 0, 1300)), 2));
+        assert_eq!(best(&many, &[]), (None, 1));
+        let odd: Vec<i64> = (0..500).map(|n| 2 * n + 1).collect();
+        let even: Vec<Candidate> = (1..=500).map(|n| candidate(2 * n, 0, n)).collect();
+        let (found, calls) = best(&odd, &even);
+        assert_eq!(found, None);
+        assert!(calls <= 501, "{calls}");
+    }
+
+    #[test]
+    fn the_next_thread_is_the_minimum_over_the_eligible_ones() {
+        let mut state = 7_i64;
+        let mut draw = |below: i64| {
+            state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+            (state / 65_536) % below
+        };
+        for _ in 0..500 {
+            let eligible: Vec<i64> = (0..40).filter(|_| draw(3) == 0).collect();
+            let mut drawn = |set| (draw(3) == 0).then(|| candidate(set, -draw(4), draw(1000)));
+            let candidates: Vec<Candidate> = (0..40).filter_map(&mut drawn).collect();
+            let wanted =
+                candidates.iter().filter(|candidate| eligible.contains(&candidate.skill_set)).min().copied();
+            assert_eq!(best(&eligible, &candidates).0, wanted);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Parked threads: those that would be ready, each behind one obstacle that was in its way when it was met.
+//!
+//! Claiming parks what it meets and cannot give out, so that it is not met again. When an obstacle is freed,
+//! only the first thread of each group behind it returns to the queue; when that one leaves the queue and the
+//! obstacle is still free, the next follows. A group is the threads of one channel, skill set and repository
+//! that wait in the same mode: whoever can claim one of them can claim each. So no thread that could be
+//! claimed stays hidden, and freeing something that many wait for costs no more than if few did.
+
+use uuid::Uuid;
+
+use crate::Result;
+use crate::coordination::obstacles::{Blocked, Obstacle};
+use crate::id::{ChannelId, ThreadId};
+use crate::op::{Read, Write};
+
+/// Whether the obstacle `$o` is in the way of a thread that waits for it in mode `$exclusive`.
+macro_rules! held {
+    ($o:literal, $exclusive:literal) => {
+        concat!(
+            "(exists (
+                select 1 from live_items l
+                where l.obstacle = ",
+            $o,
+            " and l.space <> 'slot' and (l.exclusive or ",
+            $exclusive,
+            ")) or exists (
+                select 1 from slots s
+                where s.obstacle = ",
+            $o,
+            " and s.capacity <= (select count(*) from (
+                    select 1 from live_items l where l.obstacle = ",
+            $o,
+            " limit 10000) used)
+            ) or exists (select 1 from repo_pauses p where p.obstacle = ",
+            $o,
+            "))"
+        )
+    };
+}
+
+/// Where a row of the queue came from: the obstacle, and the group behind it.
+pub(super) type Origin = (Obstacle, ChannelId, i64, String, bool);
+
+/// Parks a thread of the queue, and with it those of the same footprint that the same callers see.
+pub(in crate::coordination) fn park(cx: &mut Write<'_>, thread: ThreadId, blocked: &Blocked) -> Result<()> {
+    let Blocked { obstacle, exclusive, .. } = blocked;
+    let origins: Vec<Origin> = cx.query(ORIGINS, &[&thread, obstacle])?;
+    cx.execute_any(PARK, &[&thread, obstacle, exclusive])?;
+    cx.execute_any(LEAVE, &[&thread, obstacle])?;
+    for (came_from, channel, skill_set, repo_key, mode) in origins {
+        cx.execute_any(NEXT_OF_GROUP, &[&came_from, &channel, &skill_set, &repo_key, &mode])?;
+        cx.execute_any(UNPARK, &[&came_from])?;
+    }
+    Ok(())
+}
+
+/// Where the rows that [`PARK`] moves came from, unless that was the same obstacle.
+const ORIGINS: &str = "
+    select r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive
+    from ready c join ready r on r.pool = c.pool and r.footprint = c.footprint and r.footprint <> 0
+    where c.thread_id = $1 and r.came_from is not null and r.came_from <> $2";
+
+const PARK: &str = "
+    insert into parked (obstacle, channel_id, skill_set, repo_key, exclusive, urgency, lsn, thread_id, pool,
+        footprint)
+    select $2, r.channel_id, r.skill_set, r.repo_key, $3, r.urgency, r.lsn, r.thread_id, r.pool, r.footprint
+    from ready c join ready r on r.pool = c.pool and r.footprint = c.footprint and r.footprint <> 0
+    where c.thread_id = $1";
+
+const LEAVE: &str = "
+    delete from ready where footprint <> 0
+        and pool = (select p.pool from parked p where p.thread_id = $1 and p.obstacle = $2)
+        and footprint = (select p.footprint from parked p where p.thread_id = $1 and p.obstacle = $2)";
+
+/// A statement that adds the parked threads `p` to the queue that `$from` selects.
+macro_rules! return_parked {
+    ($($from:tt)*) => {
+        concat!(
+            "insert into ready (channel_id, skill_set, urgency, lsn, thread_id, pool, footprint, repo_key,
+                exclusive, came_from)
+             select p.channel_id, p.skill_set, p.urgency, p.lsn, p.thread_id, p.pool, p.footprint, p.repo_key,
+                p.exclusive, p.obstacle
+             from ",
+            $($from)*
+        )
+    };
+}
+
+const NEXT_OF_GROUP: &str = return_parked!(
+    "parked p where p.thread_id = (
+         select n.thread_id from parked n
+         where n.obstacle = $1 and n.channel_id = $2 and n.skill_set = $3 and n.repo_key = $4
+             and n.exclusive = $5
+         order by n.urgency, n.lsn limit 1)
+     and not ",
+    held!("$1", "p.exclusive")
+);
+
+/// Removes what was returned to the queue from behind an obstacle.
+const UNPARK: &str = "
+    delete from parked
+    where obstacle = $1 and thread_id in (select thread_id from ready where came_from = $1)";
+
+/// A parked thread that could be given out: its urgency, position, id, channel and footprint.
+pub(super) type Following = (i64, i64, ThreadId, ChannelId, i64);
+
+/// Returns what follows the threads of a footprint in the queue that came from behind a free obstacle.
+///
+/// A read passes by such threads if something is in their way, but cannot park them; so it finds here what
+/// would have returned in their place. Each list is one group, in order.
+pub(super) fn following(cx: &Read<'_>, pool: &Uuid, footprint: i64) -> Result<Vec<(Origin, Vec<Following>)>> {
+    let origins: Vec<Origin> = cx.query(ORIGINS_IN_POOL, &[pool, &footprint])?;
+    let group = |origin: Origin| {
+        let (came_from, channel, skill_set, repo_key, mode) = &origin;
+        let rows = cx.query(FOLLOWING, &[came_from, channel, skill_set, repo_key, mode])?;
+        Ok((origin, rows))
+    };
+    origins.into_iter().map(group).collect()
+}
+
+const ORIGINS_IN_POOL: &str = "
+    select r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive from ready r
+    where r.pool = $1 and r.footprint = $2 and r.footprint <> 0 and r.came_from is not null";
+
+/// Most threads of a group that a read looks at.
+pub(super) const FOLLOWING_MAX: usize = 100;
+
+const FOLLOWING: &str = concat!(
+    "select n.urgency, n.lsn, n.thread_id, n.channel_id, n.footprint from parked n
+     where n.obstacle = $1 and n.channel_id = $2 and n.skill_set = $3 and n.repo_key = $4
+         and n.exclusive = $5 and not ",
+    held!("$1", "n.exclusive"),
+    " order by n.urgency, n.lsn limit 100"
+);
+
+/// Returns the next of its group to the queue, if a thread that leaves the queue came from behind an obstacle
+/// which is free.
+///
+/// The thread's row is still in the queue.
+pub(super) fn follow(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    cx.execute_any(FOLLOW, &[&thread])?;
+    cx.execute_any(UNPARK_FOLLOWER, &[&thread])
+}
+
+const FOLLOW: &str = return_parked!(
+    "ready r join parked p on p.thread_id = (
+         select n.thread_id from parked n
+         where n.obstacle = r.came_from and n.channel_id = r.channel_id and n.skill_set = r.skill_set
+             and n.repo_key = r.repo_key and n.exclusive = r.exclusive
+         order by n.urgency, n.lsn limit 1)
+     where r.thread_id = $1 and r.came_from is not null and not ",
+    held!("r.came_from", "r.exclusive")
+);
+
+const UNPARK_FOLLOWER: &str = "
+    delete from parked where thread_id in (
+        select n.thread_id from ready r join ready n on n.came_from = r.came_from
+        where r.thread_id = $1 and r.came_from is not null)";
+
+/// Returns the first thread of each group behind an obstacle to the queue, if the obstacle is free for it.
+///
+/// Unless one is in the queue already that would be given out before it: since that one returned, a more
+/// urgent thread may have been parked.
+/// Called when a claim of it has ended, or a capacity or pause has changed.
+pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle) -> Result<()> {
+    cx.execute_any(FIRST_OF_GROUPS, &[&obstacle])?;
+    cx.execute_any(UNPARK, &[&obstacle])
+}
+
+/// Steps from the first thread of one group to that of the next, by the primary key.
+const FIRST_OF_GROUPS: &str = concat!(
+    "with recursive firsts (thread_id) as (
+         select (
+             select f.thread_id from parked f where f.obstacle = $1
+             order by f.channel_id, f.skill_set, f.repo_key, f.exclusive, f.urgency, f.lsn limit 1)
+         union all
+         select (
+             select n.thread_id from parked n
+             where n.obstacle = $1 and (n.channel_id, n.skill_set, n.repo_key, n.exclusive)
+                 > (g.channel_id, g.skill_set, g.repo_key, g.exclusive)
+             order by n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency, n.lsn limit 1)
+         from firsts join parked g on g.thread_id = firsts.thread_id)
+     ",
+    return_parked!(
+        "firsts join parked p on p.thread_id = firsts.thread_id
+         where not ",
+        held!("$1", "p.exclusive"),
+        " and not exists (
+             select 1 from ready r
+             where r.came_from = $1 and r.channel_id = p.channel_id and r.skill_set = p.skill_set
+                 and r.repo_key = p.repo_key and r.exclusive = p.exclusive
+                 and (r.urgency, r.lsn) < (p.urgency, p.lsn))"
+    )
+);
+
+/// Removes a thread that does not wait behind anything any more.
+pub(super) fn remove(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    cx.execute_any(REMOVE, &[&thread])
+}
+
+const REMOVE: &str = "delete from parked where thread_id = $1";

@@ -1,0 +1,165 @@
+//! Who can claim what: one table of rules, in the order in which a refusal names them.
+//!
+//! Claiming a thread by its id asks each rule. The ready queue holds only threads for which those hold that
+//! do not depend on the claimer, and is asked for the others; a hand-off asks those that are about the
+//! receiver.
+
+use crate::Result;
+use crate::conversation::places;
+use crate::coordination::obstacles;
+use crate::coordination::thread::{Held, Thread, ThreadState};
+use crate::error::{Code, Error};
+use crate::id::MemberId;
+use crate::identity::members;
+use crate::op::Read;
+use crate::time::Time;
+
+/// A thread, and the member who would work on it.
+pub(in crate::coordination) struct Candidate<'a> {
+    pub thread: &'a Thread,
+    pub member: MemberId,
+    /// Whether the member is the caller; else it is to receive the claim.
+    pub is_caller: bool,
+}
+
+/// A rule of claiming.
+struct Rule {
+    /// Fails if the member cannot claim the thread because of it.
+    check: fn(&Read<'_>, &Candidate<'_>) -> Result<()>,
+    /// Whether it is about the member, so that it holds for the receiver of a claim too.
+    of_member: bool,
+}
+
+/// Every rule of claiming.
+const RULES: &[Rule] = &[
+    Rule { check: is_unclaimed, of_member: false },
+    Rule { check: is_open, of_member: false },
+    Rule { check: has_no_result, of_member: false },
+    Rule { check: waits_for_nothing, of_member: false },
+    Rule { check: is_no_holder, of_member: true },
+    Rule { check: is_unfrozen, of_member: true },
+    Rule { check: has_the_skills, of_member: true },
+    Rule { check: sees_the_channel, of_member: true },
+    Rule { check: is_in_use, of_member: false },
+    Rule { check: is_unobstructed, of_member: false },
+];
+
+/// Fails if the caller cannot claim a thread.
+pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -> Result<()> {
+    let candidate = Candidate { thread, member: cx.caller().member_id()?, is_caller: true };
+    RULES.iter().try_for_each(|rule| (rule.check)(cx, &candidate))
+}
+
+/// Fails if a member cannot receive the claim on a thread.
+pub(in crate::coordination) fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
+    let candidate = Candidate { thread, member: to, is_caller: false };
+    RULES.iter().filter(|rule| rule.of_member).try_for_each(|rule| (rule.check)(cx, &candidate))
+}
+
+/// The error of a thread that cannot be given to the member; `reason` is for programs.
+fn not_claimable(reason: &str, detail: &str) -> Error {
+    Error::new(Code::NotClaimable, format!("the thread cannot be claimed: {detail}")).with("reason", reason)
+}
+
+/// Returns the live claim on a thread.
+pub(in crate::coordination) fn live(thread: &Thread, now: Time) -> Option<Held> {
+    thread.held.filter(|held| held.is_live(now))
+}
+
+fn is_unclaimed(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+    let Some(held) = live(candidate.thread, cx.now()) else { return Ok(()) };
+    let detail = if held.holder == candidate.member {
+        "you hold its live claim already: renew it instead"
+    } else {
+        "another member holds its live claim"
+    };
+    let refusal = not_claimable("claimed", detail);
+    Err(refusal.with("holder", held.holder).with("lease_expires_at", held.until))
+}
+
+fn is_open(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    if thread.state == ThreadState::Open {
+        return Ok(());
+    }
+    Err(not_claimable("state", "it is not open").with("state", thread.state))
+}
+
+fn has_no_result(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    if thread.has_result {
+        let detail = "it has a result: close and reopen it to have it done again";
+        return Err(not_claimable("has-result", detail));
+    }
+    Ok(())
+}
+
+fn waits_for_nothing(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    if thread.blocked > 0 {
+        let refusal = not_claimable("blocked", "it waits for unfinished threads");
+        return Err(refusal.with("blocked", thread.blocked));
+    }
+    Ok(())
+}
+
+/// The caller's own claim is refused by [`is_unclaimed`] before.
+fn is_no_holder(_: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+    if candidate.thread.assignee_id == Some(candidate.member) {
+        return Err(not_claimable("claimed", "the member holds the claim already"));
+    }
+    Ok(())
+}
+
+/// A frozen caller is refused before any operation begins.
+fn is_unfrozen(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+    if candidate.is_caller {
+        return Ok(());
+    }
+    let member = members::load_member(cx, candidate.member).map_err(as_unfit)?;
+    if member.frozen || !member.active {
+        return Err(not_claimable("frozen", "the member is frozen or deactivated"));
+    }
+    Ok(())
+}
+
+/// A member of another workspace cannot receive the claim.
+fn as_unfit(error: Error) -> Error {
+    if error.code() == Code::NotFound {
+        not_claimable("member", "the workspace has no such member")
+    } else {
+        error
+    }
+}
+
+fn has_the_skills(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+    let skills = members::skills_of(cx, candidate.member)?;
+    let required = candidate.thread.required_skills.iter();
+    let missing: Vec<&String> = required.filter(|skill| !skills.contains(skill)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let detail = if candidate.is_caller {
+        "you lack skills that it requires"
+    } else {
+        "the member lacks skills that it requires"
+    };
+    Err(not_claimable("missing-skills", detail).with("missing_skills", missing))
+}
+
+/// The caller has loaded the thread, which needs the sight of its channel.
+fn sees_the_channel(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+    if candidate.is_caller || places::channel_visible_to(cx, candidate.thread.channel_id, candidate.member)? {
+        return Ok(());
+    }
+    Err(not_claimable("channel", "the member may not see its channel: add the member to it first"))
+}
+
+fn is_in_use(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    if places::visible_channel(cx, thread.channel_id)?.archived {
+        let detail = "its channel is archived: unarchive the channel first";
+        return Err(not_claimable("channel-archived", detail));
+    }
+    Ok(())
+}
+
+fn is_unobstructed(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    thread.footprint.as_ref().map_or(Ok(()), |touched| obstacles::check_free(cx, touched, Some(thread.id)))
+}

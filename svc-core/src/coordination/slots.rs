@@ -1,0 +1,250 @@
+//! Slots: how many claims may use a shared resource of the workspace at the same time.
+//!
+//! A claim uses the slots that its footprint names, each once. A slot without a capacity limits nothing.
+//! Claims that are held go on, whatever becomes of a capacity.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
+use crate::coordination::footprint::slot_key;
+use crate::coordination::obstacles::{self, Obstacle};
+use crate::coordination::queue;
+use crate::error::{Code, Error};
+use crate::id::{MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::{FOOTPRINT_ITEM_MAX, SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOTS_MAX};
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read};
+use crate::page::Page;
+use crate::store::new_row;
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "slots",
+            vec![
+                idempotent("set_slot_capacity", set_slot_capacity)
+                    .title("Set the capacity of a slot")
+                    .put("/workspaces/{workspace_id}/slots")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "gpu", "capacity": 2})),
+                destructive("clear_slot_capacity", clear_slot_capacity)
+                    .title("Remove the capacity of a slot")
+                    .delete("/workspaces/{workspace_id}/slots")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::NotFound])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "browser"})),
+                read("list_slots", list_slots)
+                    .title("List the slots of a workspace")
+                    .get("/workspaces/{workspace_id}/slots")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<SlotCapacitySet>().invalidates(Invalidates::Rules),
+            EventKind::of::<SlotCapacityCleared>().invalidates(Invalidates::Rules),
+        ])
+        .sample(
+            Sample::new(
+                "slot",
+                "set_slot_capacity",
+                |w| json!({"workspace_id": w.id("workspace"), "slot": "browser", "capacity": 4}),
+            )
+            .id_at("/workspace_id"),
+        )
+}
+
+type Slot = Text<1, FOOTPRINT_ITEM_MAX>;
+
+/// The capacity of a slot was set.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct SlotCapacitySet<'a> {
+    /// The slot, as it was spelled.
+    slot: &'a str,
+    /// How many claims may use it at the same time.
+    capacity: i64,
+}
+
+impl Event for SlotCapacitySet<'_> {
+    const KIND: &'static str = "SlotCapacitySet";
+}
+
+/// The capacity of a slot was removed: any number of claims may use it.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct SlotCapacityCleared<'a> {
+    /// The slot, as it was first spelled.
+    slot: &'a str,
+}
+
+impl Event for SlotCapacityCleared<'_> {
+    const KIND: &'static str = "SlotCapacityCleared";
+}
+
+/// The capacity of a slot.
+#[derive(Serialize, JsonSchema)]
+struct SlotCapacity {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The slot, as it was first spelled.
+    slot: String,
+    /// How many claims may use it at the same time; null for any number.
+    capacity: Option<i64>,
+}
+
+/// Sets how many claims may use a slot at the same time, and returns its capacity.
+///
+/// A slot is a shared resource that footprints name, compared without case. 0 closes it for new claims; those
+/// that use it go on, also beyond the capacity.
+///
+/// Fails with 409 `wrong-state` if the slot is new and 1000 others have a capacity.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetSlotCapacity {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The slot.
+    slot: Slot,
+    /// The capacity, from 0 to 10000.
+    capacity: Count<0, SLOT_CAPACITY_MAX>,
+}
+
+fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<SlotCapacity> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (workspace_id, slot_key, capacity) =
+        (input.workspace_id, slot_key(&input.slot), input.capacity.get());
+    let obstacle = Obstacle::slot(workspace_id, &slot_key);
+    let known: Option<(String, i64)> = cx.one(CAPACITY, &[&workspace_id, &slot_key])?;
+    let slot = match known {
+        Some((slot, present)) if present == capacity => {
+            return Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) });
+        }
+        Some((slot, _)) => {
+            cx.execute(1, SET, &[&workspace_id, &slot_key, &capacity])?;
+            slot
+        }
+        None => {
+            let (count,) = cx.one::<(i64,)>(COUNT, &[&workspace_id])?.unwrap_or_default();
+            if count >= SLOTS_MAX {
+                return Err(Error::wrong_state(format!("{SLOTS_MAX} slots have a capacity")));
+            }
+            let slot = input.slot.to_string();
+            cx.insert(&new_row!("insert into slots" {
+                workspace_id, slot_key, slot: slot.clone(), capacity, obstacle,
+            }))?;
+            slot
+        }
+    };
+    cx.emit(Subject::WORKSPACE, &SlotCapacitySet { slot: &slot, capacity })?;
+    cx.audit("slot.capacity.set", json!({"slot": slot, "capacity": capacity}))?;
+    queue::free(cx, obstacle)?;
+    Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) })
+}
+
+const CAPACITY: &str = "select slot, capacity from slots where workspace_id = $1 and slot_key = $2";
+
+const COUNT: &str = "select count(*) from slots where workspace_id = $1";
+
+const SET: &str = "update slots set capacity = $3 where workspace_id = $1 and slot_key = $2";
+
+/// Removes the capacity of a slot, so that any number of claims may use it.
+///
+/// Fails with 404 `not-found` if the slot has no capacity.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClearSlotCapacity {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The slot.
+    slot: Slot,
+}
+
+fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<SlotCapacity> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (workspace, slot_key) = (input.workspace_id, slot_key(&input.slot));
+    let known: Option<(String, i64)> = cx.one(CAPACITY, &[&workspace, &slot_key])?;
+    let (slot, _) = known.ok_or_else(|| Error::not_found("slot capacity"))?;
+    cx.execute(1, CLEAR, &[&workspace, &slot_key])?;
+    cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;
+    cx.audit("slot.capacity.clear", json!({"slot": slot}))?;
+    queue::free(cx, Obstacle::slot(workspace, &slot_key))?;
+    Ok(SlotCapacity { workspace_id: workspace, slot, capacity: None })
+}
+
+const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2";
+
+/// A slot and the live claims that use it.
+#[derive(Serialize, JsonSchema)]
+struct SlotUse {
+    /// The slot, as it was first spelled.
+    slot: String,
+    /// How many claims may use it at the same time; null for any number.
+    capacity: Option<i64>,
+    /// How many live claims use it.
+    used: i64,
+    /// The first 100 of these claims, by the end of their leases.
+    holders: Vec<SlotHolder>,
+}
+
+/// A live claim that uses a slot.
+#[derive(Serialize, JsonSchema)]
+struct SlotHolder {
+    /// The member who holds the claim.
+    holder: MemberId,
+    /// When the claim lapses unless it is renewed.
+    lease_expires_at: Time,
+    /// The thread; absent if you may not see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_id: Option<ThreadId>,
+}
+
+/// Returns the slots that have a capacity or are in use, by name, with the claims that use them.
+///
+/// At most 1000 slots without a capacity are listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListSlots {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+}
+
+fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let limited: Vec<(String, String, i64)> = cx.query(SLOTS, &[&input.workspace_id])?;
+    let mut slots: BTreeMap<String, SlotUse> = BTreeMap::new();
+    for (key, slot, capacity) in limited {
+        slots.insert(key, SlotUse { slot, capacity: Some(capacity), used: 0, holders: Vec::new() });
+    }
+    let used: Vec<(String, i64)> = cx.query(USED, &[&input.workspace_id, &cx.now(), &SLOTS_MAX])?;
+    for (key, count) in used {
+        let unlimited = || SlotUse { slot: key.clone(), capacity: None, used: 0, holders: Vec::new() };
+        slots.entry(key.clone()).or_insert_with(unlimited).used = count;
+    }
+    for (key, slot) in slots.iter_mut().filter(|(_, slot)| slot.used > 0) {
+        let obstacle = Obstacle::slot(input.workspace_id, key);
+        slot.holders = obstacles::holders(cx, obstacle, None, SLOT_HOLDERS_MAX)?
+            .into_iter()
+            .map(|(holder, lease_expires_at, thread, is_visible)| SlotHolder {
+                holder,
+                lease_expires_at,
+                thread_id: is_visible.then_some(thread),
+            })
+            .collect();
+    }
+    Ok(Page::whole(slots.into_values().collect()))
+}
+
+const SLOTS: &str = "select slot_key, slot, capacity from slots where workspace_id = $1";
+
+const USED: &str = "
+    select l.prefix, count(*) from live_items l join threads t on t.id = l.thread_id
+    where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and t.assignment_expires_at > $2
+    group by l.prefix order by l.prefix limit $3";
