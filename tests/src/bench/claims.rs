@@ -25,9 +25,9 @@ const CYCLES: usize = 100;
 const ROUNDS: usize = 40;
 
 /// A filled workspace and the agent that claims in it.
-struct Field {
-    stage: Stage,
-    agent_token: String,
+pub(super) struct Field {
+    pub stage: Stage,
+    pub agent_token: String,
     _database: TestDatabase,
 }
 
@@ -35,7 +35,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let many = Field::fill(engine, runtime, MANY);
     let few = Field::fill(engine, runtime, FEW);
     let before = many.stage.service.statement_counts();
-    let measured = alternate(pairs, || many.sample(runtime), || few.sample(runtime));
+    let sample = |field: &Field| field.sample(runtime, claimable);
+    let measured = alternate(pairs, || sample(&many), || sample(&few));
     let re_prepared = many.stage.service.statement_counts().re_prepared - before.re_prepared;
     Finding {
         name: "claims",
@@ -47,13 +48,20 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 }
 
 impl Field {
-    fn fill(engine: Engine, runtime: &Runtime, open: usize) -> Self {
+    /// An empty workspace.
+    pub fn new(engine: Engine, runtime: &Runtime) -> Self {
         let database = TestDatabase::on(engine);
         let stage = Stage::build(&database);
         let agent =
             stage.call("create_agent", json!({"workspace_id": stage.workspace_id, "handle": "claimer"}));
         let agent_token = agent["token"]["secret"].as_str().expect("a secret").to_owned();
         runtime.block_on(stage.ask(&agent_token, "set_skills", json!({"skills": ["own-0", "own-1"]})));
+        Self { stage, agent_token, _database: database }
+    }
+
+    fn fill(engine: Engine, runtime: &Runtime, open: usize) -> Self {
+        let field = Self::new(engine, runtime);
+        let stage = &field.stage;
         let foreign = open * 9 / 10;
         // Each of them has as many dependents as a thread may have.
         let never: Vec<uuid::Uuid> = (0..=foreign / 2 / DEPENDENTS)
@@ -67,23 +75,23 @@ impl Field {
             })
             .collect();
         let begun = Instant::now();
-        create(runtime, &stage, foreign, move |number| match number % 2 {
+        create(runtime, stage, foreign, move |number| match number % 2 {
             0 => json!({"required_skills": [format!("foreign-{}", (number / 2) % SKILL_SETS)]}),
             _ => json!({"depends_on": [never[number / 2 / DEPENDENTS]]}),
         });
-        create(runtime, &stage, open - foreign, claimable);
+        create(runtime, stage, open - foreign, claimable);
         eprintln!("{open} open threads after {:.0} s", begun.elapsed().as_secs_f64());
-        Self { stage, agent_token, _database: database }
+        field
     }
 
-    /// Rounds of claim cycles; what was claimed is replaced between them.
-    fn sample(&self, runtime: &Runtime) -> Sample {
+    /// Rounds of claim cycles; what was claimed is replaced between them by threads with the fields `more`.
+    pub fn sample(&self, runtime: &Runtime, more: fn(usize) -> Value) -> Sample {
         let (mut spent, mut latencies) = (Duration::ZERO, Vec::new());
         for _ in 0..ROUNDS {
             let begun = Instant::now();
             latencies.extend(self.cycles(runtime));
             spent += begun.elapsed();
-            create(runtime, &self.stage, CYCLES, claimable);
+            create(runtime, &self.stage, CYCLES, more);
         }
         Sample { per_second: latencies.len() as f64 / spent.as_secs_f64(), latencies, cpu_us: None }
     }
@@ -131,7 +139,7 @@ fn claimable(number: usize) -> Value {
 }
 
 /// Creates threads from 64 callers; `fields` returns the fields of the n-th.
-fn create(
+pub(super) fn create(
     runtime: &Runtime,
     stage: &Stage,
     count: usize,

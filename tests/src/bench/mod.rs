@@ -6,6 +6,8 @@
 pub mod admission;
 pub mod claims;
 pub mod floor;
+pub mod footprints;
+pub mod herd;
 pub mod load;
 pub mod posts;
 pub mod reads;

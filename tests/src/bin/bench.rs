@@ -1,20 +1,20 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
-//! `bench posts|reads|claims|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N] [--json]`; with
-//! `--json` the last line is an object.
+//! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N]
+//! [--json]`; with `--json` the last line is an object.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
-use svc_tests::bench::{admission, claims, posts, reads, verify, withdraw};
+use svc_tests::bench::{admission, claims, footprints, herd, posts, reads, verify, withdraw};
 
 /// The allocator of `svc-http`, for both sides.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const USAGE: &str = "usage: bench posts|reads|claims|verify|withdraw|admission \
+const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission \
     [--engine sqlite|postgres] [--pairs N] [--json]";
 
 struct Arguments {
@@ -61,6 +61,8 @@ fn main() -> ExitCode {
         "posts" => posts::run(engine, pairs, runtime),
         "reads" => reads::run(engine, pairs, runtime),
         "claims" => claims::run(engine, pairs, runtime),
+        "herd" => herd::run(engine, pairs, runtime),
+        "footprints" => footprints::run(engine, pairs, runtime),
         "verify" => verify::run(engine, pairs, runtime),
         "withdraw" => withdraw::run(engine, pairs, runtime),
         "admission" => admission::run(engine, pairs, runtime),

@@ -1,0 +1,52 @@
+//! Claim cycles in process from 64 callers, beside threads that wait behind the same few things.
+//!
+//! A third of 100,000 threads waits for one slot, a third for one crate and a third for a paused repository,
+//! each of these with a footprint of its own; the floor is the same with 1,000. What a cycle gives out is the
+//! next for the slot or the crate, or a thread without a footprint. The first pair, which does not count,
+//! parks the others.
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use tokio::runtime::Runtime;
+
+use super::claims::{Field, create};
+use super::{Finding, alternate};
+
+const MANY: usize = 100_000;
+const FEW: usize = 1_000;
+
+pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let (many, few) = (fill(engine, runtime, MANY), fill(engine, runtime, FEW));
+    let sample = |field: &Field| field.sample(runtime, |_| json!({}));
+    Finding {
+        name: "herd",
+        engine,
+        pairs: alternate(pairs, || sample(&many), || sample(&few)),
+        floor_is: "the same with 1,000 waiting threads",
+        extra: json!({"waiting_threads": MANY}),
+    }
+}
+
+fn fill(engine: Engine, runtime: &Runtime, waiting: usize) -> Field {
+    let field = Field::new(engine, runtime);
+    let workspace = &field.stage.workspace_id;
+    let slot = json!({"workspace_id": workspace, "slot": "gpu", "capacity": 1});
+    field.stage.call("set_slot_capacity", slot);
+    field.stage.call("pause_repo", json!({"workspace_id": workspace, "repo": "acme/paused"}));
+    create(runtime, &field.stage, waiting, herd);
+    create(runtime, &field.stage, 400, |_| json!({}));
+    field
+}
+
+/// The fields of the n-th waiting thread.
+fn herd(number: usize) -> Value {
+    let footprint = |repo: &str, kind: &str, value: &str| {
+        let item = json!({"kind": kind, "value": value});
+        json!({"footprint": {"repo": repo, "items": [item]}})
+    };
+    match number % 3 {
+        0 => footprint("acme/app", "slot", "gpu"),
+        1 => footprint("acme/app", "crate", "core"),
+        _ => footprint("acme/paused", "path", &format!("src/{number}")),
+    }
+}
