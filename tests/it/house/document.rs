@@ -70,7 +70,8 @@ impl Ids {
 
 /// Makes the document name objects that exist: otherwise nearly every response would be 404.
 ///
-/// It also adds what schemas cannot say: that a time must be in the future, and that a wait is to be short.
+/// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, that
+/// a footprint names its repository unless it has only slots, and that a check is of a footprint or a thread.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -92,6 +93,8 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
             };
             let fields = content["schema"]["properties"].as_object_mut();
             fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
+            require_with(&mut content["schema"], "items", "repo");
+            require_with(&mut content["schema"], "footprint", "thread_id");
             content.as_object_mut().unwrap().remove("example");
         }
     }
@@ -104,8 +107,30 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
         schema["items"] = json!({"enum": ids.meant_by(name)});
     } else if schema["format"] == "date-time" {
         *schema = json!({"enum": ["2100-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]});
+    } else if name == "footprint" {
+        let footprint = |repo: Option<&str>, kind: &str| {
+            let item = json!({"kind": kind, "value": "src"});
+            json!({"repo": repo, "items": [item], "mode": "shared"})
+        };
+        let paths = footprint(Some("https://host.example/acme/app.git"), "path");
+        *schema = json!({"enum": [null, footprint(None, "slot"), paths]});
     } else if name == "timeout_secs" {
         *schema = json!({"enum": [1]});
+    }
+}
+
+/// Requires a field of an input, and not null, if the input has the field `with`.
+fn require_with(schema: &mut Value, with: &str, field: &str) {
+    if schema["properties"][with].is_null() || schema["properties"][field].is_null() {
+        return;
+    }
+    let fields = schema["properties"].as_object_mut().unwrap();
+    if fields[field]["type"].is_array() {
+        fields[field]["type"] = json!("string");
+    }
+    match schema["required"].as_array_mut() {
+        Some(required) => required.push(json!(field)),
+        None => schema["required"] = json!([field]),
     }
 }
 

@@ -57,7 +57,9 @@ fn parse(text: &str) -> Option<String> {
         },
     };
     let path = path.strip_suffix('/').unwrap_or(path);
-    let (owner, name) = path.strip_suffix(".git").unwrap_or(path).split_once('/')?;
+    let (owner, name) = path.split_once('/')?;
+    // A repository may be called `.git`.
+    let name = name.strip_suffix(".git").filter(|name| is_name(name)).unwrap_or(name);
     (is_name(owner) && is_name(name)).then(|| format!("{owner}/{name}"))
 }
 
@@ -167,7 +169,6 @@ mod tests {
             "acme/app/x",
             "acme/..",
             "./app",
-            "acme/.git",
             "acme app/x",
             "https://host/app",
             "https://host/a/b/c",
