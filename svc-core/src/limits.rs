@@ -78,7 +78,7 @@ pub const SLOT_HOLDERS_MAX: i64 = 100;
 /// Characters of the reason of a pause.
 pub const PAUSE_REASON_MAX: usize = 500;
 /// Paused repositories of a workspace.
-pub const PAUSES_MAX: i64 = 10_000;
+pub const PAUSES_MAX: i64 = 1000;
 /// Notices that a thread read returns.
 pub const NOTICES_MAX: i64 = 10;
 /// Messages in a thread's context pack.

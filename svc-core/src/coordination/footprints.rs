@@ -14,7 +14,7 @@ use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
 use crate::coordination::obstacles::{self, Conflict};
 use crate::coordination::rules::live;
 use crate::coordination::thread::visible_thread;
-use crate::error::{Code, Error};
+use crate::error::Code;
 use crate::id::{ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
@@ -135,7 +135,7 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
 /// Returns what is in the way of a footprint, or of a thread because of its footprint; nothing is changed.
 ///
 /// Give a footprint, a thread, or both: then the footprint is checked as if it were set on the thread, whose
-/// own claim does not count. At most 1000 conflicts are returned.
+/// own claim does not count. Nothing is in the way of neither. At most 1000 conflicts are returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckFootprint {
@@ -160,7 +160,7 @@ fn check_footprint(cx: &Read<'_>, input: &CheckFootprint) -> Result<FootprintChe
     let touched = match (&input.footprint, &thread) {
         (Some(sent), _) => sent.clone().checked()?,
         (None, Some(thread)) => thread.footprint.clone(),
-        (None, None) => return Err(Error::malformed("thread_id or footprint is missing")),
+        (None, None) => None,
     };
     let Some(touched) = touched else { return Ok(FootprintCheck { conflicts: Vec::new() }) };
     let found = obstacles::in_the_way(cx, &touched, thread.map(|thread| thread.id), CONFLICTS_MAX)?;

@@ -121,7 +121,7 @@ columns! {
 ///
 /// Claims that are held go on. Pausing it again changes the reason.
 ///
-/// Fails with 409 `wrong-state` if 10000 other repositories are paused.
+/// Fails with 409 `wrong-state` if 1000 other repositories are paused.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PauseRepo {

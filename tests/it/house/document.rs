@@ -70,8 +70,8 @@ impl Ids {
 
 /// Makes the document name objects that exist: otherwise nearly every response would be 404.
 ///
-/// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, that
-/// a footprint names its repository unless it has only slots, and that a check is of a footprint or a thread.
+/// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, and
+/// that a footprint names its repository unless it has only slots.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -94,7 +94,6 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
             let fields = content["schema"]["properties"].as_object_mut();
             fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
             require_with(&mut content["schema"], "items", "repo");
-            require_with(&mut content["schema"], "footprint", "thread_id");
             content.as_object_mut().unwrap().remove("example");
         }
     }
