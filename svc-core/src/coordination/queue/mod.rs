@@ -74,13 +74,14 @@ fn unobstructed(cx: &Read<'_>) -> Result<i64> {
 }
 
 /// Steps from one footprint to the next in each pool of a workspace, by the index of footprints.
-const READY_FOOTPRINTS: &str = "
-    with recursive pools (pool) as (
+const READY_FOOTPRINTS: &str = concat!(
+    "with recursive pools (pool) as (
         select $1
         union all
         select c.id from channels c
-        where c.workspace_id = $1
-            and exists (select 1 from ready r where r.pool = c.id and r.footprint <> 0)),
+        where c.workspace_id = $1 and c.workspace_id <> ",
+    audience!(c),
+    " and exists (select 1 from ready r where r.pool = c.id and r.footprint <> 0)),
     walk (pool, footprint) as (
         select p.pool, (
             select r.footprint from ready r where r.pool = p.pool and r.footprint <> 0
@@ -92,7 +93,8 @@ const READY_FOOTPRINTS: &str = "
             where r.pool = w.pool and r.footprint > w.footprint and r.footprint <> 0
             order by r.footprint limit 1)
         from walk w where w.footprint is not null)
-    select footprint from walk where footprint is not null limit $2";
+    select footprint from walk where footprint is not null limit $2"
+);
 
 /// Counts up to [`SUPPLY_MAX`].
 const READY_BY_THREAD: &str = "

@@ -58,7 +58,7 @@ pub(in crate::coordination) fn park(cx: &mut Write<'_>, thread: ThreadId, blocke
 const ORIGINS: &str = "
     select r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive
     from ready c join ready r on r.pool = c.pool and r.footprint = c.footprint and r.footprint <> 0
-    where c.thread_id = $1 and r.came_from is not null and r.came_from <> $2";
+    where c.thread_id = $1 and coalesce(r.came_from, $2) <> $2";
 
 const PARK: &str = "
     insert into parked (obstacle, channel_id, skill_set, repo_key, exclusive, urgency, lsn, thread_id, pool,
@@ -97,9 +97,10 @@ const NEXT_OF_GROUP: &str = return_parked!(
 );
 
 /// Removes what was returned to the queue from behind an obstacle.
-const UNPARK: &str = "
-    delete from parked
-    where obstacle = $1 and thread_id in (select thread_id from ready where came_from = $1)";
+///
+/// It does not name the obstacle of the parked row, or an engine would look through all that wait behind it.
+const UNPARK: &str =
+    "delete from parked where thread_id in (select thread_id from ready where came_from = $1)";
 
 /// A parked thread that could be given out: its urgency, position, id, channel and footprint.
 pub(super) type Following = (i64, i64, ThreadId, ChannelId, i64);
@@ -136,7 +137,8 @@ const FOLLOWING: &str = concat!(
 /// Returns the next of its group to the queue, if a thread that leaves the queue came from behind an obstacle
 /// which is free.
 ///
-/// The thread's row is still in the queue.
+/// The thread's row is still in the queue. Neither statement says that the thread came from somewhere: an
+/// engine that has no statistics yet would look through all that did.
 pub(super) fn follow(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(FOLLOW, &[&thread])?;
     cx.execute_any(UNPARK_FOLLOWER, &[&thread])
@@ -148,14 +150,14 @@ const FOLLOW: &str = return_parked!(
          where n.obstacle = r.came_from and n.channel_id = r.channel_id and n.skill_set = r.skill_set
              and n.repo_key = r.repo_key and n.exclusive = r.exclusive
          order by n.urgency, n.lsn limit 1)
-     where r.thread_id = $1 and r.came_from is not null and not ",
+     where r.thread_id = $1 and not ",
     held!("r.came_from", "r.exclusive")
 );
 
 const UNPARK_FOLLOWER: &str = "
     delete from parked where thread_id in (
         select n.thread_id from ready r join ready n on n.came_from = r.came_from
-        where r.thread_id = $1 and r.came_from is not null)";
+        where r.thread_id = $1)";
 
 /// Returns the first thread of each group behind an obstacle to the queue, if the obstacle is free for it.
 ///
@@ -168,6 +170,9 @@ pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle) -> R
 }
 
 /// Steps from the first thread of one group to that of the next, by the primary key.
+///
+/// SQLite compares rows by the index only as far as the right side has no affinity, hence the sum and the
+/// concatenation.
 const FIRST_OF_GROUPS: &str = concat!(
     "with recursive firsts (thread_id) as (
          select (
@@ -177,7 +182,7 @@ const FIRST_OF_GROUPS: &str = concat!(
          select (
              select n.thread_id from parked n
              where n.obstacle = $1 and (n.channel_id, n.skill_set, n.repo_key, n.exclusive)
-                 > (g.channel_id, g.skill_set, g.repo_key, g.exclusive)
+                 > (g.channel_id, g.skill_set + 0, g.repo_key || '', g.exclusive)
              order by n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency, n.lsn limit 1)
          from firsts join parked g on g.thread_id = firsts.thread_id)
      ",
