@@ -243,6 +243,26 @@ macro_rules! unknown_sets_or_candidate {
     };
 }
 
+/// The `candidate`: the best of the first rows that each `place` and skill set of `$places` has on Postgres.
+macro_rules! best_of {
+    ($places:literal, $place:literal, $of_repo:literal) => {
+        concat!(
+            "candidate as (
+             select candidate.thread_id, candidate.channel_id, candidate.footprint, candidate.urgency,
+                 candidate.lsn
+             from ",
+            $places,
+            " cross join lateral (
+                 select r.thread_id, r.channel_id, r.footprint, r.urgency, r.lsn from ready r where r.",
+            $place,
+            " = place.place and r.skill_set = place.skill_set",
+            $of_repo,
+            " and not r.footprint = any($5::bigint[]) order by r.urgency, r.lsn limit 1) candidate
+             order by candidate.urgency, candidate.lsn limit 1) "
+        )
+    };
+}
+
 /// The statements of one order. `$of_repo` restricts it, on SQLite with parameter 3 and on Postgres with 6;
 /// `$passed` is the number of SQLite's last parameter.
 macro_rules! probes {
@@ -265,19 +285,13 @@ macro_rules! probes {
                 ")) order by skill_set, urgency, lsn limit 1"
             ),
             first_postgres: concat!(
-                "with candidate as (
-                 select candidate.thread_id, candidate.channel_id, candidate.footprint, candidate.urgency,
-                     candidate.lsn
-                 from unnest($1::uuid[]) as wanted (place)
-                 cross join unnest($2::bigint[]) as covered (skill_set)
-                 cross join lateral (
-                     select r.thread_id, r.channel_id, r.footprint, r.urgency, r.lsn from ready r where r.",
-                $place,
-                " = wanted.place and r.skill_set = covered.skill_set",
-                $of_repo_postgres,
-                " and not r.footprint = any($5::bigint[]) order by r.urgency, r.lsn limit 1)
-                     candidate
-                 order by candidate.urgency, candidate.lsn limit 1) ",
+                "with ",
+                best_of!(
+                    "(select wanted.place, covered.skill_set from unnest($1::uuid[]) as wanted (place)
+                     cross join unnest($2::bigint[]) as covered (skill_set)) as place",
+                    $place,
+                    $of_repo_postgres
+                ),
                 unknown_sets_or_candidate!()
             ),
             walk_postgres: concat!(
@@ -296,19 +310,12 @@ macro_rules! probes {
                 " = walk.place and r.skill_set > walk.skill_set",
                 $of_repo_postgres,
                 " order by r.skill_set limit 1)
-                     from walk where walk.skill_set is not null),
-                 candidate as (
-                 select candidate.thread_id, candidate.channel_id, candidate.footprint, candidate.urgency,
-                     candidate.lsn
-                 from walk cross join lateral (
-                     select r.thread_id, r.channel_id, r.footprint, r.urgency, r.lsn from ready r where r.",
-                $place,
-                " = walk.place and r.skill_set = walk.skill_set",
-                $of_repo_postgres,
-                " and not r.footprint = any($5::bigint[]) order by r.urgency, r.lsn limit 1)
-                     candidate
-                 where walk.skill_set = any($2::bigint[])
-                 order by candidate.urgency, candidate.lsn limit 1) ",
+                     from walk where walk.skill_set is not null), ",
+                best_of!(
+                    "(select place, skill_set from walk where skill_set = any($2::bigint[])) as place",
+                    $place,
+                    $of_repo_postgres
+                ),
                 unknown_sets_or_candidate!()
             ),
         }
