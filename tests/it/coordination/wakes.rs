@@ -1,5 +1,6 @@
 //! Whoever waits for a thread is woken by whatever takes away what was in its way.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -68,18 +69,14 @@ fn every_way_to_free_a_thread_wakes_who_waits_for_it() {
                     std::thread::scope(|scope| {
                         let wait =
                             json!({"workspace_id": workspace, "channel_id": channel, "timeout_secs": 300});
-                        let waiter = scope.spawn(|| world.admin("wait_for_ready", wait));
+                        let (answered, answer) = mpsc::channel();
+                        scope.spawn(move || answered.send(world.admin("wait_for_ready", wait)));
                         until("it waits", || world.service.parked_waits() == 1);
                         frees(world, &claim);
-                        let deadline = std::time::Instant::now() + Duration::from_secs(5);
-                        while !waiter.is_finished() && std::time::Instant::now() < deadline {
-                            std::thread::sleep(Duration::from_millis(5));
-                        }
-                        let woken = waiter.is_finished();
+                        let woken = answer.recv_timeout(Duration::from_secs(5)).is_ok();
                         if !woken {
                             world.new_thread(&channel, "to end the wait");
                         }
-                        waiter.join().unwrap();
                         assert!(woken, "{label}");
                     });
                     for id in [held, waiting] {
