@@ -53,6 +53,8 @@ pub const DERIVED_TOKENS_MAX: i64 = 1000;
 pub const TOKEN_DEPTH_MAX: i64 = 16;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
+/// Bytes of a checkpoint as canonical JSON.
+pub const CHECKPOINT_MAX_BYTES: usize = 8_192;
 /// Bytes of a result or of a message's metadata as canonical JSON.
 pub const JSON_MAX_BYTES: usize = 262_144;
 /// Deepest nesting of a JSON value that the service stores.
@@ -75,6 +77,8 @@ pub const SLOT_CAPACITY_MAX: i64 = 10_000;
 pub const SLOTS_MAX: i64 = 1000;
 /// Claims that a list of slots names for each.
 pub const SLOT_HOLDERS_MAX: i64 = 100;
+/// Claims that a list of slots names in all.
+pub const SLOT_LIST_HOLDERS_MAX: i64 = 2000;
 /// Characters of the reason of a pause.
 pub const PAUSE_REASON_MAX: usize = 500;
 /// Paused repositories of a workspace.

@@ -17,7 +17,9 @@ use crate::coordination::queue;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
-use crate::limits::{FOOTPRINT_ITEM_MAX, SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOTS_MAX};
+use crate::limits::{
+    FOOTPRINT_ITEM_MAX, SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
+};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
@@ -190,7 +192,7 @@ struct SlotUse {
     capacity: Option<i64>,
     /// How many live claims use it.
     used: i64,
-    /// The first 100 of these claims, by the end of their leases.
+    /// The first 100 of these claims, by the end of their leases; fewer once 2000 are listed in all.
     holders: Vec<SlotHolder>,
 }
 
@@ -228,9 +230,15 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
         let unlimited = || SlotUse { slot: key.clone(), capacity: None, used: 0, holders: Vec::new() };
         slots.entry(key.clone()).or_insert_with(unlimited).used = count;
     }
+    let mut left = SLOT_LIST_HOLDERS_MAX;
     for (key, slot) in slots.iter_mut().filter(|(_, slot)| slot.used > 0) {
+        let most = left.min(SLOT_HOLDERS_MAX);
+        if most == 0 {
+            break;
+        }
+        left = left.saturating_sub(slot.used.min(most));
         let obstacle = Obstacle::slot(input.workspace_id, key);
-        slot.holders = obstacles::holders(cx, obstacle, None, SLOT_HOLDERS_MAX)?
+        slot.holders = obstacles::holders(cx, obstacle, None, most)?
             .into_iter()
             .map(|(holder, lease_expires_at, thread, is_visible)| SlotHolder {
                 holder,
