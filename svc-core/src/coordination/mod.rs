@@ -12,6 +12,7 @@ mod rules;
 pub(crate) mod dependencies;
 pub(crate) mod notices;
 mod workers;
+pub(crate) mod checkpoint;
 pub(crate) mod claims;
 pub(crate) mod footprints;
 pub(crate) mod slots;

@@ -118,6 +118,9 @@ pub(crate) struct Thread {
     /// The id of its interned footprint; 0 without one.
     #[serde(skip)]
     pub footprint_id: i64,
+    /// Whether a holder has left a checkpoint.
+    #[serde(skip)]
+    pub has_checkpoint: bool,
     /// The claim in its row. Once it has lapsed, it counts for nothing and is not returned.
     #[serde(skip)]
     pub held: Option<Held>,
@@ -175,6 +178,7 @@ columns! {
         depth,
         skill_set,
         footprint_id = footprint,
+        has_checkpoint,
     }
     read {
         skills: SkillSet = "s.skills",
@@ -335,6 +339,7 @@ pub(in crate::coordination) fn untouched() -> Thread {
         depth: 1,
         skill_set: 1,
         footprint_id: 0,
+        has_checkpoint: false,
         held: None,
     }
 }

@@ -10,6 +10,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
 use crate::conversation::places::{self, visible};
+use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::lifecycle::transition;
 use crate::coordination::notices::{self, Notice};
 use crate::coordination::results;
@@ -231,6 +232,8 @@ struct ThreadContext {
     thread: Thread,
     /// Its state and its possible transitions.
     fsm: Fsm,
+    /// How far the work had come when a holder last left word of it; null if none has.
+    checkpoint: Option<Checkpoint>,
     /// The last 50 messages, oldest first; fewer if they would exceed 1 MiB.
     messages: Vec<ContextMessage>,
     /// The workspace's terms; only if requested.
@@ -257,6 +260,7 @@ fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadC
     let thread = visible_thread(cx, input.thread_id)?;
     Ok(ThreadContext {
         fsm: Fsm { state: thread.state, transitions: transition::possible(cx, &thread)? },
+        checkpoint: checkpoint::last(cx, &thread)?,
         messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
         // No operation adds terms to a workspace yet.
         glossary: input.include_glossary.then(Vec::new),

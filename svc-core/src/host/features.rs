@@ -18,6 +18,7 @@ pub(crate) fn features() -> Vec<Feature> {
         conversation::messages::feature(),
         coordination::dependencies::feature(),
         coordination::notices::feature(),
+        coordination::checkpoint::feature(),
         coordination::claims::feature(),
         coordination::footprints::feature(),
         coordination::slots::feature(),

@@ -42,6 +42,7 @@ migrations! {
     11 "0011_has_result",
     12 "0012_footprints",
     13 "0013_lapsed_claims",
+    14 "0014_checkpoints",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -1,5 +1,6 @@
 //! Threads as tasks: their states, claims, dependencies and workers.
 
+mod checkpoint;
 mod claims;
 mod dependencies;
 mod footprints;

@@ -199,3 +199,38 @@ fn list_child_threads_has_the_direct_children_in_every_state_and_order_of_creati
         world.call(&world.people.bystander, "list_child_threads", hidden).refused(404, "not-found");
     });
 }
+
+#[test]
+fn a_thread_is_owned_by_an_active_member_who_sees_it_or_by_nobody() {
+    on_both_engines(|world| {
+        let (agent, admin) = (world.id("agent").to_string(), world.id("admin").to_string());
+        let thread = world.new_thread(&world.new_channel("owned"), "a task");
+        let hidden = world.new_thread(&world.new_private_channel("hidden"), "a secret");
+        let set = |thread: &str, owner: Value| {
+            let input = json!({"thread_id": thread, "owner_id": owner});
+            world.call(&world.people.admin, "set_thread_owner", input)
+        };
+        for (owner, from) in [(json!(agent), json!(admin)), (Value::Null, json!(agent))] {
+            let lsn = world.lsn();
+            assert_eq!(set(&thread, owner.clone()).output()["owner_id"], owner);
+            assert_eq!(world.kinds_after(lsn), ["ThreadOwnerChanged"]);
+            let events = world.admin("list_thread_events", json!({"thread_id": thread}));
+            let event = events["items"].as_array().unwrap().last().unwrap();
+            let moved = [&event["payload"]["from"], &event["payload"]["to"]];
+            assert_eq!(moved, [&from, &owner]);
+            set(&thread, owner).output();
+            assert_eq!(world.lsn(), lsn + 1, "it is the owner already");
+        }
+        let (gone, _) = world.new_agent("gone");
+        let row = world.database.id(gone.parse::<uuid::Uuid>().unwrap());
+        world.database.execute(&format!("update members set deactivated_at = 1 where id = {row}"));
+        let before = world.database.dump();
+        set(&thread, json!(gone)).refused(409, "wrong-state");
+        set(&hidden, json!(agent)).refused(409, "wrong-state");
+        set(&thread, json!(thread)).refused(404, "not-found");
+        assert_eq!(world.database.dump(), before);
+        world.admin("transition_thread", json!({"thread_id": thread, "action": "close"}));
+        world.admin("transition_thread", json!({"thread_id": thread, "action": "archive"}));
+        set(&thread, json!(agent)).refused(409, "wrong-state");
+    });
+}

@@ -30,6 +30,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "integrity/events",
         ],
     ),
+    ("claim_checkpoints", "coordination/checkpoint", &[]),
     ("events", "log", &["coordination/views", "integrity/events"]),
     // The head's position is read where the caller is found, and where logs are read.
     ("heads", "log", &["op/run", "integrity/audit", "integrity/events"]),
@@ -66,6 +67,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &[
             "conversation/channels",
             "conversation/places",
+            "coordination/checkpoint",
             "coordination/claims",
             "coordination/deferred",
             "coordination/dependencies",

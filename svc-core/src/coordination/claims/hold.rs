@@ -9,6 +9,7 @@ use super::{
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::checkpoint::{self, NewCheckpoint};
 use crate::coordination::rules::{check_receiver, live};
 use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::error::{Code, Error};
@@ -207,6 +208,8 @@ impl Event for ClaimRenewed {
 
 /// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
 ///
+/// A `checkpoint` left with it is returned to whoever claims the thread next, also if your lease lapses.
+///
 /// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on it; 409
 /// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
 /// because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the claim.
@@ -218,11 +221,13 @@ struct RenewClaim {
     lease_secs: Option<LeaseSecs>,
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
+    checkpoint: Option<NewCheckpoint>,
 }
 
 fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let thread = unfinished_thread(cx, input.thread_id)?;
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
+    checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
     let renewed = Held { until: lease_end(cx, input.lease_secs), ..held };
     if renewed != held {
         cx.execute(1, RENEW, &[&thread.id, &held.lease_id, &renewed.until])?;
@@ -250,11 +255,13 @@ struct ReleaseClaim {
     thread_id: ThreadId,
     /// The lease id of your claim.
     claim_lease_id: LeaseId,
+    checkpoint: Option<NewCheckpoint>,
 }
 
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     let thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, Some(input.claim_lease_id))?;
+    checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
     Ok(thread.claimed(None, cx.now()))
 }
@@ -279,12 +286,15 @@ struct HandOffClaim {
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
     lease_secs: Option<LeaseSecs>,
+    checkpoint: Option<NewCheckpoint>,
 }
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
     expire_lapsed(cx)?;
-    let thread = visible_thread(cx, input.thread_id)?;
+    let mut thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;
+    checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
+    thread.has_checkpoint |= input.checkpoint.is_some();
     hand_over(cx, thread, input.to_member_id, input.lease_secs)
 }

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::workers;
 use crate::Result;
+use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
 use crate::coordination::thread::{Held, Thread, thread_of_workspace};
 use crate::coordination::{obstacles, queue};
@@ -138,6 +139,8 @@ pub(crate) struct ClaimedThread {
     thread: Thread,
     /// The event that made the claim.
     pin: Pin,
+    /// How far the work had come when a holder last left word of it; null if none has.
+    checkpoint: Option<Checkpoint>,
 }
 
 /// The claimed thread; `{}` if there is nothing to claim.
@@ -306,7 +309,9 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
     workers::add(cx, thread.id, recorded.lsn, terms.holder)?;
     let held = Held { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
     let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
-    Ok(ClaimedThread { thread, pin: Pin { uri: recorded.uri(), content_hash: recorded.content_hash() } })
+    let checkpoint = checkpoint::last(cx, &thread)?;
+    let pin = Pin { uri: recorded.uri(), content_hash: recorded.content_hash() };
+    Ok(ClaimedThread { thread, pin, checkpoint })
 }
 
 /// Ends the claim in a thread's row, if there is one, and adds the time worked under it.

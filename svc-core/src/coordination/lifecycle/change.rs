@@ -1,4 +1,4 @@
-//! Changing a thread's own fields: its title, its priority and the skills that it requires.
+//! Changing a thread's own fields: its title, its priority, its owner and the skills that it requires.
 //!
 //! A change to what a field holds already is none, and leaves no event.
 
@@ -7,12 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Priority, Title};
 use crate::Result;
+use crate::conversation::places;
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
 use crate::coordination::thread::{Thread, visible_thread};
-use crate::id::ThreadId;
+use crate::error::Error;
+use crate::id::{MemberId, ThreadId};
+use crate::identity::members;
 use crate::limits::SKILLS_MAX;
 use crate::log::event::Event;
-use crate::op::Write;
+use crate::op::{Read, Write};
 use crate::text::{Change, Items};
 
 /// A thread's title was changed.
@@ -94,6 +97,64 @@ pub(super) fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority)
 }
 
 const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";
+
+/// The owner of a thread changed.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ThreadOwnerChanged {
+    /// The owner before; null if there was none.
+    from: Option<MemberId>,
+    /// The owner after; null if there is none.
+    to: Option<MemberId>,
+}
+
+impl Event for ThreadOwnerChanged {
+    const KIND: &'static str = "ThreadOwnerChanged";
+}
+
+/// Makes a member the owner of a thread, or nobody, and returns the thread.
+///
+/// The owner is responsible for the thread, whoever works on it: it is told if a claim is not acknowledged,
+/// and its own approval of the thread does not count. A live claim is not affected.
+///
+/// Fails with 404 `not-found` also if the workspace has no such member; 409 `wrong-state` if the thread is
+/// archived, or if the member is deactivated or may not see the thread's channel.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetThreadOwner {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member; null or absent for nobody.
+    owner_id: Option<MemberId>,
+}
+
+pub(super) fn set_thread_owner(cx: &mut Write<'_>, input: &SetThreadOwner) -> Result<Thread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let (from, to) = (thread.owner_id, input.owner_id);
+    if from == to {
+        return Ok(thread);
+    }
+    if let Some(owner) = to {
+        check_may_own(cx, &thread, owner)?;
+    }
+    cx.execute(1, SET_OWNER, &[&thread.id, &to])?;
+    cx.emit(thread.place(), &ThreadOwnerChanged { from, to })?;
+    thread.owner_id = to;
+    Ok(thread)
+}
+
+fn check_may_own(cx: &Read<'_>, thread: &Thread, owner: MemberId) -> Result<()> {
+    if !members::load_member(cx, owner)?.active {
+        return Err(Error::wrong_state("the member is deactivated"));
+    }
+    if !places::channel_visible_to(cx, thread.channel_id, owner)? {
+        let detail = "the member may not see the thread's channel: add the member to it first";
+        return Err(Error::wrong_state(detail));
+    }
+    Ok(())
+}
+
+const SET_OWNER: &str = "update threads set owner_id = $2 where id = $1";
 
 /// The required skills of a thread were replaced.
 #[derive(Serialize, JsonSchema)]

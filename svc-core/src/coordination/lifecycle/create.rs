@@ -195,6 +195,7 @@ fn open(
         depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
         skill_set,
         footprint_id,
+        has_checkpoint: false,
         held: None,
     };
     thread::insert(cx, &thread)?;

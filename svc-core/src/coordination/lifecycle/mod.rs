@@ -16,8 +16,11 @@ use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
 use crate::log::event::EventKind;
 use crate::op::{Feature, idempotent, write};
 use crate::text::{Count, Text};
+use change::{
+    ThreadOwnerChanged, ThreadUpdated, set_required_skills, set_thread_owner, set_thread_priority,
+    update_thread,
+};
 pub(in crate::coordination) use change::{ThreadPriorityChanged, ThreadSkillsChanged};
-use change::{ThreadUpdated, set_required_skills, set_thread_priority, update_thread};
 pub(in crate::coordination) use create::ThreadCreated;
 use create::{create_child_thread, create_thread};
 
@@ -67,6 +70,12 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("thread"), "priority": 50})),
+                idempotent("set_thread_owner", set_thread_owner)
+                    .title("Set a thread's owner")
+                    .put("/threads/{thread_id}/owner")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| json!({"thread_id": w.id("thread"), "owner_id": w.id("agent")})),
                 idempotent("set_required_skills", set_required_skills)
                     .title("Set the skills that a thread requires")
                     .put("/threads/{thread_id}/required-skills")
@@ -79,6 +88,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ThreadCreated>(),
             EventKind::of::<ThreadUpdated>(),
             EventKind::of::<ThreadPriorityChanged>(),
+            EventKind::of::<ThreadOwnerChanged>(),
             EventKind::of::<ThreadSkillsChanged>(),
         ])
 }

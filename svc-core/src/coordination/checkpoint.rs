@@ -1,0 +1,121 @@
+//! Checkpoints: how far unfinished work has come, left by the holder of a claim for whoever holds it next.
+//!
+//! A thread has one checkpoint, the last. It survives the claim under which it was left, however that ends,
+//! and is replaced by the next; the event log keeps only that there was one.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
+
+use crate::Result;
+use crate::coordination::thread::Thread;
+use crate::id::{MemberId, ThreadId};
+use crate::limits::CHECKPOINT_MAX_BYTES;
+use crate::log::canonical;
+use crate::log::event::{Event, EventKind};
+use crate::op::{Feature, Read, Write};
+use crate::store::columns;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().events(vec![EventKind::of::<ClaimCheckpointed>()])
+}
+
+/// What a holder leaves as a checkpoint: a JSON object, in canonical form.
+#[derive(Debug)]
+pub(in crate::coordination) struct NewCheckpoint(String);
+
+impl<'de> Deserialize<'de> for NewCheckpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object: Map<String, Value> = Map::deserialize(deserializer)?;
+        let text = canonical::to_string(&object).map_err(de::Error::custom)?;
+        if text.len() > CHECKPOINT_MAX_BYTES {
+            let length = text.len();
+            return Err(de::Error::custom(format!(
+                "{length} bytes as canonical JSON, expected at most {CHECKPOINT_MAX_BYTES}"
+            )));
+        }
+        Ok(Self(text))
+    }
+}
+
+impl JsonSchema for NewCheckpoint {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Checkpoint".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "additionalProperties": true,
+            "description": "How far the work has come, for whoever holds the claim next: any JSON object of \
+                            at most 8192 bytes. It replaces the last one.",
+        })
+    }
+}
+
+/// How far the work on a thread had come when a holder left it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::coordination) struct Checkpoint {
+    /// What the holder left, with numbers in canonical form (RFC 8785).
+    checkpoint: Map<String, Value>,
+    /// The member who left it.
+    member_id: MemberId,
+    /// When it was left.
+    at: Time,
+    /// The position in the event log at which it was left.
+    lsn: i64,
+}
+
+columns! { checkpoint_columns: Checkpoint as k { checkpoint, member_id, at, lsn } }
+
+/// The holder of a claim left a checkpoint.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ClaimCheckpointed {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The length of the checkpoint as canonical JSON, in bytes.
+    bytes: u64,
+}
+
+impl Event for ClaimCheckpointed {
+    const KIND: &'static str = "ClaimCheckpointed";
+}
+
+/// Replaces the checkpoint of a thread by what its holder leaves, if that is anything.
+pub(in crate::coordination) fn leave(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    left: Option<&NewCheckpoint>,
+) -> Result<()> {
+    let Some(NewCheckpoint(text)) = left else { return Ok(()) };
+    let (member, now) = (cx.caller().member_id()?, cx.now());
+    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    let event = ClaimCheckpointed { thread_id: thread.id, bytes };
+    let lsn = cx.emit(thread.place().about(member), &event)?.lsn;
+    cx.execute(1, REPLACE, &[&thread.id, &member, &now, &lsn, text])?;
+    if !thread.has_checkpoint {
+        cx.execute(1, MARK, &[&thread.id])?;
+    }
+    Ok(())
+}
+
+const REPLACE: &str = "
+    insert into claim_checkpoints (thread_id, member_id, at, lsn, checkpoint) values ($1, $2, $3, $4, $5)
+    on conflict (thread_id) do update set
+        member_id = excluded.member_id, at = excluded.at, lsn = excluded.lsn,
+        checkpoint = excluded.checkpoint";
+
+const MARK: &str = "update threads set has_checkpoint = true where id = $1";
+
+/// Returns the last checkpoint of a thread.
+pub(in crate::coordination) fn last(cx: &Read<'_>, thread: &Thread) -> Result<Option<Checkpoint>> {
+    if thread.has_checkpoint { cx.one(LAST, &[&thread.id]) } else { Ok(None) }
+}
+
+const LAST: &str =
+    concat!("select ", checkpoint_columns!(), " from claim_checkpoints k where k.thread_id = $1");
