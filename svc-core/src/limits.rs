@@ -71,6 +71,8 @@ pub const FOOTPRINT_ITEMS_MAX: usize = 100;
 pub const FOOTPRINT_ITEM_MAX: usize = 500;
 /// Most conflicts that a refusal or a check returns.
 pub const CONFLICTS_MAX: i64 = 1000;
+/// Conflicts that the context of a thread names of one refusal.
+pub const REFUSAL_CONFLICTS_MAX: usize = 20;
 /// Highest capacity of a slot.
 pub const SLOT_CAPACITY_MAX: i64 = 10_000;
 /// Slots of a workspace that have a capacity.

@@ -4,13 +4,17 @@
 //! do not depend on the claimer, and is asked for the others; a hand-off asks those that are about the
 //! receiver.
 
+use serde_json::Value;
+
 use crate::Result;
+use crate::capability::Capability::ThreadTransition;
 use crate::conversation::places;
 use crate::coordination::obstacles;
 use crate::coordination::thread::{Held, Thread, ThreadState};
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Problem};
 use crate::id::MemberId;
 use crate::identity::members;
+use crate::limits::REFUSAL_CONFLICTS_MAX;
 use crate::op::Read;
 use crate::time::Time;
 
@@ -48,6 +52,33 @@ const RULES: &[Rule] = &[
 pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     let candidate = Candidate { thread, member: cx.caller().member_id()?, is_caller: true };
     RULES.iter().try_for_each(|rule| (rule.check)(cx, &candidate))
+}
+
+/// Returns every problem that would keep the caller from claiming a thread now.
+///
+/// Of the conflicts of a footprint, each names only the first.
+pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Problem>> {
+    let caller = cx.caller();
+    if !caller.is_member() || !caller.capabilities.has(ThreadTransition) {
+        let refusal = Error::forbidden("only a member with thread:transition can claim a thread");
+        return Ok(vec![refusal.problem()]);
+    }
+    let candidate = Candidate { thread, member: caller.member_id()?, is_caller: true };
+    let mut refusals = Vec::new();
+    for rule in RULES {
+        match (rule.check)(cx, &candidate) {
+            Ok(()) => {}
+            Err(refusal) if matches!(refusal.code().status(), 403 | 409) => {
+                let mut problem = refusal.problem();
+                if let Some(Value::Array(conflicts)) = problem.extra.get_mut("conflicts") {
+                    conflicts.truncate(REFUSAL_CONFLICTS_MAX);
+                }
+                refusals.push(problem);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(refusals)
 }
 
 /// Fails if a member cannot receive the claim on a thread.
@@ -100,18 +131,18 @@ fn waits_for_nothing(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> 
     Ok(())
 }
 
-/// The caller's own claim is refused by [`is_unclaimed`] before.
+/// The caller's own claim is refused by [`is_unclaimed`].
 fn is_no_holder(_: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
-    if candidate.thread.assignee_id == Some(candidate.member) {
+    if !candidate.is_caller && candidate.thread.assignee_id == Some(candidate.member) {
         return Err(not_claimable("claimed", "the member holds the claim already"));
     }
     Ok(())
 }
 
-/// A frozen caller is refused before any operation begins.
+/// A frozen caller is refused before any change begins.
 fn is_unfrozen(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
     if candidate.is_caller {
-        return Ok(());
+        return cx.caller().check_not_frozen();
     }
     let member = members::load_member(cx, candidate.member).map_err(as_unfit)?;
     if member.frozen || !member.active {

@@ -11,10 +11,11 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
 use crate::conversation::places::{self, visible};
 use crate::coordination::checkpoint::{self, Checkpoint};
-use crate::coordination::lifecycle::transition;
+use crate::coordination::lifecycle::transition::{self, UnmetCondition};
 use crate::coordination::notices::{self, Notice};
-use crate::coordination::results;
 use crate::coordination::thread::{self, Thread, ThreadState, thread_select, visible_thread};
+use crate::coordination::{results, rules};
+use crate::error::Problem;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::CONTEXT_MESSAGES;
@@ -221,7 +222,7 @@ const HORIZON_OF_HOLDER: &str = "
 struct Fsm {
     /// How far the thread has come.
     state: ThreadState,
-    /// The actions of `transition_thread` that would succeed now.
+    /// The actions of `transition_thread` that would succeed now if you took them.
     transitions: Vec<&'static str>,
 }
 
@@ -232,6 +233,10 @@ struct ThreadContext {
     thread: Thread,
     /// Its state and its possible transitions.
     fsm: Fsm,
+    /// The problems that would keep you from claiming it now; empty if you can claim it.
+    claim_refusals: Vec<Problem>,
+    /// The conditions that would keep it from being closed now; empty if it is finished.
+    close_refusals: Vec<UnmetCondition>,
     /// How far the work had come when a holder last left word of it; null if none has.
     checkpoint: Option<Checkpoint>,
     /// The last 50 messages, oldest first; fewer if they would exceed 1 MiB.
@@ -245,7 +250,8 @@ struct ThreadContext {
 
 /// Returns what you need to take up a thread.
 ///
-/// That is the thread itself, the transitions that are possible now, its last messages and its notices.
+/// That is the thread itself, the transitions that you could make now, what would keep you from claiming it
+/// and anybody from closing it, the last checkpoint, its last messages and its notices.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadContext {
@@ -260,6 +266,8 @@ fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadC
     let thread = visible_thread(cx, input.thread_id)?;
     Ok(ThreadContext {
         fsm: Fsm { state: thread.state, transitions: transition::possible(cx, &thread)? },
+        claim_refusals: rules::refusals(cx, &thread)?,
+        close_refusals: transition::against_closing(cx, &thread)?,
         checkpoint: checkpoint::last(cx, &thread)?,
         messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
         // No operation adds terms to a workspace yet.

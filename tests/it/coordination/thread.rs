@@ -234,3 +234,46 @@ fn a_thread_is_owned_by_an_active_member_who_sees_it_or_by_nobody() {
         set(&thread, json!(agent)).refused(409, "wrong-state");
     });
 }
+
+#[test]
+fn the_context_says_what_keeps_the_caller_from_claiming_and_anybody_from_closing() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("contexts");
+        let footprint = json!({"repo": "acme/app", "items": [{"kind": "path", "value": "src"}]});
+        let new = |title: &str, more: Value| {
+            let mut input = json!({"channel_id": channel, "title": title, "footprint": footprint});
+            input.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            text(&world.admin("create_thread", input)["id"])
+        };
+        let held = new("held", json!({}));
+        world.agent("claim_thread", json!({"thread_id": held}));
+        let thread = new("waiting", json!({"required_skills": ["cobol"], "depends_on": [held]}));
+        let child = world.admin("create_child_thread", json!({"thread_id": thread, "title": "part"}));
+        let context = |token: &str, thread: &str| {
+            world.call(token, "get_thread_context", json!({"thread_id": thread})).output()
+        };
+        let kinds = |context: &Value| -> Vec<String> {
+            let refusals = context["claim_refusals"].as_array().unwrap().iter();
+            refusals.map(|refusal| text(refusal.get("reason").unwrap_or(&refusal["type"]))).collect()
+        };
+        let found = context(&world.people.admin, &thread);
+        let conflict = "/problems/footprint-conflict".to_owned();
+        assert_eq!(kinds(&found), ["blocked".to_owned(), "missing-skills".to_owned(), conflict]);
+        assert_eq!(found["claim_refusals"][2]["conflicts"][0]["thread_id"], json!(held));
+        let open = json!([{"condition": "children", "detail": "a child thread is not closed",
+                           "ids": [child["id"]]}]);
+        assert_eq!(found["close_refusals"], open);
+        assert_eq!(found["fsm"]["transitions"], json!(["start_review"]));
+        let own = context(&world.people.agent, &held);
+        assert_eq!((kinds(&own), &own["close_refusals"]), (vec!["claimed".to_owned()], &json!([])));
+        let reader = world.new_token(vec!["workspace:read"]);
+        let reads = context(&reader, &held);
+        assert_eq!(
+            (kinds(&reads), &reads["fsm"]["transitions"]),
+            (vec!["/problems/forbidden".to_owned()], &json!([]))
+        );
+        let free = text(&child["id"]);
+        assert_eq!(kinds(&context(&world.people.admin, &free)), [""; 0]);
+        world.admin("claim_thread", json!({"thread_id": free}));
+    });
+}

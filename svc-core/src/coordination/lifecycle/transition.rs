@@ -176,10 +176,13 @@ fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
 }
 
 /// A condition that is not met.
-#[derive(Serialize)]
-struct Reason {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct UnmetCondition {
+    /// The name of the condition, such as `children`.
     condition: &'static str,
+    /// What is missing.
     detail: String,
+    /// What it is about, such as threads; absent if nothing in particular.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ids: Vec<String>,
 }
@@ -197,11 +200,11 @@ fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> 
     Err(Error::new(code, details.join("; ")).with("reasons", &reasons))
 }
 
-fn reasons_against(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<Vec<Reason>> {
+fn reasons_against(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<Vec<UnmetCondition>> {
     let mut reasons = Vec::new();
     for Condition { name, unmet, .. } in cx.conditions(transition.name) {
         let unmet = unmet(cx, thread.id)?.into_iter();
-        reasons.extend(unmet.map(|Unmet { detail, ids }| Reason { condition: name, detail, ids }));
+        reasons.extend(unmet.map(|Unmet { detail, ids }| UnmetCondition { condition: name, detail, ids }));
     }
     Ok(reasons)
 }
@@ -235,9 +238,22 @@ fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
 const PARENT: &str =
     "select p.id, p.state from threads t join threads p on p.id = t.parent_id where t.id = $1";
 
-/// Returns the names of the actions that would succeed now.
+/// Returns the conditions that keep a thread from being closed; none if it is finished.
+pub(in crate::coordination) fn against_closing(
+    cx: &Read<'_>,
+    thread: &Thread,
+) -> Result<Vec<UnmetCondition>> {
+    allowed(Action::Close, thread.state)
+        .map_or_else(|_| Ok(Vec::new()), |line| reasons_against(cx, thread, line))
+}
+
+/// Returns the names of the actions that would succeed now if the caller took them.
 pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static str>> {
     let mut names = Vec::new();
+    let caller = cx.caller();
+    if !caller.capabilities.has(ThreadTransition) || caller.check_not_frozen().is_err() {
+        return Ok(names);
+    }
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
         if reasons_against(cx, thread, line)?.is_empty() {
             names.push(line.name);
