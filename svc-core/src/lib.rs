@@ -166,6 +166,7 @@ mod coordination;
 mod integrity;
 mod host;
 
+pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::operation_table;
 pub use host::service::{Options, PartHealth, Service};

@@ -147,11 +147,7 @@ const VISIBLE_CHANNEL: &str = concat!(
 
 /// Loads the place of the thread, if the caller may see its channel.
 pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
-    let load = || {
-        let sight = cx.caller().sight.params();
-        let found = cx.one(VISIBLE_PLACE, &sight.and(&[&id, &cx.caller().workspace_id]))?;
-        found.ok_or_else(|| Error::not_found("thread"))
-    };
+    let load = || place_seen_by(cx, cx.caller().sight, id)?.ok_or_else(|| Error::not_found("thread"));
     let place = match cx.caller().sight {
         Sight::Member(member) => {
             let seen = cx.cached_or_load(&(id, member), || load().map(SeenThread));
@@ -161,6 +157,16 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
     }?;
     cx.loaded_in(place.channel_id);
     Ok(place)
+}
+
+/// Loads the place of a thread for the service itself, which sees those of private channels too.
+pub(crate) fn place_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
+    place_seen_by(cx, Sight::Whole, id)?.ok_or_else(|| Error::not_found("thread"))
+}
+
+/// Loads the place of a thread of the caller's workspace, if its channel is within `sight`.
+fn place_seen_by(cx: &Read<'_>, sight: Sight, id: ThreadId) -> Result<Option<ThreadPlace>> {
+    cx.one(VISIBLE_PLACE, &sight.params().and(&[&id, &cx.caller().workspace_id]))
 }
 
 const VISIBLE_PLACE: &str = concat!(

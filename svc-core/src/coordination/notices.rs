@@ -1,21 +1,39 @@
 //! Notices: what members who work on a thread should know, kept beside it.
 //!
-//! A notice that repeats a message is blanked when that message is withdrawn.
+//! Each is a message too, of the service or of the member whose words it repeats, and is blanked when that
+//! message is withdrawn. A notice tells of something that has happened; it changes nothing itself.
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::Result;
-use crate::conversation::messages::MessageTombstoned;
-use crate::id::{MessageId, ThreadId};
+use crate::conversation::messages::{self, MessageTombstoned, SealedPost};
+use crate::conversation::places;
+use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
-use crate::log::event::{Event, Recorded};
+use crate::log::event::{Event, EventKind, Recorded, Subject};
 use crate::op::{Feature, Read, Write};
 use crate::store::{columns, new_row};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().projector(&[MessageTombstoned::KIND], blank)
+    Feature::new().events(vec![EventKind::of::<ThreadNotice>()]).projector(&[MessageTombstoned::KIND], blank)
+}
+
+/// Members who work on a thread were told something. A message of the thread says the same in words.
+#[derive(Serialize, JsonSchema)]
+struct ThreadNotice<'a> {
+    /// What it is about, such as `budget_low`; also in the metadata of the message.
+    notice: &'a str,
+    /// The message.
+    message_id: MessageId,
+    /// The same for programs; its fields depend on what it is about.
+    data: &'a Map<String, Value>,
+}
+
+impl Event for ThreadNotice<'_> {
+    const KIND: &'static str = "ThreadNotice";
 }
 
 /// Something that members who work on a thread should know.
@@ -32,6 +50,45 @@ pub(in crate::coordination) struct Notice {
 }
 
 columns! { notice_columns: Notice as n { at, kind, text, lsn } }
+
+/// What members who work on a thread are told.
+pub struct NewNotice<'a> {
+    /// What it is about, such as `budget_low`.
+    pub name: &'a str,
+    /// What it says, in a sentence.
+    pub text: &'a str,
+    /// The same for programs.
+    pub data: Map<String, Value>,
+}
+
+/// Posts a notice in a thread, as a message of `author` that says the same, and returns the message.
+///
+/// None as author is the service itself. Nobody's sight of the thread is checked.
+pub fn post_notice(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    author: Option<MemberId>,
+    notice: &NewNotice<'_>,
+) -> Result<MessageId> {
+    let words = messages::seal_in_job(cx, notice.text, &json!({"notice": notice.name}))?;
+    post(cx, thread, author, notice, &words)
+}
+
+/// Posts a notice with a message of its own words, whose metadata names the notice.
+pub(crate) fn post(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    author: Option<MemberId>,
+    notice: &NewNotice<'_>,
+    words: &SealedPost,
+) -> Result<MessageId> {
+    let place = places::place_of_workspace(cx, thread)?;
+    let message_id = messages::post_sealed(cx, &place, author, words)?.id;
+    let event = ThreadNotice { notice: notice.name, message_id, data: &notice.data };
+    let lsn = cx.emit(Subject::thread(place.channel_id, thread), &event)?.lsn;
+    add(cx, thread, lsn, notice.name, notice.text, message_id)?;
+    Ok(message_id)
+}
 
 /// Adds a notice to a thread.
 ///

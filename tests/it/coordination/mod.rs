@@ -4,6 +4,7 @@ mod checkpoint;
 mod claims;
 mod dependencies;
 mod footprints;
+mod notices;
 mod simulation;
 mod thread;
 mod wakes;

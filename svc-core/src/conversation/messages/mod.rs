@@ -34,7 +34,7 @@ pub use in_events::OpenedEvent;
 pub(crate) use in_events::open_words;
 use keys::{Wrapped, old_key};
 use plaintext::{Metadata, Plaintext};
-pub(crate) use post::{SealedPost, post_sealed, seal_post};
+pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post};
 pub(crate) use withdraw::MessageTombstoned;
 
 /// A message.

@@ -2,7 +2,8 @@
 //!
 //! The content is sealed before the queue, on the caller's side. The function itself wraps the key by the
 //! leaf of the message's position, which is known only there, and writes. Other features post through
-//! [`seal_post`] and [`post_sealed`].
+//! [`seal_post`] and [`post_sealed`]; where the words follow from what the function finds, it seals them
+//! itself with [`seal_in_job`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,12 +13,13 @@ use super::plaintext::{self, GivenMetadata, Metadata, Sealed};
 use super::{keys, uri};
 use crate::Result;
 use crate::conversation::places::{ThreadPlace, visible_place};
+use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::event::{Event, Subject};
 use crate::log::key_tree::Binding;
-use crate::log::seal::MessageKey;
+use crate::log::seal::{MessageKey, Sealer};
 use crate::op::{Shared, Write};
 use crate::store::new_row;
 use crate::text::Prose;
@@ -85,33 +87,55 @@ pub(crate) struct SealedPost {
 
 /// Seals a message before the queue. `metadata` must be an object.
 pub(crate) fn seal_post(shared: &Shared, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
-    let metadata = metadata.as_object().ok_or_else(|| Error::malformed("`metadata`: expected an object"))?;
-    seal_words(shared, now, body, metadata)
+    seal_words(&shared.entropy, &shared.sealer, now, body, members_of(metadata)?)
 }
 
-fn seal_words(shared: &Shared, now: Time, body: &str, metadata: &Metadata) -> Result<SealedPost> {
-    let message_id = shared.entropy.id(now)?;
-    let key = shared.sealer.new_key()?;
-    let sealed = plaintext::seal(&shared.sealer, &key, message_id, 0, body, metadata)?;
+/// Seals a message in the transaction that posts it, for words that are not known before.
+///
+/// `metadata` must be an object.
+pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
+    seal_words(cx.entropy(), cx.sealer(), cx.now(), body, members_of(metadata)?)
+}
+
+fn members_of(metadata: &Value) -> Result<&Metadata> {
+    metadata.as_object().ok_or_else(|| Error::malformed("`metadata`: expected an object"))
+}
+
+fn seal_words(
+    entropy: &Entropy,
+    sealer: &Sealer,
+    now: Time,
+    body: &str,
+    metadata: &Metadata,
+) -> Result<SealedPost> {
+    let message_id = entropy.id(now)?;
+    let key = sealer.new_key()?;
+    let sealed = plaintext::seal(sealer, &key, message_id, 0, body, metadata)?;
     Ok(SealedPost { message_id, key, sealed })
 }
 
 pub(super) fn seal_input(input: &PostMessage, shared: &Shared, now: Time) -> Result<SealedPost> {
     let nothing = GivenMetadata::default();
-    seal_words(shared, now, &input.body, input.metadata.as_ref().unwrap_or(&nothing))
+    let metadata = input.metadata.as_ref().unwrap_or(&nothing);
+    seal_words(&shared.entropy, &shared.sealer, now, &input.body, metadata)
 }
 
 pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &SealedPost) -> Result<Posted> {
     let place = visible_place(cx, input.thread_id)?;
     place.check_not_archived()?;
-    post_sealed(cx, &place, post)
+    let author = cx.caller().member;
+    post_sealed(cx, &place, author, post)
 }
 
-/// Posts a sealed message as the caller.
+/// Posts a sealed message of a member, or of the service itself.
 ///
 /// The caller of this function has checked that the channel takes messages.
-pub(crate) fn post_sealed(cx: &mut Write<'_>, place: &ThreadPlace, post: &SealedPost) -> Result<Posted> {
-    let author_id = cx.caller().member;
+pub(crate) fn post_sealed(
+    cx: &mut Write<'_>,
+    place: &ThreadPlace,
+    author_id: Option<MemberId>,
+    post: &SealedPost,
+) -> Result<Posted> {
     let (id, posted_at) = (post.message_id, cx.now());
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone() };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };

@@ -101,7 +101,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     let cancelled = cx.emit(thread.place(), &ThreadCancelled { reason: &input.reason, cancelled_by })?;
     claims::end_claim(cx, &thread, ClaimEnd::Cancelled)?;
     dependencies::unblock_dependents(cx, &thread, false)?;
-    let message = messages::post_sealed(cx, &place, post)?;
+    let message = messages::post_sealed(cx, &place, cancelled_by, post)?;
     notices::add(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message.id)?;
     visible_thread(cx, thread.id)
 }

@@ -1,0 +1,69 @@
+//! Notices: what is told in a thread is one message, one event and one entry of the thread's notices.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use svc_core::capability::Capability::WorkspaceRead;
+use svc_core::id::{MemberId, ThreadId};
+use svc_core::op::{Feature, Write, write};
+use svc_core::{NewNotice, Result, post_notice};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World};
+
+/// Tells the workers of a thread that tea is ready.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CallToTea {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Who says so; the service itself if absent.
+    author: Option<MemberId>,
+}
+
+fn call_to_tea(cx: &mut Write<'_>, input: &CallToTea) -> Result<Value> {
+    let data = [("cups".to_owned(), json!(3))].into_iter().collect();
+    let notice = NewNotice { name: "tea", text: "tea is ready", data };
+    Ok(json!({"message_id": post_notice(cx, input.thread_id, input.author, &notice)?}))
+}
+
+fn features() -> Vec<Feature> {
+    let operation = write("call_to_tea", call_to_tea)
+        .title("Call to tea")
+        .post("/threads/{thread_id}/tea")
+        .needs(&[WorkspaceRead])
+        .example(|w| json!({"thread_id": w.id("thread")}));
+    vec![Feature::new().operations("tea", vec![operation])]
+}
+
+#[test]
+fn a_notice_is_a_message_an_event_and_an_entry_of_its_thread() {
+    for engine in engines() {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let channel = world.new_private_channel("tea room");
+        let thread = world.new_thread(&channel, "bake");
+        for author in [Value::Null, json!(world.id("admin"))] {
+            let before = world.lsn();
+            // Who causes it need not see the thread, as when the service ends a claim.
+            let input = json!({"thread_id": thread, "author": author});
+            let message =
+                world.call(&world.people.bystander, "call_to_tea", input).output()["message_id"].clone();
+            assert_eq!(world.kinds_after(before), ["MessagePosted", "ThreadNotice"]);
+
+            let last = world.admin("get_message", json!({"message_id": message}));
+            assert_eq!((&last["author_id"], &last["body"]), (&author, &json!("tea is ready")));
+            assert_eq!(last["metadata"], json!({"notice": "tea"}));
+
+            let page = json!({"thread_id": thread, "limit": 50});
+            let events = world.admin("list_thread_events", page)["items"].as_array().unwrap().clone();
+            let payload = &events.last().unwrap()["payload"];
+            assert_eq!((&payload["notice"], &payload["message_id"]), (&json!("tea"), &message));
+            assert_eq!(payload["data"], json!({"cups": 3}));
+
+            let notice = || world.admin("get_thread", json!({"thread_id": thread}))["notices"][0].clone();
+            assert_eq!((&notice()["kind"], &notice()["text"]), (&json!("tea"), &json!("tea is ready")));
+            assert_eq!(notice()["lsn"], json!(before + 2));
+            world.admin("delete_message", json!({"message_id": message}));
+            assert_eq!((&notice()["kind"], &notice()["text"]), (&json!("tea"), &json!("")));
+        }
+    }
+}
