@@ -61,6 +61,10 @@ ids! {
     ThreadId,
     /// A message's id.
     MessageId,
+    /// A review's id.
+    ReviewId,
+    /// The id of a finding of a review.
+    FindingId,
     /// The fencing id of one claim: fresh whenever a thread changes hands.
     LeaseId,
 }

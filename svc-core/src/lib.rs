@@ -52,6 +52,7 @@
 //! | `identity` | workspaces, members, tokens, set-up |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the ready queue, claims, results, the reaper |
+//! | `gates` | what must be settled before a thread closes: reviews and their findings |
 //! | `integrity` | reading the event log and the audit trail |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!
@@ -163,6 +164,7 @@ pub mod op;
 mod identity;
 mod conversation;
 mod coordination;
+mod gates;
 mod integrity;
 mod host;
 

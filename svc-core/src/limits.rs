@@ -85,6 +85,24 @@ pub const SLOT_LIST_HOLDERS_MAX: i64 = 2000;
 pub const PAUSE_REASON_MAX: usize = 500;
 /// Paused repositories of a workspace.
 pub const PAUSES_MAX: i64 = 1000;
+/// Approvals that a thread may require.
+pub const APPROVALS_MAX: i64 = 10;
+/// Listed reviewers of a thread.
+pub const REVIEWERS_MAX: i64 = 100;
+/// Reviews of a thread: each close looks through them.
+pub const REVIEWS_MAX: i64 = 1000;
+/// Characters of a review's own words.
+pub const REVIEW_MAX: usize = 20_000;
+/// Findings of a review.
+pub const FINDINGS_MAX: usize = 100;
+/// Characters of a finding.
+pub const FINDING_MAX: usize = 2000;
+/// Characters of the path of a finding.
+pub const FINDING_PATH_MAX: usize = 500;
+/// Highest line number of a finding.
+pub const LINE_MAX: i64 = 100_000_000;
+/// Things that one reason against a close names.
+pub const REASON_IDS_MAX: i64 = 10;
 /// Notices that a thread read returns.
 pub const NOTICES_MAX: i64 = 10;
 /// Messages in a thread's context pack.

@@ -7,6 +7,7 @@
 
 mod conversation;
 mod coordination;
+mod gates;
 mod house;
 mod identity;
 mod integrity;

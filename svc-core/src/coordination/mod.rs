@@ -5,13 +5,13 @@
 
 mod skill_sets;
 mod footprint;
-mod thread;
+pub(crate) mod thread;
 mod obstacles;
 mod queue;
 mod rules;
 pub(crate) mod dependencies;
 pub(crate) mod notices;
-mod workers;
+pub(crate) mod workers;
 pub(crate) mod checkpoint;
 pub(crate) mod claims;
 pub(crate) mod footprints;

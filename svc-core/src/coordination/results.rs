@@ -255,7 +255,7 @@ fn set_thread_result(
         produced_by: worker,
         produced_at: now,
     }))?;
-    cx.execute(1, MARK, &[&thread.id])?;
+    cx.execute(1, MARK, &[&thread.id, &lsn])?;
     workers::add(cx, thread.id, lsn, worker)?;
     end_claim(cx, &thread, ClaimEnd::Result)?;
     Ok(ThreadResult {
@@ -268,7 +268,7 @@ fn set_thread_result(
     })
 }
 
-const MARK: &str = "update threads set has_result = true where id = $1";
+const MARK: &str = "update threads set has_result = true, judged_from = $2 where id = $1";
 
 /// Returns a thread's latest result, which stays readable after the thread was reopened.
 ///

@@ -5,7 +5,7 @@
 //! changes by an event at the thread's place, from which the ready queue follows.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Result;
 use crate::conversation::places;
@@ -16,49 +16,23 @@ use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::log::event::Subject;
 use crate::op::{Read, Write};
 use crate::page::Rows;
-use crate::store::{FromValue, Param, ToParam, Value, columns};
+use crate::store::{ToParam, columns, named_enum};
 use crate::time::Time;
 
-/// The state of a thread: open, in review, closed, archived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ThreadState {
-    Open,
-    InReview,
-    Closed,
-    Archived,
+named_enum! {
+    /// The state of a thread: open, in review, closed, archived.
+    pub(crate) enum ThreadState {
+        Open = "open",
+        InReview = "in_review",
+        Closed = "closed",
+        Archived = "archived",
+    }
 }
 
 impl ThreadState {
-    pub const ALL: [ThreadState; 4] = [Self::Open, Self::InReview, Self::Closed, Self::Archived];
-
-    /// The name on the wire and in the database.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::InReview => "in_review",
-            Self::Closed => "closed",
-            Self::Archived => "archived",
-        }
-    }
-
     /// Whether other threads no longer wait for it.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Closed | Self::Archived)
-    }
-}
-
-impl ToParam for ThreadState {
-    fn param(&self) -> Param<'_> {
-        Param::Text(self.name())
-    }
-}
-
-impl FromValue for ThreadState {
-    fn from_value(value: Value) -> Result<Self> {
-        let name = String::from_value(value)?;
-        let found = Self::ALL.into_iter().find(|state| state.name() == name);
-        found.ok_or_else(|| Error::internal(format!("a thread is in the unknown state {name}")))
     }
 }
 
@@ -109,6 +83,9 @@ pub(crate) struct Thread {
     pub created_at: Time,
     /// The position of its creation in the workspace's event log.
     pub lsn: i64,
+    /// The position of its last result or reopening: verdicts before it are about other work.
+    #[serde(skip)]
+    pub judged_from: i64,
     /// How deep it is nested; 1 without a parent.
     #[serde(skip)]
     pub depth: i64,
@@ -175,6 +152,7 @@ columns! {
         created_by,
         created_at,
         lsn,
+        judged_from,
         depth,
         skill_set,
         footprint_id = footprint,
@@ -311,7 +289,7 @@ pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Re
 
 /// A thread that was not changed since it was created, for unit tests of rules.
 #[cfg(test)]
-pub(in crate::coordination) fn untouched() -> Thread {
+pub(crate) fn untouched() -> Thread {
     let id = uuid::Uuid::from_u128;
     Thread {
         id: id(3).into(),
@@ -336,6 +314,7 @@ pub(in crate::coordination) fn untouched() -> Thread {
         created_by: Some(id(4).into()),
         created_at: Time::from_micros(0),
         lsn: 1,
+        judged_from: 0,
         depth: 1,
         skill_set: 1,
         footprint_id: 0,
@@ -367,7 +346,7 @@ mod tests {
 
     #[test]
     fn finished_threads_reject_work_and_archived_ones_every_change() {
-        for state in ThreadState::ALL {
+        for &state in ThreadState::ALL {
             let thread = Thread { state, ..untouched() };
             assert_eq!(
                 thread.check_unfinished().is_ok(),
@@ -382,15 +361,6 @@ mod tests {
         let thread = serde_json::to_value(untouched()).unwrap();
         assert!(thread.get("depth").is_none() && thread.get("skill_set").is_none());
         assert!(thread["assignee_id"].is_null() && thread["cancelled"] == json!(false));
-    }
-
-    #[test]
-    fn a_state_has_one_name_everywhere() {
-        for state in ThreadState::ALL {
-            assert_eq!(serde_json::to_value(state).unwrap(), json!(state.name()));
-            assert_eq!(ThreadState::from_value(Value::Text(state.name().to_owned())).unwrap(), state);
-        }
-        assert!(ThreadState::from_value(Value::Text("done".to_owned())).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::Result;
 use crate::id::{MemberId, ThreadId};
-use crate::op::Write;
+use crate::op::{Read, Write};
 
 /// Records that the caller has worked on the thread, and that `holder` does from now on.
 ///
@@ -23,3 +23,11 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
 
 const ADD: &str = "
     insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3) on conflict do nothing";
+
+/// Returns the members who have worked on the thread.
+pub(crate) fn of(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
+    let workers: Vec<(MemberId,)> = cx.query(OF, &[&thread])?;
+    Ok(workers.into_iter().map(|(worker,)| worker).collect())
+}
+
+const OF: &str = "select member_id from thread_workers where thread_id = $1";

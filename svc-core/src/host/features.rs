@@ -3,7 +3,7 @@
 //! A new operation or hook is added to its feature; a new feature is added as a line here.
 
 use crate::op::{Feature, Table};
-use crate::{Result, conversation, coordination, identity, integrity};
+use crate::{Result, conversation, coordination, gates, identity, integrity};
 
 /// Returns every feature, in the order of the layers.
 pub(crate) fn features() -> Vec<Feature> {
@@ -32,6 +32,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::wait_for_ready::feature(),
         coordination::queue_projector::feature(),
         coordination::reaper::feature(),
+        gates::reviews::feature(),
         integrity::events::feature(),
         integrity::audit::feature(),
     ]

@@ -43,6 +43,7 @@ migrations! {
     12 "0012_footprints",
     13 "0013_lapsed_claims",
     14 "0014_checkpoints",
+    15 "0015_gates",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -12,6 +12,7 @@ mod transaction;
 mod value;
 mod row;
 mod columns;
+mod named;
 mod postgres;
 mod sqlite;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use conn::Conn;
 pub use database::{Database, OpenMode};
 pub(crate) use engine::WalCut;
 pub use engine::{Engine, StatementCounts};
+pub(crate) use named::named_enum;
 pub(crate) use opener::Opener;
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};

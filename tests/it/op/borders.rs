@@ -48,7 +48,7 @@ impl Border {
     /// The hidden objects that are tried in a field; over the wire only those that its name could mean.
     fn hidden(&self, way: Way, field: &str) -> Vec<&(&'static str, String)> {
         let all: Vec<_> = self.private.iter().chain(&self.foreign).collect();
-        let kinds = ["workspace", "member", "token", "channel", "thread", "message", "lease"];
+        let kinds = ["workspace", "member", "token", "channel", "thread", "message", "lease", "finding"];
         let meant = if field.starts_with("depends_on") { "thread" } else { field };
         match kinds.into_iter().find(|kind| meant.contains(kind)) {
             Some(kind) if way != Way::Core => {
@@ -109,6 +109,9 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
     let withdrawn = id(&call(admin, "post_message", json!({"thread_id": child, "body": SECRET})));
     call(admin, "delete_message", json!({"message_id": withdrawn}));
     call(admin, "cancel_thread", json!({"thread_id": child, "reason": SECRET}));
+    let finding = json!({"severity": "minor", "body": SECRET, "path": SECRET});
+    let review = json!({"thread_id": thread, "verdict": "comment", "body": SECRET, "findings": [finding]});
+    let review = call(agent, "submit_review", review);
     vec![
         ("private channel", channel),
         ("private thread", thread),
@@ -118,6 +121,8 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
         ("private lease", text(&claim["claim_lease_id"])),
         ("private message", message),
         ("private withdrawn message", withdrawn),
+        ("private review", id(&review)),
+        ("private finding", id(&review["findings"][0])),
     ]
 }
 
@@ -130,6 +135,9 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
     let thread = id(&call("create_thread", json!({"channel_id": channel, "title": SECRET})));
     let claim = call("claim_thread", json!({"thread_id": thread, "lease_secs": 3600}));
     let message = id(&call("post_message", json!({"thread_id": thread, "body": SECRET})));
+    let finding = json!({"severity": "minor", "body": SECRET});
+    let review = json!({"thread_id": thread, "verdict": "comment", "findings": [finding]});
+    let review = call("submit_review", review);
     vec![
         ("other workspace", text(&me["workspace_id"])),
         ("other member", text(&me["member_id"])),
@@ -138,6 +146,7 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
         ("other thread", thread),
         ("other lease", text(&claim["claim_lease_id"])),
         ("other message", message),
+        ("other finding", id(&review["findings"][0])),
     ]
 }
 

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::plaintext::{self, GivenMetadata, Metadata, Plaintext};
+use super::plaintext::{self, GivenMetadata, Metadata, Plaintext, is_of_record};
 use super::{Message, Saying, Stored, visible_message};
 use crate::Result;
 use crate::conversation::places::{check_not_archived, visible_channel};
@@ -63,7 +63,7 @@ impl Event for MessageEdited {
 /// readable with `list_message_edits`.
 ///
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
-/// unreadable, or its channel is archived.
+/// unreadable, if it has the words of a review or of an approval gate, or if its channel is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditMessage {
@@ -87,6 +87,9 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
     let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
         return Err(Error::wrong_state("the message is unreadable and cannot be edited; post a new one"));
     };
+    if is_of_record(&before.metadata) {
+        return Err(Error::wrong_state("the words of a review or of an approval gate cannot be edited"));
+    }
     let after = edited(before.clone(), input)?;
     if after == before {
         return Ok(stored.with(Saying::Plaintext(before)));

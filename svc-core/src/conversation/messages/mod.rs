@@ -33,7 +33,8 @@ use crate::time::Time;
 pub use in_events::OpenedEvent;
 pub(crate) use in_events::open_words;
 use keys::{Wrapped, old_key};
-use plaintext::{Metadata, Plaintext};
+pub(crate) use plaintext::Metadata;
+use plaintext::Plaintext;
 pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post};
 pub(crate) use withdraw::MessageTombstoned;
 
@@ -230,6 +231,19 @@ pub(crate) fn context_messages(cx: &Read<'_>, thread: ThreadId, limit: i64) -> R
         })
     });
     newest_first.rev().collect()
+}
+
+/// Returns body and metadata of a message whose words belong to a record, such as a review.
+///
+/// Returns none once it is withdrawn, or if it cannot be opened. The caller of this function has loaded what
+/// the message is part of.
+pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
+    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let Some(stored) = found else { return Ok(None) };
+    Ok(match stored.saying(cx)? {
+        Saying::Plaintext(Plaintext { body, metadata }) => Some((body, metadata)),
+        Saying::Withdrawn | Saying::Unreadable => None,
+    })
 }
 
 /// A message's row with its key.

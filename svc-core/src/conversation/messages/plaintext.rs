@@ -24,10 +24,19 @@ use crate::log::seal::{MessageKey, Sealer, Unopened};
 const FIELD: &str = "words";
 
 /// A message's metadata: any JSON object.
-pub(super) type Metadata = Map<String, Value>;
+pub(crate) type Metadata = Map<String, Value>;
 
 /// The member of metadata that marks a message as a notice of the service. Callers cannot set or remove it.
 const NOTICE: &str = "notice";
+
+/// The notices of messages that belong to a record: what was judged or asked must stay as it was said.
+const OF_RECORD: [&str; 2] = ["approval", "review"];
+
+/// Whether a message with this metadata belongs to a record, so that its author cannot edit it.
+pub(super) fn is_of_record(metadata: &Metadata) -> bool {
+    let notice = metadata.get(NOTICE).and_then(Value::as_str);
+    notice.is_some_and(|notice| OF_RECORD.contains(&notice))
+}
 
 /// Metadata from a caller, without what is reserved for the service.
 #[derive(Clone, Default)]

@@ -85,6 +85,13 @@ pub(crate) struct SealedPost {
     sealed: Sealed,
 }
 
+impl SealedPost {
+    /// Returns the id that the message will have.
+    pub(crate) fn message_id(&self) -> MessageId {
+        self.message_id
+    }
+}
+
 /// Seals a message before the queue. `metadata` must be an object.
 pub(crate) fn seal_post(shared: &Shared, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
     seal_words(&shared.entropy, &shared.sealer, now, body, members_of(metadata)?)

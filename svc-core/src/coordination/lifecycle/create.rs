@@ -192,6 +192,7 @@ fn open(
         created_by: creator,
         created_at: cx.now(),
         lsn,
+        judged_from: 0,
         depth: parent.map_or(0, |parent| parent.depth).saturating_add(1),
         skill_set,
         footprint_id,

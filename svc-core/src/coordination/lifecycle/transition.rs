@@ -32,7 +32,8 @@ pub(crate) enum Action {
 
 const START_REVIEW: &str = "start_review";
 const RETURN_TO_OPEN: &str = "return_to_open";
-const CLOSE: &str = "close";
+/// The action whose conditions say what is missing before a thread may close.
+pub(crate) const CLOSE: &str = "close";
 const REOPEN: &str = "reopen";
 const ARCHIVE: &str = "archive";
 
@@ -262,7 +263,9 @@ pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static st
     Ok(names)
 }
 
-/// Sets a thread's state. A thread that becomes open has neither a result that stands nor a cancel.
+/// Sets a thread's state.
+///
+/// A thread that becomes open has neither a result that stands nor a cancel, and is judged anew.
 pub(crate) fn enter(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -273,12 +276,13 @@ pub(crate) fn enter(
     let opens = to == ThreadState::Open;
     let has_result = thread.has_result && !opens;
     let cancelled_at = if opens { None } else { cancelled_now.or(thread.cancelled_at) };
-    cx.execute(1, ENTER, &[&thread.id, &to, &has_result, &cancelled_at])?;
-    cx.emit(thread.place(), &ThreadStateChanged { from: thread.state, to, action })?;
-    Ok(())
+    let lsn = cx.emit(thread.place(), &ThreadStateChanged { from: thread.state, to, action })?.lsn;
+    let judged_from = if opens { lsn } else { thread.judged_from };
+    cx.execute(1, ENTER, &[&thread.id, &to, &has_result, &cancelled_at, &judged_from])
 }
 
-const ENTER: &str = "update threads set state = $2, has_result = $3, cancelled_at = $4 where id = $1";
+const ENTER: &str = "
+    update threads set state = $2, has_result = $3, cancelled_at = $4, judged_from = $5 where id = $1";
 
 #[cfg(test)]
 mod tests {
@@ -309,7 +313,7 @@ mod tests {
             (Action::Archive, Closed, Archived),
         ];
         for action in ACTIONS {
-            for from in ThreadState::ALL {
+            for &from in ThreadState::ALL {
                 let wanted =
                     allowed_moves.iter().find(|(a, f, _)| (*a, *f) == (action, from)).map(|(_, _, to)| *to);
                 match allowed(action, from) {
@@ -330,7 +334,7 @@ mod tests {
     fn every_condition_is_checked_by_some_action() {
         let table = crate::operation_table().unwrap();
         let named: Vec<_> = table.conditions().map(|condition| (condition.name, condition.action)).collect();
-        assert_eq!(named, [("children", CLOSE), ("parent", REOPEN)]);
+        assert!(named.starts_with(&[("children", CLOSE), ("parent", REOPEN)]), "{named:?}");
         for (_, action) in named {
             assert!(TRANSITIONS.iter().any(|line| line.name == action), "{action}");
         }

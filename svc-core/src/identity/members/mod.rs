@@ -18,49 +18,23 @@ use crate::limits::HANDLE_MAX;
 use crate::log::event::{EventKind, Invalidates};
 use crate::op::{Feature, Read, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{FromValue, Param, ToParam, Value, columns};
+use crate::store::{columns, named_enum};
 use crate::text::Handle;
 use crate::time::Time;
-pub(crate) use skills::{MemberSkillsChanged, any_active_has, skills_of};
+pub(crate) use skills::{MemberSkillsChanged, REVIEW, any_active_has, holders, skills_of};
 use skills::{list_skills, set_skills};
 
-/// Whether a member is a person or an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum MemberKind {
-    Human,
-    Agent,
+named_enum! {
+    /// Whether a member is a person or an agent.
+    pub enum MemberKind { Human = "human", Agent = "agent" }
 }
 
 impl MemberKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Human => "human",
-            Self::Agent => "agent",
-        }
-    }
-
     /// The named set for a member's token if the request names no capabilities.
     pub fn default_set(self) -> CapabilitySet {
         match self {
             Self::Human => CapabilitySet::HumanAdmin,
             Self::Agent => CapabilitySet::AgentWorker,
-        }
-    }
-}
-
-impl ToParam for MemberKind {
-    fn param(&self) -> Param<'_> {
-        Param::Text(self.name())
-    }
-}
-
-impl FromValue for MemberKind {
-    fn from_value(value: Value) -> Result<Self> {
-        match String::from_value(value)?.as_str() {
-            "human" => Ok(Self::Human),
-            "agent" => Ok(Self::Agent),
-            other => Err(Error::internal(format!("a member has the unknown kind {other}"))),
         }
     }
 }
@@ -226,17 +200,4 @@ const BY_ID: &str = member_select!("where m.id = $1 and m.workspace_id = $2");
 pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> {
     let found: Option<Member> = cx.one(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("member"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kind_is_stored_as_it_is_written() {
-        for kind in [MemberKind::Human, MemberKind::Agent] {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
-            assert_eq!(MemberKind::from_value(Value::Text(kind.name().to_owned())).unwrap(), kind);
-        }
-    }
 }

@@ -22,7 +22,10 @@ use crate::text::{Handle, Items};
 /// Skills that say whose judgement counts.
 ///
 /// Others confer and revoke them; a member never sets them for itself.
-const GOVERNANCE_SKILLS: [&str; 2] = ["land_gate", "review"];
+const GOVERNANCE_SKILLS: [&str; 2] = ["land_gate", REVIEW];
+
+/// The skill whose holders review any thread.
+pub(crate) const REVIEW: &str = "review";
 
 /// Maximum number of skills that `list_skills` returns.
 const SKILLS_LISTED: i64 = 1000;
@@ -68,6 +71,16 @@ pub(crate) fn any_active_has(cx: &Read<'_>, skills: &[String]) -> Result<bool> {
 const ACTIVE_WITH: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
     where m.workspace_id = $1 and s.skill = $2 and m.deactivated_at is null order by m.id";
+
+/// Returns the members of the caller's workspace that have a skill.
+pub(crate) fn holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
+    let holders: Vec<(MemberId,)> = cx.query(HOLDERS, &[&cx.caller().workspace_id, &skill])?;
+    Ok(holders.into_iter().map(|(member,)| member).collect())
+}
+
+const HOLDERS: &str = "
+    select m.id from member_skills s join members m on m.id = s.member_id
+    where m.workspace_id = $1 and s.skill = $2";
 
 /// Replaces your routing skills and returns you, as a member.
 ///

@@ -1,0 +1,50 @@
+-- The position of a thread's last result or reopening: verdicts before it are about other work.
+alter table threads add column judged_from bigint not null default 0;
+
+create table review_requirements (
+    thread_id uuid primary key references threads (id),
+    approvals bigint not null,
+    lsn bigint not null
+);
+
+create table reviewers (
+    thread_id uuid not null references threads (id),
+    member_id uuid not null references members (id),
+    added_by uuid references members (id),
+    added_at bigint not null,
+    lsn bigint not null,
+    primary key (thread_id, member_id)
+);
+
+-- The words of a review and of its findings are those of its message. `objection` is why the verdict did not count
+-- when it was given; null if it did.
+create table reviews (
+    id uuid primary key,
+    thread_id uuid not null references threads (id),
+    member_id uuid not null references members (id),
+    actor_id uuid not null references members (id),
+    verdict text not null,
+    objection text,
+    head_sha text,
+    message_id uuid not null,
+    submitted_at bigint not null,
+    lsn bigint not null
+);
+create index reviews_of_thread on reviews (thread_id, lsn);
+
+create table findings (
+    id uuid primary key,
+    review_id uuid not null references reviews (id),
+    thread_id uuid not null references threads (id),
+    number bigint not null,
+    severity text not null,
+    path text,
+    line bigint,
+    resolution text,
+    resolved_by uuid references members (id),
+    resolved_at bigint,
+    lsn bigint not null,
+    unique (review_id, number)
+);
+create index findings_that_block on findings (thread_id, lsn, number)
+    where severity = 'critical' and resolution is null;

@@ -1,0 +1,161 @@
+//! Who may judge the work in a thread, and whether a judgement still counts.
+//!
+//! The same rules hold for approvals and for passes of the land gate. A judgement is the member's for whom it
+//! was given and, under delegation, the delegate's too: neither may be the thread's owner or have worked on
+//! it, and a later judgement of either replaces it. All of that is decided when it is given and again
+//! whenever it is asked for, as the thread may have changed in between.
+
+use std::collections::BTreeSet;
+
+use crate::Result;
+use crate::coordination::thread::Thread;
+use crate::coordination::workers;
+use crate::error::Error;
+use crate::id::MemberId;
+use crate::op::{Caller, Read};
+use crate::store::named_enum;
+
+named_enum! {
+    /// Why a judgement does not count.
+    ///
+    /// `verdict`: it is none that approves. `superseded`: its author has given another one since. `outdated`:
+    /// the thread has a later result, or was reopened since. `owner`: its author owns the thread. `worker`:
+    /// its author has worked on the thread. `unqualified`: its author is no listed reviewer and lacks the
+    /// skill. The last three hold too if they held when it was given.
+    pub(super) enum Objection {
+        Verdict = "verdict",
+        Superseded = "superseded",
+        Outdated = "outdated",
+        Owner = "owner",
+        Worker = "worker",
+        Unqualified = "unqualified",
+    }
+}
+
+/// Who gave a judgement: the member, and the member whose credential it was. They differ under delegation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Judge {
+    pub member: MemberId,
+    pub actor: MemberId,
+}
+
+impl Judge {
+    /// Returns the caller, who must act as a member.
+    pub fn of(caller: &Caller) -> Result<Self> {
+        let member = caller.member_id()?;
+        Ok(Self { member, actor: caller.actor.unwrap_or(member) })
+    }
+
+    /// Returns both members, who may be one.
+    pub fn people(self) -> [MemberId; 2] {
+        [self.member, self.actor]
+    }
+}
+
+/// A judgement: by whom, at which position, and what stood against it then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judgement {
+    pub by: Judge,
+    pub lsn: i64,
+    pub objection: Option<Objection>,
+}
+
+/// Who may judge one thread.
+#[derive(Debug)]
+pub(super) struct Judges {
+    owner: Option<MemberId>,
+    workers: BTreeSet<MemberId>,
+    qualified: BTreeSet<MemberId>,
+    judged_from: i64,
+}
+
+impl Judges {
+    /// Returns who may judge the thread, if `qualified` are asked to.
+    pub fn among(cx: &Read<'_>, thread: &Thread, qualified: BTreeSet<MemberId>) -> Result<Self> {
+        let workers = workers::of(cx, thread.id)?;
+        Ok(Self { owner: thread.owner_id, workers, qualified, judged_from: thread.judged_from })
+    }
+
+    /// Returns what stands against a judgement that `judge` gives now.
+    pub fn objection_to(&self, judge: Judge) -> Option<Objection> {
+        let people = judge.people();
+        if people.iter().any(|member| self.owner == Some(*member)) {
+            Some(Objection::Owner)
+        } else if people.iter().any(|member| self.workers.contains(member)) {
+            Some(Objection::Worker)
+        } else if self.qualified.contains(&judge.member) {
+            None
+        } else {
+            Some(Objection::Unqualified)
+        }
+    }
+
+    /// Returns why an earlier judgement no longer counts, or never did.
+    pub fn objection_against(&self, given: &Judgement) -> Option<Objection> {
+        if given.lsn < self.judged_from {
+            return Some(Objection::Outdated);
+        }
+        given.objection.or_else(|| self.objection_to(given.by))
+    }
+}
+
+/// Fails if the caller has worked on the thread, directly or by a delegate.
+///
+/// Whoever did the work does not lower what its close requires.
+pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
+    let workers = workers::of(cx, thread.id)?;
+    let caller = cx.caller();
+    if caller.member.iter().chain(&caller.actor).any(|member| workers.contains(member)) {
+        return Err(Error::forbidden("whoever has worked on a thread may not lower what its close requires"));
+    }
+    Ok(())
+}
+
+/// Judges of a thread without owner and workers, for unit tests of rules.
+#[cfg(test)]
+pub(super) fn judges_for_tests(judged_from: i64, qualified: impl Iterator<Item = MemberId>) -> Judges {
+    Judges { owner: None, workers: BTreeSet::new(), qualified: qualified.collect(), judged_from }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn only_qualified_members_who_neither_own_nor_worked_judge() {
+        let id = |n: u128| MemberId::from(Uuid::from_u128(n));
+        let [owner, worker, reviewer, delegate, stranger] = [1, 2, 3, 4, 5].map(id);
+        let judges = Judges {
+            owner: Some(owner),
+            workers: BTreeSet::from([worker]),
+            qualified: BTreeSet::from([owner, worker, reviewer]),
+            judged_from: 10,
+        };
+        let (verdict, unqualified) = (Some(Objection::Verdict), Some(Objection::Unqualified));
+        let table = [
+            (reviewer, reviewer, 11, None, None),
+            (reviewer, delegate, 11, None, None),
+            (reviewer, reviewer, 9, None, Some(Objection::Outdated)),
+            (reviewer, reviewer, 9, unqualified, Some(Objection::Outdated)),
+            (reviewer, reviewer, 11, unqualified, unqualified),
+            (reviewer, reviewer, 11, verdict, verdict),
+            (owner, owner, 11, None, Some(Objection::Owner)),
+            (reviewer, owner, 11, None, Some(Objection::Owner)),
+            (owner, delegate, 11, None, Some(Objection::Owner)),
+            (worker, worker, 11, None, Some(Objection::Worker)),
+            (reviewer, worker, 11, None, Some(Objection::Worker)),
+            (worker, delegate, 11, None, Some(Objection::Worker)),
+            (stranger, stranger, 11, None, unqualified),
+            // A delegate's own qualification is not the member's.
+            (stranger, reviewer, 11, None, unqualified),
+        ];
+        for (member, actor, lsn, objection, wanted) in table {
+            let given = Judgement { by: Judge { member, actor }, lsn, objection };
+            assert_eq!(judges.objection_against(&given), wanted, "{given:?}");
+        }
+        let unowned = Judges { owner: None, ..judges };
+        assert_eq!(unowned.objection_to(Judge { member: reviewer, actor: reviewer }), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! Findings: what a review found wrong, each with a severity, until somebody resolves it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::verdicts;
+use crate::Result;
+use crate::coordination::thread::{Thread, visible_thread};
+use crate::coordination::workers;
+use crate::error::Error;
+use crate::gates::judges::Judge;
+use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
+use crate::identity::members;
+use crate::limits::REASON_IDS_MAX;
+use crate::log::event::Event;
+use crate::op::{Read, Unmet, Write};
+use crate::store::{columns, named_enum};
+use crate::time::Time;
+
+named_enum! {
+    /// How severe a finding is. A critical one prevents the close until it is resolved.
+    pub(super) enum Severity {
+        Critical = "critical",
+        Major = "major",
+        Minor = "minor",
+        Info = "info",
+    }
+}
+
+named_enum! {
+    /// What became of a finding.
+    pub(super) enum Resolution { Fixed = "fixed", Invalid = "invalid", WontFix = "wont_fix" }
+}
+
+/// A finding was resolved.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FindingResolved {
+    /// The finding.
+    finding_id: FindingId,
+    /// The review that it belongs to.
+    review_id: ReviewId,
+    /// What became of it.
+    resolution: Resolution,
+    /// The member who resolved it.
+    resolved_by: MemberId,
+}
+
+impl Event for FindingResolved {
+    const KIND: &'static str = "FindingResolved";
+}
+
+/// A finding of a review.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Finding {
+    /// The finding's id.
+    pub id: FindingId,
+    /// The review that it belongs to.
+    pub review_id: ReviewId,
+    /// How severe it is.
+    pub severity: Severity,
+    /// The file that it is about.
+    pub path: Option<String>,
+    /// The line of the file.
+    pub line: Option<i64>,
+    /// What is wrong; blank once the review's message is withdrawn, or if it cannot be opened.
+    pub body: String,
+    /// What became of it; null while it is unresolved.
+    pub resolution: Option<Resolution>,
+    /// The member who resolved it.
+    pub resolved_by: Option<MemberId>,
+    /// When it was resolved.
+    pub resolved_at: Option<Time>,
+    /// Its place among the findings of its review, from 0.
+    #[serde(skip)]
+    pub number: i64,
+}
+
+columns! {
+    finding_columns: Finding as f {
+        id,
+        review_id,
+        severity,
+        path,
+        line,
+        resolution,
+        resolved_by,
+        resolved_at,
+        number,
+    }
+    // The words are in the review's message.
+    make { body: String::new() }
+}
+
+/// Returns the findings of a review in their order, without their words.
+pub(super) fn of_review(cx: &Read<'_>, review: ReviewId) -> Result<Vec<Finding>> {
+    cx.query(OF_REVIEW, &[&review])
+}
+
+const OF_REVIEW: &str =
+    concat!("select ", finding_columns!(), " from findings f where f.review_id = $1 order by f.number");
+
+/// Resolves a finding of a review, and returns what became of it.
+///
+/// Resolving it otherwise replaces the resolution.
+///
+/// Fails with 403 `forbidden` if you are neither its author nor have the skill `review`, or if you have
+/// worked on the thread, yourself or by a delegate; 404 `not-found` if the thread has no such finding; 409
+/// `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResolveFinding {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The finding.
+    finding_id: FindingId,
+    /// What became of it.
+    resolution: Resolution,
+}
+
+/// What became of a finding.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ResolvedFinding {
+    /// The finding's id.
+    id: FindingId,
+    /// The review that it belongs to.
+    review_id: ReviewId,
+    /// How severe it is.
+    severity: Severity,
+    /// What became of it.
+    resolution: Resolution,
+    /// The member who resolved it.
+    resolved_by: Option<MemberId>,
+    /// When it was resolved.
+    resolved_at: Option<Time>,
+}
+
+pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Result<ResolvedFinding> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let found: Option<Finding> = cx.one(ONE, &[&input.finding_id, &thread.id])?;
+    let finding = found.ok_or_else(|| Error::not_found("finding"))?;
+    let author = verdicts::author(cx, finding.review_id)?;
+    let resolver = Judge::of(cx.caller())?;
+    check_may_resolve(cx, &thread, author, resolver)?;
+    thread.check_not_archived()?;
+    let resolution = input.resolution;
+    let (mut resolved_by, mut resolved_at) = (finding.resolved_by, finding.resolved_at);
+    if finding.resolution != Some(resolution) {
+        (resolved_by, resolved_at) = (Some(resolver.member), Some(cx.now()));
+        cx.execute(1, RESOLVE, &[&finding.id, &resolution, &resolved_by, &resolved_at])?;
+        let resolved = FindingResolved {
+            finding_id: finding.id,
+            review_id: finding.review_id,
+            resolution,
+            resolved_by: resolver.member,
+        };
+        cx.emit(thread.place().about(author.member), &resolved)?;
+    }
+    let Finding { id, review_id, severity, .. } = finding;
+    Ok(ResolvedFinding { id, review_id, severity, resolution, resolved_by, resolved_at })
+}
+
+const ONE: &str =
+    concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
+
+const RESOLVE: &str = "
+    update findings set resolution = $2, resolved_by = $3, resolved_at = $4 where id = $1";
+
+/// Fails unless the caller is the author or a reviewer by skill, and has not worked on the thread.
+fn check_may_resolve(cx: &Read<'_>, thread: &Thread, author: Judge, resolver: Judge) -> Result<()> {
+    let people = resolver.people();
+    let workers = workers::of(cx, thread.id)?;
+    if people.iter().any(|member| workers.contains(member)) {
+        return Err(Error::forbidden("whoever has worked on a thread resolves no finding about it"));
+    }
+    let is_author = people.iter().any(|member| author.people().contains(member));
+    if is_author || members::holders(cx, members::REVIEW)?.contains(&resolver.member) {
+        return Ok(());
+    }
+    Err(Error::forbidden("only its author, or a member with the skill review, resolves a finding"))
+}
+
+/// A thread does not close while a critical finding is unresolved.
+pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let (count, ids) = blocking(cx, id)?;
+    let detail = match count {
+        0 => return Ok(Vec::new()),
+        1 => "a critical finding is not resolved".to_owned(),
+        more => format!("{more} critical findings are not resolved"),
+    };
+    Ok(vec![Unmet { detail, ids: ids.iter().map(ToString::to_string).collect() }])
+}
+
+/// Returns how many critical findings of a thread are unresolved, and the first of them.
+pub(super) fn blocking(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
+    let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX])?;
+    let count = found.first().map_or(0, |(_, count)| *count);
+    Ok((count, found.into_iter().map(|(id, _)| id).collect()))
+}
+
+const BLOCKING: &str = "
+    select id, count(*) over () from findings
+    where thread_id = $1 and severity = 'critical' and resolution is null
+    order by lsn, number limit $2";

@@ -1,0 +1,128 @@
+//! Reviews: what others say about the work in a thread, and how many approvals its close requires.
+//!
+//! Whoever sees a thread may review it; which approvals count is up to [`judges`](super::judges). A verdict
+//! is on record for good. What was said with it, and with its findings, is one sealed message of the thread
+//! by the reviewer, which can be withdrawn. An unresolved critical finding prevents the close whatever the
+//! verdict.
+
+mod requirement;
+mod verdicts;
+mod findings;
+mod words;
+mod submit;
+mod status;
+
+use serde_json::json;
+
+use crate::capability::Capability::ThreadTransition;
+use crate::coordination::lifecycle::transition::CLOSE;
+use crate::error::Code;
+use crate::log::event::EventKind;
+use crate::op::{Condition, Effect, Feature, Operation, Sample, destructive, idempotent, prepared, read};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("reviews", requirements())
+        .operations("reviews", reviews())
+        .events(vec![
+            EventKind::of::<requirement::ReviewRequirementSet>(),
+            EventKind::of::<requirement::ReviewerAdded>(),
+            EventKind::of::<requirement::ReviewerRemoved>(),
+            EventKind::of::<submit::ReviewSubmitted>(),
+            EventKind::of::<findings::FindingResolved>(),
+        ])
+        .condition(Condition { name: "approvals", action: CLOSE, unmet: status::missing_approvals })
+        .condition(Condition { name: "findings", action: CLOSE, unmet: findings::blocking_findings })
+        // Nobody in a sample has the skill, so that no example claims it.
+        .sample(
+            Sample::new("reviewed_thread", "create_thread", |w| {
+                json!({"channel_id": w.id("channel"), "title": "Port the printer", "required_skills": ["c"]})
+            })
+            .then("set_review_requirement", |w| json!({"thread_id": w.id("reviewed_thread"), "approvals": 1}))
+            .then(
+                "add_reviewer",
+                |w| json!({"thread_id": w.id("reviewed_thread"), "member_id": w.id("agent")}),
+            ),
+        )
+        .sample(
+            Sample::new("finding", "submit_review", |w| {
+                json!({
+                    "thread_id": w.id("reviewed_thread"), "verdict": "request_changes",
+                    "findings": [{"severity": "major", "body": "The last page is cut off.",
+                                  "path": "src/printer.rs", "line": 42}],
+                })
+            })
+            .id_at("/findings/0/id"),
+        )
+}
+
+fn requirements() -> Vec<Operation> {
+    vec![
+        idempotent("set_review_requirement", requirement::set_review_requirement)
+            .title("Set how many approvals a thread requires")
+            .put("/threads/{thread_id}/review-requirement")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::Forbidden, Code::WrongState])
+            .example(|w| json!({"thread_id": w.id("thread"), "approvals": 2})),
+        read("get_review_requirement", requirement::get_review_requirement)
+            .title("Read how many approvals a thread requires")
+            .get("/threads/{thread_id}/review-requirement")
+            .needs(&[ThreadTransition])
+            .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
+        idempotent("add_reviewer", requirement::add_reviewer)
+            .title("List a member as a reviewer of a thread")
+            .put("/threads/{thread_id}/reviewers/{member_id}")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"thread_id": w.id("thread"), "member_id": w.id("agent")})),
+        destructive("remove_reviewer", requirement::remove_reviewer)
+            .title("Take a member off a thread's reviewers")
+            .delete("/threads/{thread_id}/reviewers/{member_id}")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::NotFound, Code::WrongState])
+            .example(|w| json!({"thread_id": w.id("reviewed_thread"), "member_id": w.id("agent")})),
+        read("list_reviewers", requirement::list_reviewers)
+            .title("List a thread's reviewers")
+            .get("/threads/{thread_id}/reviewers")
+            .needs(&[ThreadTransition])
+            .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
+    ]
+}
+
+fn reviews() -> Vec<Operation> {
+    vec![
+        prepared("submit_review", Effect::Write, submit::seal_review, submit::submit_review)
+            .title("Review a thread")
+            .post("/threads/{thread_id}/reviews")
+            .needs(&[ThreadTransition])
+            .created()
+            .refuses(&[Code::WrongState])
+            .example(|w| {
+                json!({
+                    "thread_id": w.id("reviewed_thread"), "verdict": "approve", "head_sha": "0f3c9a1",
+                    "body": "Short and clear.",
+                    "findings": [{"severity": "minor", "body": "A comment is out of date.",
+                                  "path": "src/printer.rs", "line": 7}],
+                })
+            }),
+        read("list_reviews", status::list_reviews)
+            .title("List a thread's reviews")
+            .get("/threads/{thread_id}/reviews")
+            .needs(&[ThreadTransition])
+            .example(|w| json!({"thread_id": w.id("reviewed_thread"), "limit": 10})),
+        read("get_review_status", status::get_review_status)
+            .title("Read which reviews of a thread count")
+            .get("/threads/{thread_id}/review-status")
+            .needs(&[ThreadTransition])
+            .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
+        idempotent("resolve_finding", findings::resolve_finding)
+            .title("Resolve a finding of a review")
+            .post("/threads/{thread_id}/findings/{finding_id}/resolve")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
+            .example(|w| {
+                json!({"thread_id": w.id("reviewed_thread"), "finding_id": w.id("finding"),
+                       "resolution": "fixed"})
+            }),
+    ]
+}

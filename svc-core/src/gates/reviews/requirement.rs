@@ -1,0 +1,239 @@
+//! What a thread's close requires of reviews: a number of approvals, and members listed to give them.
+//!
+//! Members with the skill `review` need not be listed.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::conversation::places;
+use crate::coordination::thread::visible_thread;
+use crate::error::Error;
+use crate::gates::judges::check_may_lower;
+use crate::id::{MemberId, ThreadId};
+use crate::identity::members;
+use crate::limits::{APPROVALS_MAX, REVIEWERS_MAX};
+use crate::log::event::Event;
+use crate::op::{Read, Write};
+use crate::page::Page;
+use crate::store::{columns, new_row};
+use crate::text::Count;
+use crate::time::Time;
+
+/// The number of approvals that a thread requires was set.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReviewRequirementSet {
+    /// How many approvals must count before the thread may close.
+    approvals: i64,
+}
+
+impl Event for ReviewRequirementSet {
+    const KIND: &'static str = "ReviewRequirementSet";
+}
+
+/// A member was listed as a reviewer of a thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReviewerAdded {
+    /// The member.
+    member_id: MemberId,
+}
+
+impl Event for ReviewerAdded {
+    const KIND: &'static str = "ReviewerAdded";
+}
+
+/// A member is no longer a listed reviewer of a thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReviewerRemoved {
+    /// The member.
+    member_id: MemberId,
+}
+
+impl Event for ReviewerRemoved {
+    const KIND: &'static str = "ReviewerRemoved";
+}
+
+/// How many approvals a thread requires.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReviewRequirement {
+    /// The thread.
+    thread_id: ThreadId,
+    /// How many approvals must count before the thread may close; 0 for none.
+    approvals: i64,
+}
+
+/// Sets how many approvals must count before a thread may close, and returns that number.
+///
+/// `get_review_status` says which approvals count. 0 requires none.
+///
+/// Fails with 403 `forbidden` if the number becomes lower and you have worked on the thread, yourself or by a
+/// delegate; 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetReviewRequirement {
+    /// The thread.
+    thread_id: ThreadId,
+    /// How many approvals, of different members, from 0 to 10.
+    approvals: Count<0, APPROVALS_MAX>,
+}
+
+pub(super) fn set_review_requirement(
+    cx: &mut Write<'_>,
+    input: &SetReviewRequirement,
+) -> Result<ReviewRequirement> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let (before, approvals) = (required_approvals(cx, thread.id)?, input.approvals.get());
+    if approvals < before {
+        check_may_lower(cx, &thread)?;
+    }
+    thread.check_not_archived()?;
+    if approvals != before {
+        let lsn = cx.emit(thread.place(), &ReviewRequirementSet { approvals })?.lsn;
+        cx.execute(1, SET, &[&thread.id, &approvals, &lsn])?;
+    }
+    Ok(ReviewRequirement { thread_id: thread.id, approvals })
+}
+
+const SET: &str = "
+    insert into review_requirements (thread_id, approvals, lsn) values ($1, $2, $3)
+    on conflict (thread_id) do update set approvals = excluded.approvals, lsn = excluded.lsn";
+
+/// Returns how many approvals a thread requires before it may close.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetReviewRequirement {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+pub(super) fn get_review_requirement(
+    cx: &Read<'_>,
+    input: &GetReviewRequirement,
+) -> Result<ReviewRequirement> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    Ok(ReviewRequirement { thread_id: thread.id, approvals: required_approvals(cx, thread.id)? })
+}
+
+/// Returns how many approvals the close of a thread requires.
+pub(super) fn required_approvals(cx: &Read<'_>, thread: ThreadId) -> Result<i64> {
+    let found: Option<(i64,)> = cx.one(REQUIRED, &[&thread])?;
+    Ok(found.map_or(0, |(approvals,)| approvals))
+}
+
+const REQUIRED: &str = "select approvals from review_requirements where thread_id = $1";
+
+/// A listed reviewer of a thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Reviewer {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member.
+    member_id: MemberId,
+    /// The member who listed it; null for the service itself.
+    added_by: Option<MemberId>,
+    /// When it was listed.
+    added_at: Time,
+    /// The position of that in the workspace's event log.
+    lsn: i64,
+}
+
+columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, added_at, lsn } }
+
+/// Lists a member as a reviewer of a thread, and returns the entry.
+///
+/// The member's approvals count without the skill `review` too, unless the member owns the thread or works on
+/// it. Listing a member again changes nothing.
+///
+/// Fails with 409 `wrong-state` if the thread is archived, if the member may not see its channel, or if 100
+/// others are listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AddReviewer {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who is to review it.
+    member_id: MemberId,
+}
+
+pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Reviewer> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let member_id = members::load_member(cx, input.member_id)?.id;
+    thread.check_not_archived()?;
+    if let Some(listed) = cx.one(ONE, &[&thread.id, &member_id])? {
+        return Ok(listed);
+    }
+    if !places::channel_visible_to(cx, thread.channel_id, member_id)? {
+        return Err(Error::wrong_state(
+            "the member may not see the thread's channel: add the member to it first",
+        ));
+    }
+    let (count,): (i64,) = cx.one(COUNT, &[&thread.id])?.unwrap_or_default();
+    if count >= REVIEWERS_MAX {
+        return Err(Error::wrong_state(format!("a thread has at most {REVIEWERS_MAX} listed reviewers")));
+    }
+    let lsn = cx.emit(thread.place().about(member_id), &ReviewerAdded { member_id })?.lsn;
+    let (thread_id, added_by, added_at) = (thread.id, cx.caller().member, cx.now());
+    cx.insert(&new_row!("insert into reviewers" { thread_id, member_id, added_by, added_at, lsn }))?;
+    Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })
+}
+
+const ONE: &str =
+    concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 and r.member_id = $2");
+
+const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
+
+/// Takes a member off the listed reviewers of a thread, and returns the entry that ended.
+///
+/// Its approvals count no longer, unless it has the skill `review`; its findings stay.
+///
+/// Fails with 404 `not-found` if the member is not listed; 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RemoveReviewer {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The listed member.
+    member_id: MemberId,
+}
+
+pub(super) fn remove_reviewer(cx: &mut Write<'_>, input: &RemoveReviewer) -> Result<Reviewer> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let listed: Option<Reviewer> = cx.one(ONE, &[&thread.id, &input.member_id])?;
+    let listed = listed.ok_or_else(|| Error::not_found("reviewer"))?;
+    thread.check_not_archived()?;
+    cx.execute(1, REMOVE, &[&thread.id, &listed.member_id])?;
+    let removed = ReviewerRemoved { member_id: listed.member_id };
+    cx.emit(thread.place().about(listed.member_id), &removed)?;
+    Ok(listed)
+}
+
+const REMOVE: &str = "delete from reviewers where thread_id = $1 and member_id = $2";
+
+/// Returns the listed reviewers of a thread, in the order in which they were listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListReviewers {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+pub(super) fn list_reviewers(cx: &Read<'_>, input: &ListReviewers) -> Result<Page<Reviewer>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    Ok(Page::whole(listed(cx, thread.id)?))
+}
+
+fn listed(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Reviewer>> {
+    cx.query(LISTED, &[&thread])
+}
+
+const LISTED: &str =
+    concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 order by r.lsn");
+
+/// Returns the members whose approvals a thread asks for: the listed ones, and those with the skill.
+pub(super) fn qualified(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
+    let mut qualified = members::holders(cx, members::REVIEW)?;
+    qualified.extend(listed(cx, thread)?.into_iter().map(|reviewer| reviewer.member_id));
+    Ok(qualified)
+}

@@ -1,0 +1,170 @@
+//! Reading reviews: their words, which of them count, and what a close misses.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::findings;
+use super::requirement::required_approvals;
+use super::submit::Review;
+use super::verdicts::{self, Given, Verdict, given_columns};
+use super::words;
+use crate::Result;
+use crate::conversation::messages;
+use crate::coordination::thread::visible_thread;
+use crate::gates::judges::Objection;
+use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
+use crate::limits::{PAGE_BYTES, ROW_BYTES};
+use crate::op::{Read, Unmet};
+use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
+use crate::time::Time;
+
+/// Returns a thread's reviews with their words and findings, oldest first.
+///
+/// `get_review_status` says which of them count. Words are blank once their message is withdrawn, or if it
+/// cannot be opened.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListReviews {
+    /// The thread.
+    thread_id: ThreadId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Review>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let given: Vec<Given> = cx.query(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
+    // The words are not in these rows, but count for the page.
+    let (mut reviews, mut bytes) = (Vec::new(), 0_usize);
+    let is_full = |bytes: usize| bytes >= PAGE_BYTES;
+    for given in given {
+        if is_full(bytes) {
+            break;
+        }
+        let (review, weight) = open(cx, given)?;
+        bytes = bytes.saturating_add(weight);
+        reviews.push(review);
+    }
+    Ok(Page::of(Rows::collected(reviews, is_full(bytes)), input.limit, |review: &Review| review.lsn))
+}
+
+const OLDEST_FIRST: &str = concat!(
+    "select ",
+    given_columns!(),
+    " from reviews r where r.thread_id = $1 and r.lsn > $2 order by r.lsn limit $3"
+);
+
+/// Opens the words of a review; also returns about how many bytes of a page it takes.
+fn open(cx: &Read<'_>, given: Given) -> Result<(Review, usize)> {
+    let mut findings = findings::of_review(cx, given.id)?;
+    let words = messages::words(cx, given.message_id)?;
+    let length = words.as_ref().map_or(0, |(text, _)| text.len());
+    let body = words.map(|(text, metadata)| words::split(&text, &metadata, &mut findings));
+    let weight = findings.len().saturating_add(2).saturating_mul(ROW_BYTES).saturating_add(length);
+    Ok((Review::of(given, body.unwrap_or_default(), findings), weight))
+}
+
+/// A review, as far as its verdict goes.
+#[derive(Serialize, JsonSchema)]
+struct WeighedReview {
+    /// The review's id.
+    review_id: ReviewId,
+    /// The member who gave it.
+    member_id: MemberId,
+    /// The member whose credential gave it; another one only under delegation.
+    actor_id: MemberId,
+    /// What it decides about the work.
+    verdict: Verdict,
+    /// Whether it counts as an approval.
+    counts: bool,
+    /// Why it does not; null if it does.
+    why_not: Option<Objection>,
+    /// When it was submitted.
+    submitted_at: Time,
+    /// The position of the review in the workspace's event log.
+    lsn: i64,
+}
+
+/// What a thread's close requires of reviews, and what it has.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReviewStatus {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Whether the reviews let the thread close: enough approvals count, and no critical finding is
+    /// unresolved.
+    satisfied: bool,
+    /// How many approvals are required.
+    required: i64,
+    /// How many count.
+    approvals: i64,
+    /// How many critical findings are unresolved.
+    blocking: i64,
+    /// The first 10 of these.
+    blocking_findings: Vec<FindingId>,
+    /// Every review, newest first.
+    reviews: Vec<WeighedReview>,
+}
+
+/// Returns what the close of a thread requires of reviews, and which of them count.
+///
+/// An approval counts if it is the last verdict of its author, newer than the thread's last result and
+/// reopening, by a listed reviewer or a member with the skill `review` who neither owns the thread nor has
+/// ever worked on it. That must hold when it is given and when it is counted, under delegation of the
+/// delegate too.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetReviewStatus {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Result<ReviewStatus> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let required = required_approvals(cx, thread.id)?;
+    let (blocking, blocking_findings) = findings::blocking(cx, thread.id)?;
+    let weighed = verdicts::weighed(cx, &thread)?;
+    let reviews: Vec<WeighedReview> = weighed.into_iter().map(WeighedReview::of).collect();
+    let approvals = reviews.iter().fold(0_i64, |count, review| count + i64::from(review.counts));
+    Ok(ReviewStatus {
+        thread_id: thread.id,
+        satisfied: approvals >= required && blocking == 0,
+        required,
+        approvals,
+        blocking,
+        blocking_findings,
+        reviews,
+    })
+}
+
+impl WeighedReview {
+    fn of((given, why_not): (Given, Option<Objection>)) -> Self {
+        Self {
+            review_id: given.id,
+            member_id: given.member_id,
+            actor_id: given.actor_id,
+            verdict: given.verdict,
+            counts: why_not.is_none(),
+            why_not,
+            submitted_at: given.submitted_at,
+            lsn: given.lsn,
+        }
+    }
+}
+
+/// A thread does not close before as many approvals count as it requires.
+pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let required = required_approvals(cx, id)?;
+    if required == 0 {
+        return Ok(Vec::new());
+    }
+    let weighed = verdicts::weighed(cx, &visible_thread(cx, id)?)?;
+    let counting: Vec<ReviewId> =
+        weighed.into_iter().filter(|(_, objection)| objection.is_none()).map(|(given, _)| given.id).collect();
+    let approvals = counting.len();
+    if i64::try_from(approvals).is_ok_and(|approvals| approvals >= required) {
+        return Ok(Vec::new());
+    }
+    let detail = format!("the thread requires {required} approvals, and {approvals} count");
+    Ok(vec![Unmet { detail, ids: counting.iter().map(ToString::to_string).collect() }])
+}

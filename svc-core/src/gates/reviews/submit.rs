@@ -1,0 +1,238 @@
+//! Submitting a review.
+//!
+//! Its words are sealed before the queue, as those of any message. Whether its verdict counts is decided with
+//! it, and kept; what changes later can only take it away.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::findings::{Finding, Severity};
+use super::verdicts::{self, Given, Verdict};
+use super::words::{self, Part};
+use crate::Result;
+use crate::conversation::messages::{self, SealedPost};
+use crate::conversation::places;
+use crate::coordination::thread::visible_thread;
+use crate::error::Error;
+use crate::gates::commit::CommitHash;
+use crate::gates::judges::Judge;
+use crate::id::{FindingId, MemberId, MessageId, ReviewId, ThreadId};
+use crate::limits::{FINDING_MAX, FINDING_PATH_MAX, FINDINGS_MAX, LINE_MAX, REVIEW_MAX, REVIEWS_MAX};
+use crate::log::event::Event;
+use crate::op::{Shared, Write};
+use crate::store::new_row;
+use crate::text::{Count, Items, Prose, Text};
+use crate::time::Time;
+
+/// A thread was reviewed.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReviewSubmitted<'a> {
+    /// The review.
+    review_id: ReviewId,
+    /// What it decides about the work.
+    verdict: Verdict,
+    /// The commit that it is about, if one was named.
+    head_sha: Option<&'a CommitHash>,
+    /// What it found.
+    findings: Vec<FoundIn>,
+    /// The message with its words.
+    message_id: MessageId,
+}
+
+/// A finding, as the event of its review names it.
+#[derive(Serialize, JsonSchema)]
+struct FoundIn {
+    /// The finding.
+    id: FindingId,
+    /// How severe it is.
+    severity: Severity,
+}
+
+impl Event for ReviewSubmitted<'_> {
+    const KIND: &'static str = "ReviewSubmitted";
+}
+
+/// A review with its words and its findings.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Review {
+    /// The review's id.
+    pub id: ReviewId,
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The member who gave it.
+    pub member_id: MemberId,
+    /// The member whose credential gave it; another one only under delegation.
+    pub actor_id: MemberId,
+    /// What it decides about the work.
+    pub verdict: Verdict,
+    /// The commit that it is about; null if none was named.
+    pub head_sha: Option<CommitHash>,
+    /// Its own words; blank if there are none, or once its message is withdrawn.
+    pub body: String,
+    /// What it found, in the order in which it was given.
+    pub findings: Vec<Finding>,
+    /// The message of the thread with all its words. Its verdict stays when that is withdrawn.
+    pub message_id: MessageId,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// The position of the review in the workspace's event log.
+    pub lsn: i64,
+}
+
+impl Review {
+    pub fn of(given: Given, body: String, findings: Vec<Finding>) -> Self {
+        Self {
+            id: given.id,
+            thread_id: given.thread_id,
+            member_id: given.member_id,
+            actor_id: given.actor_id,
+            verdict: given.verdict,
+            head_sha: given.head_sha,
+            body,
+            findings,
+            message_id: given.message_id,
+            submitted_at: given.submitted_at,
+            lsn: given.lsn,
+        }
+    }
+}
+
+/// A finding of a new review.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewFinding {
+    /// How severe it is. A critical one prevents the close until it is resolved.
+    severity: Severity,
+    /// What is wrong.
+    body: Prose<1, FINDING_MAX>,
+    /// The file that it is about.
+    path: Option<Text<1, FINDING_PATH_MAX>>,
+    /// The line of the file, from 1.
+    line: Option<Count<1, LINE_MAX>>,
+}
+
+/// Reviews a thread and returns the review with its findings.
+///
+/// Anybody who sees the thread may review it; `get_review_status` says which approvals count. The words are
+/// posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and the findings
+/// stay. `request_changes` takes back an approval of yours, and prevents nothing by itself; an unresolved
+/// finding that is `critical` prevents the close, whatever the verdict.
+///
+/// Fails with 409 `wrong-state` if the thread is finished or has 1000 reviews, or if its channel is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmitReview {
+    /// The thread.
+    thread_id: ThreadId,
+    /// What you decide about the work.
+    verdict: Verdict,
+    /// What to say. Markdown is welcome. Default: nothing.
+    body: Option<Prose<0, REVIEW_MAX>>,
+    /// The git commit that you reviewed: the hash, or at least 4 digits of it. Default: none.
+    head_sha: Option<CommitHash>,
+    /// What you found. Default: nothing.
+    #[serde(default)]
+    findings: Items<NewFinding, FINDINGS_MAX>,
+}
+
+/// A review whose words are sealed.
+pub(super) struct SealedReview {
+    id: ReviewId,
+    findings: Vec<FindingId>,
+    post: SealedPost,
+}
+
+pub(super) fn seal_review(input: &SubmitReview, shared: &Shared, now: Time) -> Result<SealedReview> {
+    let id = shared.entropy.id(now)?;
+    let findings = input.findings.iter().map(|_| shared.entropy.id(now)).collect::<Result<_>>()?;
+    let parts: Vec<Part<'_>> = input.findings.iter().map(NewFinding::part).collect();
+    let (text, metadata) = words::compose(id, input.verdict, own_words(input), &parts);
+    Ok(SealedReview { id, findings, post: messages::seal_post(shared, now, &text, &metadata)? })
+}
+
+fn own_words(input: &SubmitReview) -> &str {
+    input.body.as_deref().unwrap_or_default()
+}
+
+impl NewFinding {
+    fn part(&self) -> Part<'_> {
+        Part {
+            severity: self.severity,
+            path: self.path.as_deref(),
+            line: self.line.map(Count::get),
+            body: &self.body,
+        }
+    }
+
+    fn numbered(&self, id: FindingId, review_id: ReviewId, number: i64) -> Finding {
+        Finding {
+            id,
+            review_id,
+            severity: self.severity,
+            path: self.path.as_deref().map(str::to_owned),
+            line: self.line.map(Count::get),
+            body: self.body.to_string(),
+            resolution: None,
+            resolved_by: None,
+            resolved_at: None,
+            number,
+        }
+    }
+}
+
+pub(super) fn submit_review(
+    cx: &mut Write<'_>,
+    input: &SubmitReview,
+    sealed: &SealedReview,
+) -> Result<Review> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let judge = Judge::of(cx.caller())?;
+    thread.check_unfinished()?;
+    let place = places::visible_place(cx, thread.id)?;
+    place.check_not_archived()?;
+    let (count,): (i64,) = cx.one(COUNT, &[&thread.id])?.unwrap_or_default();
+    if count >= REVIEWS_MAX {
+        return Err(Error::wrong_state(format!("a thread has at most {REVIEWS_MAX} reviews")));
+    }
+    let objection = verdicts::judges(cx, &thread)?.objection_to(judge);
+    let numbered = (0_i64..).zip(input.findings.iter().zip(&sealed.findings));
+    let findings: Vec<Finding> =
+        numbered.map(|(number, (finding, id))| finding.numbered(*id, sealed.id, number)).collect();
+    let submitted = ReviewSubmitted {
+        review_id: sealed.id,
+        verdict: input.verdict,
+        head_sha: input.head_sha.as_ref(),
+        findings: findings.iter().map(|it| FoundIn { id: it.id, severity: it.severity }).collect(),
+        message_id: sealed.post.message_id(),
+    };
+    let lsn = cx.emit(thread.place().about(judge.member), &submitted)?.lsn;
+    let message_id = messages::post_sealed(cx, &place, Some(judge.member), &sealed.post)?.id;
+    let given = Given {
+        id: sealed.id,
+        thread_id: thread.id,
+        member_id: judge.member,
+        actor_id: judge.actor,
+        verdict: input.verdict,
+        objection,
+        head_sha: input.head_sha.clone(),
+        message_id,
+        submitted_at: cx.now(),
+        lsn,
+    };
+    verdicts::insert(cx, &given)?;
+    for finding in &findings {
+        cx.insert(&new_row!("insert into findings" {
+            id: finding.id,
+            review_id: finding.review_id,
+            thread_id: thread.id,
+            number: finding.number,
+            severity: finding.severity,
+            path: finding.path,
+            line: finding.line,
+            lsn,
+        }))?;
+    }
+    Ok(Review::of(given, own_words(input).to_owned(), findings))
+}
+
+const COUNT: &str = "select count(*) from reviews where thread_id = $1";

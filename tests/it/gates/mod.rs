@@ -1,0 +1,83 @@
+//! What must be settled before a thread closes.
+
+mod reviews;
+
+use serde_json::{Value, json};
+use svc_tests::client::Answer;
+use svc_tests::{World, text};
+
+/// A member and the secret of a token of its own.
+#[derive(Clone)]
+struct Person {
+    id: String,
+    token: String,
+}
+
+impl Person {
+    fn new(world: &World, handle: &str) -> Self {
+        let (id, token) = world.new_agent(handle);
+        Self { id, token }
+    }
+
+    /// The same with a governance skill. No operation confers one yet.
+    fn with_skill(world: &World, handle: &str, skill: &str) -> Self {
+        let person = Self::new(world, handle);
+        let id = row_id(world, &person.id);
+        world.database.execute(&format!(
+            "insert into member_skills (member_id, skill, governance) values ({id}, '{skill}', true)"
+        ));
+        person
+    }
+
+    /// A token by which this member acts for another. No operation makes one yet.
+    fn acting_for(&self, world: &World, subject: &str) -> String {
+        let minted = world.admin(
+            "mint_token",
+            json!({"workspace_id": world.id("workspace"), "member_id": self.id, "label": "lent"}),
+        );
+        let (token, subject) = (row_id(world, &text(&minted["id"])), row_id(world, subject));
+        world.database.execute(&format!("update tokens set member_id = {subject} where id = {token}"));
+        text(&minted["secret"])
+    }
+}
+
+/// An id as SQL.
+fn row_id(world: &World, id: &str) -> String {
+    world.database.id(id.parse::<uuid::Uuid>().unwrap())
+}
+
+fn take_skill(world: &World, member: &str, skill: &str) {
+    let member = row_id(world, member);
+    world
+        .database
+        .execute(&format!("delete from member_skills where member_id = {member} and skill = '{skill}'"));
+}
+
+/// No operation changes an owner yet.
+fn set_owner(world: &World, thread: &str, owner: &str) {
+    let (thread, owner) = (row_id(world, thread), row_id(world, owner));
+    world.database.execute(&format!("update threads set owner_id = {owner} where id = {thread}"));
+}
+
+/// A new thread of the admin, in a channel of all.
+fn new_thread(world: &World) -> String {
+    world.new_thread(&world.id("channel").to_string(), "under review")
+}
+
+/// Makes a move as the admin.
+fn go(world: &World, thread: &str, action: &str) -> Answer {
+    world.call(&world.people.admin, "transition_thread", json!({"thread_id": thread, "action": action}))
+}
+
+/// Claims a thread and sets its result.
+fn work(world: &World, token: &str, thread: &str) {
+    world.call(token, "claim_thread", json!({"thread_id": thread})).output();
+    world.call(token, "set_thread_result", json!({"thread_id": thread, "result": {}})).output();
+}
+
+/// The conditions that prevent a close, each with its ids.
+fn unmet(world: &World, thread: &str) -> Vec<(String, Value)> {
+    let refused = go(world, thread, "close").refused(409, "close-refused");
+    let reasons = refused["reasons"].as_array().unwrap().iter();
+    reasons.map(|reason| (text(&reason["condition"]), reason["ids"].clone())).collect()
+}

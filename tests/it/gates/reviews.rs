@@ -1,0 +1,459 @@
+//! Reviews: who counts, what prevents a close, and what becomes of the words.
+
+use serde_json::{Value, json};
+use svc_tests::{World, on_both_engines, text};
+
+use super::{Person, go, new_thread, row_id, set_owner, take_skill, unmet, work};
+
+/// A thread that requires one approval, and those who may give it.
+struct Scene<'a> {
+    world: &'a World,
+    thread: String,
+    /// Has the skill.
+    holder: &'a Person,
+    /// Is listed as a reviewer.
+    listed: &'a Person,
+    /// Is neither.
+    other: &'a Person,
+}
+
+impl Scene<'_> {
+    fn review(&self, token: &str, verdict: &str) -> Value {
+        let input = json!({"thread_id": self.thread, "verdict": verdict});
+        self.world.call(token, "submit_review", input).output()
+    }
+
+    fn approve(&self, by: &Person) {
+        self.review(&by.token, "approve");
+    }
+
+    fn list(&self, member: &Person) {
+        self.world.admin("add_reviewer", json!({"thread_id": self.thread, "member_id": member.id}));
+    }
+
+    /// Claims the thread and gives it back.
+    fn touch(&self, token: &str) {
+        let claim = self.world.call(token, "claim_thread", json!({"thread_id": self.thread})).output();
+        let release = json!({"thread_id": self.thread, "claim_lease_id": claim["claim_lease_id"]});
+        self.world.call(token, "release_claim", release).output();
+    }
+
+    fn go(&self, action: &str) {
+        go(self.world, &self.thread, action).output();
+    }
+
+    fn status(&self) -> Value {
+        self.world.admin("get_review_status", json!({"thread_id": self.thread}))
+    }
+}
+
+/// What happens, and why the first review does not count in the end.
+type Case = (&'static str, fn(&Scene<'_>), Option<&'static str>);
+
+const CASES: &[Case] = &[
+    ("a listed reviewer", |s| s.approve(s.listed), None),
+    ("a holder of the skill", |s| s.approve(s.holder), None),
+    ("somebody else", |s| s.approve(s.other), Some("unqualified")),
+    (
+        "listed only afterwards",
+        |s| {
+            s.approve(s.other);
+            s.list(s.other);
+        },
+        Some("unqualified"),
+    ),
+    (
+        "no longer listed",
+        |s| {
+            s.approve(s.listed);
+            s.world.admin("remove_reviewer", json!({"thread_id": s.thread, "member_id": s.listed.id}));
+        },
+        Some("unqualified"),
+    ),
+    (
+        "without the skill since",
+        |s| {
+            let person = Person::with_skill(s.world, "passing", "review");
+            s.approve(&person);
+            take_skill(s.world, &person.id, "review");
+        },
+        Some("unqualified"),
+    ),
+    (
+        "the owner then",
+        |s| {
+            set_owner(s.world, &s.thread, &s.holder.id);
+            s.approve(s.holder);
+            set_owner(s.world, &s.thread, &s.other.id);
+        },
+        Some("owner"),
+    ),
+    (
+        "the owner since",
+        |s| {
+            s.approve(s.holder);
+            set_owner(s.world, &s.thread, &s.holder.id);
+        },
+        Some("owner"),
+    ),
+    (
+        "a worker then",
+        |s| {
+            s.touch(&s.holder.token);
+            s.approve(s.holder);
+        },
+        Some("worker"),
+    ),
+    (
+        "a worker since",
+        |s| {
+            s.approve(s.listed);
+            s.touch(&s.listed.token);
+        },
+        Some("worker"),
+    ),
+    (
+        "before the result",
+        |s| {
+            s.approve(s.listed);
+            work(s.world, &s.other.token, &s.thread);
+        },
+        Some("outdated"),
+    ),
+    (
+        "after the result",
+        |s| {
+            work(s.world, &s.other.token, &s.thread);
+            s.go("start_review");
+            s.approve(s.listed);
+        },
+        None,
+    ),
+    (
+        "before it was returned",
+        |s| {
+            s.go("start_review");
+            s.approve(s.listed);
+            s.go("return_to_open");
+        },
+        Some("outdated"),
+    ),
+    (
+        "before it was reopened",
+        |s| {
+            s.approve(s.listed);
+            s.go("close");
+            s.go("reopen");
+        },
+        Some("outdated"),
+    ),
+    (
+        "with changes requested since",
+        |s| {
+            s.approve(s.listed);
+            s.review(&s.listed.token, "request_changes");
+        },
+        Some("superseded"),
+    ),
+    (
+        "with a comment since",
+        |s| {
+            s.approve(s.listed);
+            s.review(&s.listed.token, "comment");
+        },
+        None,
+    ),
+    ("a request of changes", |s| drop(s.review(&s.listed.token, "request_changes")), Some("verdict")),
+    ("a delegate", |s| drop(s.review(&s.other.acting_for(s.world, &s.holder.id), "approve")), None),
+    (
+        "a delegate that worked",
+        |s| {
+            s.touch(&s.other.token);
+            s.review(&s.other.acting_for(s.world, &s.holder.id), "approve");
+        },
+        Some("worker"),
+    ),
+    (
+        "for whom a delegate worked",
+        |s| {
+            s.touch(&s.other.acting_for(s.world, &s.holder.id));
+            s.approve(s.holder);
+        },
+        Some("worker"),
+    ),
+    (
+        "a delegate that owns it",
+        |s| {
+            set_owner(s.world, &s.thread, &s.other.id);
+            s.review(&s.other.acting_for(s.world, &s.holder.id), "approve");
+        },
+        Some("owner"),
+    ),
+    (
+        "a reviewer for somebody else",
+        |s| drop(s.review(&s.holder.acting_for(s.world, &s.other.id), "approve")),
+        Some("unqualified"),
+    ),
+];
+
+#[test]
+fn an_approval_counts_under_the_rules_when_given_and_when_counted() {
+    on_both_engines(|world| {
+        let holder = Person::with_skill(world, "holder", "review");
+        let [listed, other] = ["listed", "other"].map(|handle| Person::new(world, handle));
+        for (name, happens, why_not) in CASES {
+            let thread = new_thread(world);
+            let scene = Scene { world, thread, holder: &holder, listed: &listed, other: &other };
+            let input = json!({"thread_id": scene.thread, "approvals": 1});
+            world.admin("set_review_requirement", input);
+            scene.list(&listed);
+            happens(&scene);
+            let status = scene.status();
+            let first = status["reviews"].as_array().unwrap().last().unwrap().clone();
+            assert_eq!(first["why_not"], json!(why_not), "{name}: {status:#}");
+            assert_eq!(first["counts"], json!(why_not.is_none()), "{name}");
+            assert_eq!(status["satisfied"], json!(why_not.is_none()), "{name}");
+            let context = world.admin("get_thread_context", json!({"thread_id": scene.thread}));
+            let moves = context["fsm"]["transitions"].as_array().unwrap();
+            assert_eq!(moves.contains(&json!("close")), why_not.is_none(), "{name}");
+            if why_not.is_some() {
+                assert_eq!(unmet(world, &scene.thread), [("approvals".to_owned(), Value::Null)], "{name}");
+            } else {
+                scene.go("close");
+            }
+        }
+    });
+}
+
+#[test]
+fn as_many_members_must_approve_as_are_required() {
+    on_both_engines(|world| {
+        let [one, two] = ["one", "two"].map(|handle| Person::with_skill(world, handle, "review"));
+        let thread = new_thread(world);
+        let scene = Scene { world, thread, holder: &one, listed: &two, other: &two };
+        let requirement = json!({"thread_id": scene.thread, "approvals": 2});
+        assert_eq!(world.admin("set_review_requirement", requirement.clone()), requirement);
+        let lsn = world.lsn();
+        world.admin("set_review_requirement", requirement.clone());
+        assert_eq!(world.lsn(), lsn, "the same number is no change");
+        assert_eq!(world.admin("get_review_requirement", json!({"thread_id": scene.thread})), requirement);
+        scene.approve(&one);
+        scene.approve(&one);
+        // Acting for one, two's approval would be of both: it takes the place of one's, and adds nobody.
+        scene.review(&two.acting_for(world, &one.id), "approve");
+        let status = scene.status();
+        assert_eq!((&status["required"], &status["approvals"]), (&json!(2), &json!(1)), "{status:#}");
+        let counting = status["reviews"][0]["review_id"].clone();
+        assert_eq!(unmet(world, &scene.thread), [("approvals".to_owned(), json!([counting]))]);
+        scene.approve(&two);
+        assert_eq!(scene.status()["approvals"], json!(1), "two's own takes the place of the common one");
+        scene.approve(&one);
+        assert_eq!(scene.status()["satisfied"], json!(true));
+        scene.go("close");
+        let late = json!({"thread_id": scene.thread, "verdict": "comment"});
+        world.call(&one.token, "submit_review", late).refused(409, "wrong-state");
+    });
+}
+
+#[test]
+fn whoever_worked_on_a_thread_requires_no_less_of_it() {
+    on_both_engines(|world| {
+        let [worker, delegate] = ["maker", "delegate"].map(|handle| Person::new(world, handle));
+        let thread = new_thread(world);
+        let set = |token: &str, approvals: i64| {
+            let input = json!({"thread_id": thread, "approvals": approvals});
+            world.call(token, "set_review_requirement", input)
+        };
+        set(&worker.token, 2).output();
+        set(&worker.token, 1).output();
+        work(world, &delegate.acting_for(world, &worker.id), &thread);
+        for token in
+            [&worker.token, &delegate.token, &delegate.acting_for(world, &world.id("agent").to_string())]
+        {
+            set(token, 0).refused(403, "forbidden");
+            set(token, 1).output();
+        }
+        set(&worker.token, 3).output();
+        set(&world.people.admin, 0).output();
+        assert_eq!(
+            world.admin("get_review_requirement", json!({"thread_id": thread}))["approvals"],
+            json!(0)
+        );
+        go(world, &thread, "close").output();
+        go(world, &thread, "archive").output();
+        set(&world.people.admin, 1).refused(409, "wrong-state");
+    });
+}
+
+#[test]
+fn reviewers_are_listed_once_and_only_if_they_see_the_thread() {
+    on_both_engines(|world| {
+        let person = Person::new(world, "listed");
+        let thread = new_thread(world);
+        let input = json!({"thread_id": thread, "member_id": person.id});
+        let listed = world.admin("add_reviewer", input.clone());
+        let lsn = world.lsn();
+        assert_eq!(world.admin("add_reviewer", input.clone()), listed);
+        assert_eq!(world.lsn(), lsn);
+        let list = || world.agent("list_reviewers", json!({"thread_id": thread}))["items"].clone();
+        assert_eq!(list(), json!([listed]));
+        assert_eq!(world.agent("remove_reviewer", input.clone()), listed);
+        assert_eq!(list(), json!([]));
+        assert_eq!(world.kinds_after(lsn), ["ReviewerRemoved"]);
+        world.call(&world.people.agent, "remove_reviewer", input.clone()).refused(404, "not-found");
+        let hidden = json!({"thread_id": world.people.private_thread_id, "member_id": person.id});
+        world.call(&world.people.admin, "add_reviewer", hidden).refused(409, "wrong-state");
+        world.admin("add_reviewer", input.clone());
+        go(world, &thread, "close").output();
+        go(world, &thread, "archive").output();
+        for operation in ["add_reviewer", "remove_reviewer"] {
+            world.call(&world.people.admin, operation, input.clone()).refused(409, "wrong-state");
+        }
+    });
+}
+
+/// A review with one critical finding and another one; returns the ids of both.
+fn find(world: &World, token: &str, thread: &str) -> [String; 2] {
+    let finding = |severity: &str| json!({"severity": severity, "body": "It leaks.", "path": "a.rs"});
+    let input = json!({"thread_id": thread, "verdict": "approve",
+                       "findings": [finding("critical"), finding("major")]});
+    let review = world.call(token, "submit_review", input).output();
+    [0, 1].map(|number| text(&review["findings"][number]["id"]))
+}
+
+#[test]
+fn a_critical_finding_prevents_the_close_until_a_reviewer_resolves_it() {
+    on_both_engines(|world| {
+        let holder = Person::with_skill(world, "holder", "review");
+        let [author, worker, other] = ["author", "maker", "other"].map(|handle| Person::new(world, handle));
+        let thread = new_thread(world);
+        work(world, &worker.token, &thread);
+        let [critical, major] = find(world, &author.token, &thread);
+        let resolve = |token: &str, finding: &str, resolution: &str| {
+            let input = json!({"thread_id": thread, "finding_id": finding, "resolution": resolution});
+            world.call(token, "resolve_finding", input)
+        };
+        assert_eq!(unmet(world, &thread), [("findings".to_owned(), json!([critical]))]);
+        let status = world.admin("get_review_status", json!({"thread_id": thread}));
+        assert_eq!(
+            json!([status["satisfied"], status["blocking"], status["blocking_findings"]]),
+            json!([false, 1, [critical]])
+        );
+        for token in [&worker.token, &other.token, &worker.acting_for(world, &author.id), &world.people.admin]
+        {
+            resolve(token, &critical, "fixed").refused(403, "forbidden");
+        }
+        let elsewhere =
+            json!({"thread_id": world.id("thread"), "finding_id": critical, "resolution": "fixed"});
+        world.call(&author.token, "resolve_finding", elsewhere).refused(404, "not-found");
+        let lsn = world.lsn();
+        let resolved = resolve(&holder.token, &critical, "invalid").output();
+        assert_eq!(resolved["resolved_by"], json!(holder.id));
+        assert_eq!(resolve(&author.token, &critical, "invalid").output(), resolved);
+        assert_eq!(world.kinds_after(lsn), ["FindingResolved"], "the same resolution is no change");
+        let replaced = resolve(&author.token, &critical, "fixed").output();
+        assert_eq!(json!([replaced["resolution"], replaced["resolved_by"]]), json!(["fixed", author.id]));
+        go(world, &thread, "close").output();
+        go(world, &thread, "archive").output();
+        resolve(&author.token, &major, "wont_fix").refused(409, "wrong-state");
+    });
+}
+
+#[test]
+fn the_words_are_one_sealed_message_that_is_not_edited() {
+    on_both_engines(|world| {
+        let reviewer = Person::with_skill(world, "reviewer", "review");
+        let thread = new_thread(world);
+        world.admin("set_review_requirement", json!({"thread_id": thread, "approvals": 1}));
+        let words = ["quixotic-4721", "pianoforte-4722", "marzipan-4723"];
+        let findings = json!([
+            {"severity": "minor", "body": words[1], "path": "src/a.rs", "line": 12},
+            {"severity": "info", "body": words[2]},
+        ]);
+        let input = json!({"thread_id": thread, "verdict": "approve", "body": words[0],
+                           "head_sha": "0F3C9A1", "findings": findings});
+        let lsn = world.lsn();
+        let review = world.call(&reviewer.token, "submit_review", input).output();
+        assert_eq!(world.kinds_after(lsn), ["ReviewSubmitted", "MessagePosted"]);
+        assert_eq!(review["head_sha"], json!("0f3c9a1"));
+        let list = |more: Value| {
+            let mut input = json!({"thread_id": thread});
+            input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            world.agent("list_reviews", input)
+        };
+        assert_eq!(list(json!({}))["items"], json!([review]));
+        let message = world.agent("get_message", json!({"message_id": review["message_id"]}));
+        assert_eq!(
+            message["body"],
+            json!(format!(
+                "Review: approve\n\n{}\n\nminor, src/a.rs:12: {}\n\ninfo: {}",
+                words[0], words[1], words[2]
+            ))
+        );
+        assert_eq!(
+            json!([message["author_id"], message["metadata"]["notice"]]),
+            json!([reviewer.id, "review"])
+        );
+        let stored = format!("{:?}", world.database.dump());
+        assert!(words.iter().all(|word| !stored.contains(word)), "it is sealed");
+        let edit = json!({"message_id": review["message_id"], "body": "Never mind."});
+        world.call(&reviewer.token, "edit_message", edit).refused(409, "wrong-state");
+
+        world.call(&reviewer.token, "delete_message", json!({"message_id": review["message_id"]})).output();
+        let blank = &list(json!({}))["items"][0];
+        let said = json!([blank["body"], blank["findings"][0]["body"], blank["findings"][1]["body"]]);
+        assert_eq!(said, json!(["", "", ""]));
+        assert_eq!(json!([blank["verdict"], blank["findings"][0]["line"]]), json!(["approve", 12]));
+        let status = world.agent("get_review_status", json!({"thread_id": thread}));
+        assert_eq!(status["satisfied"], json!(true), "the verdict stays");
+
+        world
+            .call(&reviewer.token, "submit_review", json!({"thread_id": thread, "verdict": "comment"}))
+            .output();
+        let first = list(json!({"limit": 1}));
+        let rest = list(json!({"limit": 1, "cursor": first["next_cursor"]}));
+        assert_eq!(json!([first["items"][0]["id"], rest["next_cursor"]]), json!([review["id"], null]));
+        assert_eq!(rest["items"][0]["body"], json!(""));
+    });
+}
+
+#[test]
+fn a_page_of_reviews_ends_by_the_bytes_of_their_words() {
+    on_both_engines(|world| {
+        let thread = new_thread(world);
+        let findings: Vec<Value> =
+            (0..100).map(|_| json!({"severity": "info", "body": "x".repeat(2000)})).collect();
+        let input = json!({"thread_id": thread, "verdict": "comment", "findings": findings});
+        let ids: Vec<Value> =
+            (0..6).map(|_| world.agent("submit_review", input.clone())["id"].clone()).collect();
+        let (mut found, mut cursor) = (Vec::new(), Value::Null);
+        for page in 0.. {
+            let answer =
+                world.agent("list_reviews", json!({"thread_id": thread, "limit": 500, "cursor": cursor}));
+            assert!(answer.to_string().len() < 1_700_000);
+            found.extend(answer["items"].as_array().unwrap().iter().map(|review| review["id"].clone()));
+            cursor = answer["next_cursor"].clone();
+            if cursor.is_null() {
+                assert!(page > 0, "it took more than one page");
+                break;
+            }
+        }
+        assert_eq!(found, ids);
+    });
+}
+
+/// Nobody gives itself a voice, nor takes another's, by setting its routing skills.
+#[test]
+fn governance_skills_are_not_set() {
+    on_both_engines(|world| {
+        let holder = Person::with_skill(world, "holder", "review");
+        for skill in ["review", "land_gate"] {
+            world.call(&holder.token, "set_skills", json!({"skills": [skill]})).refused(403, "forbidden");
+        }
+        let me = world.call(&holder.token, "set_skills", json!({"skills": []})).output();
+        assert_eq!(me["skills"], json!(["review"]));
+        let id = row_id(world, &holder.id);
+        let held = format!("select count(*) from member_skills where member_id = {id} and governance");
+        assert_eq!(world.database.number(&held), 1);
+    });
+}
