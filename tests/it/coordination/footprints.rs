@@ -173,6 +173,25 @@ fn a_lapsed_claim_is_in_nobodys_way() {
 }
 
 #[test]
+fn a_refusal_says_why_although_lapsed_claims_were_ended_before() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let thread = |title: &str, path: &str| thread_touching(world, &channel, title, &[("path", path)]);
+        let [lapsed, held, wanted] = [("lapsed", "docs"), ("held", "src"), ("wanted", "src/a")]
+            .map(|(title, path)| thread(title, path));
+        claim(world, &lapsed);
+        world.clock.advance(Duration::from_secs(599));
+        claim(world, &held);
+        world.clock.advance(Duration::from_secs(1));
+        let refused = world.call(&world.people.agent, "claim_thread", json!({"thread_id": wanted}));
+        let refusal = refused.refused(409, "footprint-conflict");
+        assert_eq!(refusal["conflicts"][0]["thread_id"], json!(held), "{refusal:#}");
+        let refused = world.call(&world.people.agent, "claim_thread", json!({"thread_id": held}));
+        assert_eq!(refused.refused(409, "not-claimable")["reason"], json!("claimed"));
+    });
+}
+
+#[test]
 fn slots_are_counted_across_repositories() {
     on_both_engines(|world| {
         let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::queue::{Capacity, Queue, Queued, Received};
-use super::{BatchState, Held, SharedError, WriteTask};
+use super::{BatchState, Held, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUE_MAX};
@@ -390,6 +390,5 @@ fn finish_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, outcomes: Vec<Resu
 }
 
 fn fail_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, error: &Error) {
-    let shared = SharedError::of(error);
-    tasks.into_iter().for_each(|waiting| waiting.finish(Err(shared.error())));
+    tasks.into_iter().for_each(|waiting| waiting.finish(Err(error.clone())));
 }

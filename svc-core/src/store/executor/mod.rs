@@ -238,28 +238,6 @@ fn overloaded() -> Error {
     Error::new(Code::Overloaded, "no more requests can be queued for the database")
 }
 
-/// One failure of several tasks.
-struct SharedError {
-    code: Code,
-    detail: String,
-    cause: Option<String>,
-}
-
-impl SharedError {
-    fn of(error: &Error) -> Self {
-        let cause = error.cause().map(ToString::to_string);
-        Self { code: error.code(), detail: error.detail().to_owned(), cause }
-    }
-
-    fn error(&self) -> Error {
-        let error = Error::new(self.code, self.detail.clone());
-        match &self.cause {
-            Some(cause) => error.caused_by(cause.clone()),
-            None => error,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use super::queue::{Capacity, Queue, Task};
-use super::{Open, SharedError, spawn};
+use super::{Open, spawn};
 use crate::error::{Error, Result};
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::store::conn::Conn;
@@ -137,12 +137,12 @@ fn read<N: ReaderState>(reader: &Reader<N>, mut tasks: Vec<Box<dyn ReadTask<N>>>
     end(reader);
 }
 
-fn begin<N: ReaderState>(reader: &Reader<N>) -> std::result::Result<(), SharedError> {
+fn begin<N: ReaderState>(reader: &Reader<N>) -> Result<()> {
     reader.cache.borrow_mut().begin();
-    reader.conn.begin_read().map_err(|error| SharedError::of(&error))
+    reader.conn.begin_read()
 }
 
-fn begin_again<N: ReaderState>(reader: &Reader<N>) -> std::result::Result<(), SharedError> {
+fn begin_again<N: ReaderState>(reader: &Reader<N>) -> Result<()> {
     end(reader);
     begin(reader)
 }
@@ -153,12 +153,8 @@ fn end<N>(reader: &Reader<N>) {
     }
 }
 
-fn attempt<N: ReaderState>(
-    reader: &Reader<N>,
-    begun: &std::result::Result<(), SharedError>,
-    task: &mut dyn ReadTask<N>,
-) -> Result<()> {
-    begun.as_ref().map_err(SharedError::error)?;
+fn attempt<N: ReaderState>(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
+    begun.clone()?;
     catch_unwind(AssertUnwindSafe(|| task.run(reader)))
         .unwrap_or_else(|_| Err(Error::internal("a read panicked")))
 }
