@@ -97,11 +97,24 @@ impl TestDatabase {
         })
     }
 
+    /// An empty SQLite database in a folder that is kept in memory, where there is one.
+    ///
+    /// The service writes as it always does, but nothing waits for a disk.
+    pub fn sqlite_in_memory() -> Self {
+        tempfile::tempdir_in("/dev/shm")
+            .map_or_else(|_| Self::sqlite(), |folder| Self { place: Place::Sqlite(folder) })
+    }
+
     /// A SQLite database whose file begins with these bytes.
     pub fn sqlite_from(bytes: &[u8]) -> Self {
         let database = Self::sqlite();
-        std::fs::write(database.file().unwrap(), bytes).unwrap();
+        database.fill(bytes);
         database
+    }
+
+    /// Writes the bytes of a file that is not open yet, on SQLite.
+    pub(crate) fn fill(&self, bytes: &[u8]) {
+        std::fs::write(self.file().unwrap(), bytes).unwrap();
     }
 
     /// The bytes of the SQLite file, which must no longer be open.

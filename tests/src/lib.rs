@@ -16,6 +16,7 @@ pub mod process;
 pub mod refusals;
 pub mod search;
 mod server;
+pub mod simulation;
 pub mod site;
 mod world;
 

@@ -29,9 +29,9 @@ static FREE: Mutex<Vec<Prepared>> = Mutex::new(Vec::new());
 
 impl PooledDatabase {
     /// A prepared database on `engine`.
-    pub(crate) fn on(engine: Engine) -> Self {
+    pub(crate) fn on(engine: Engine, in_memory: bool) -> Self {
         Self(Some(match engine {
-            Engine::Sqlite => Prepared::sqlite(),
+            Engine::Sqlite => Prepared::sqlite(in_memory),
             Engine::Postgres => Prepared::postgres(),
         }))
     }
@@ -65,9 +65,10 @@ fn original() -> &'static Original {
 }
 
 impl Prepared {
-    fn sqlite() -> Self {
+    fn sqlite(in_memory: bool) -> Self {
         let original = original();
-        let database = TestDatabase::sqlite_from(&original.bytes);
+        let database = if in_memory { TestDatabase::sqlite_in_memory() } else { TestDatabase::sqlite() };
+        database.fill(&original.bytes);
         Self { database, fixtures: original.fixtures.clone(), restore: String::new() }
     }
 

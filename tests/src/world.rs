@@ -39,6 +39,8 @@ pub struct Setup {
     pub clock: Clock,
     /// The rate limits; none unless set.
     pub rates: RateSettings,
+    /// Whether a SQLite database is kept in memory, where writing takes no time, if the machine can do that.
+    pub in_memory: bool,
 }
 
 /// No limit.
@@ -47,7 +49,7 @@ const UNLIMITED: RateSettings =
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { seed: 1, features: Vec::new, clock: clock(), rates: UNLIMITED }
+        Self { seed: 1, features: Vec::new, clock: clock(), rates: UNLIMITED, in_memory: false }
     }
 }
 
@@ -98,7 +100,7 @@ impl World {
 
     /// A world with a seed or features of its own.
     pub fn with(engine: Engine, setup: Setup) -> Self {
-        let database = PooledDatabase::on(engine);
+        let database = PooledDatabase::on(engine, setup.in_memory);
         let clock = setup.clock.clone();
         let service = open_service(&database, setup);
         let Fixtures { mut fixture, people } = database.fixtures().clone();

@@ -11,6 +11,7 @@ pub mod herd;
 pub mod load;
 pub mod posts;
 pub mod reads;
+pub mod simulate;
 pub mod stage;
 pub mod verify;
 pub mod withdraw;

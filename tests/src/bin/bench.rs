@@ -1,31 +1,42 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N]
-//! [--json]`; with `--json` the last line is an object.
+//! [--json]`; with `--json` the last line is an object. `bench simulate [--engine ..] [--steps N] [--seed N]
+//! [--json]` takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
-use svc_tests::bench::{admission, claims, footprints, herd, posts, reads, verify, withdraw};
+use svc_tests::bench::{admission, claims, footprints, herd, posts, reads, simulate, verify, withdraw};
 
 /// The allocator of `svc-http`, for both sides.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission \
-    [--engine sqlite|postgres] [--pairs N] [--json]";
+    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench simulate [--engine sqlite|postgres] \
+    [--steps N] [--seed N] [--json]";
 
 struct Arguments {
     name: String,
     engine: Engine,
     pairs: usize,
+    steps: usize,
+    seed: usize,
     json: bool,
 }
 
 fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut parsed = Arguments { name: String::new(), engine: Engine::Sqlite, pairs: 5, json: false };
+    let mut parsed = Arguments {
+        name: String::new(),
+        engine: Engine::Sqlite,
+        pairs: 5,
+        steps: 100_000,
+        seed: 1,
+        json: false,
+    };
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -35,9 +46,15 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
                 Some("postgres") => parsed.engine = Engine::Postgres,
                 other => return Err(format!("unknown engine {other:?}")),
             },
-            "--pairs" => {
-                let pairs = arguments.next().and_then(|text| text.parse().ok()).filter(|pairs| *pairs >= 1);
-                parsed.pairs = pairs.ok_or("--pairs takes a whole number from 1")?;
+            "--pairs" | "--steps" | "--seed" => {
+                let number =
+                    arguments.next().and_then(|text| text.parse().ok()).filter(|number| *number >= 1);
+                let number = number.ok_or_else(|| format!("{argument} takes a whole number from 1"))?;
+                match argument.as_str() {
+                    "--pairs" => parsed.pairs = number,
+                    "--steps" => parsed.steps = number,
+                    _ => parsed.seed = number,
+                }
             }
             name if parsed.name.is_empty() && !name.starts_with('-') => parsed.name = name.to_owned(),
             other => return Err(format!("unknown argument {other}")),
@@ -57,6 +74,11 @@ fn main() -> ExitCode {
     // One loop for the load, the server and the floor: no side pays for threads of its own.
     let runtime = svc_tests::runtime();
     let (engine, pairs) = (arguments.engine, arguments.pairs);
+    if arguments.name == "simulate" {
+        let seed = u64::try_from(arguments.seed).expect("a seed of 64 bits");
+        print(simulate::run(engine, seed, arguments.steps), arguments.json);
+        return ExitCode::SUCCESS;
+    }
     let finding = match arguments.name.as_str() {
         "posts" => posts::run(engine, pairs, runtime),
         "reads" => reads::run(engine, pairs, runtime),
@@ -71,11 +93,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let report = finding.report();
-    if arguments.json {
+    print(finding.report(), arguments.json);
+    ExitCode::SUCCESS
+}
+
+fn print(report: Value, as_json: bool) {
+    if as_json {
         println!("{report}");
     } else if let Value::Object(members) = report {
         members.iter().for_each(|(name, value)| println!("{name}: {value}"));
     }
-    ExitCode::SUCCESS
 }

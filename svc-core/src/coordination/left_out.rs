@@ -1,0 +1,73 @@
+//! The parts of the claim engine that a test can leave out, one at a time, to see that each would be missed.
+//!
+//! The name of a part stands in [`Settings::left_out`](crate::op::Settings::left_out), and the code of the
+//! part asks `Read::leaves_out`. A build for release leaves nothing out.
+
+/// A thread that somebody works on is not claimed.
+pub(super) const UNCLAIMED: &str = "rule: unclaimed";
+/// Only an open thread is claimed.
+pub(super) const OPEN: &str = "rule: open";
+/// A thread with a result is not claimed.
+pub(super) const NO_RESULT: &str = "rule: no result";
+/// A thread that waits for others is not claimed.
+pub(super) const DEPENDENCIES: &str = "rule: dependencies";
+/// Nobody hands a claim to itself.
+pub(super) const NO_HOLDER: &str = "rule: no holder";
+/// A frozen member receives no claim, nor does one of another workspace.
+pub(super) const UNFROZEN: &str = "rule: unfrozen";
+/// A worker has the skills that are required.
+pub(super) const SKILLS: &str = "rule: skills";
+/// A worker sees the channel.
+pub(super) const CHANNEL: &str = "rule: channel";
+/// A thread of an archived channel is not claimed.
+pub(super) const IN_USE: &str = "rule: in use";
+/// A thread of a paused repository is not claimed.
+pub(super) const PAUSES: &str = "rule: repo-paused";
+/// A thread that needs a full slot is not claimed.
+pub(super) const SLOTS: &str = "rule: slot-full";
+/// A thread whose footprint overlaps that of a live claim is not claimed.
+pub(super) const OVERLAP: &str = "rule: overlap";
+
+/// A hand-off changes who holds the claim.
+pub(super) const HAND_OVER: &str = "end: handed off";
+/// What begins a claim first ends those that have lapsed.
+pub(super) const EXPIRE: &str = "end: expired";
+
+/// What follows from a free obstacle follows when the first has left the queue.
+pub(super) const FREES_NEXT: &str = "free: next";
+/// Another footprint of a live claim frees what only the old one touched.
+pub(super) const FREES_FOOTPRINT: &str = "free: footprint";
+/// Another capacity frees what waits for the slot.
+pub(super) const FREES_CAPACITY: &str = "free: capacity";
+/// A slot without a capacity frees what waits for it.
+pub(super) const FREES_NO_CAPACITY: &str = "free: no capacity";
+/// A resumed repository frees what waits for it.
+pub(super) const FREES_RESUME: &str = "free: resume";
+
+/// The end of a claim, and what it frees, by how the claim ends.
+pub(super) const RELEASED: [&str; 2] = ["end: released", "free: released"];
+pub(super) const RESULT: [&str; 2] = ["end: result", "free: result"];
+pub(super) const CLOSED: [&str; 2] = ["end: closed", "free: closed"];
+pub(super) const CANCELLED: [&str; 2] = ["end: cancelled", "free: cancelled"];
+pub(super) const EXPIRED: [&str; 2] = [EXPIRE, "free: expired"];
+
+/// The names of all parts.
+pub fn parts() -> Vec<&'static str> {
+    let rules = [
+        UNCLAIMED,
+        OPEN,
+        NO_RESULT,
+        DEPENDENCIES,
+        NO_HOLDER,
+        UNFROZEN,
+        SKILLS,
+        CHANNEL,
+        IN_USE,
+        PAUSES,
+        SLOTS,
+        OVERLAP,
+    ];
+    let frees = [FREES_NEXT, FREES_FOOTPRINT, FREES_CAPACITY, FREES_NO_CAPACITY, FREES_RESUME];
+    let ends = [RELEASED, RESULT, CLOSED, CANCELLED, EXPIRED].concat();
+    rules.into_iter().chain([HAND_OVER]).chain(ends).chain(frees).collect()
+}

@@ -1,0 +1,303 @@
+//! Threads and claims: how they begin, and how they end.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::checks::listed;
+use super::model::{Claim, Conflicts, Footprint, MEMBERS, State, Thread};
+use super::{LEASE_SECS, Simulation};
+use crate::client::Answer;
+use crate::world::text;
+
+/// Threads that are open at most: enough that many wait for the same.
+const OPEN_MAX: usize = 40;
+
+/// The reason that a refusal of a claim names.
+#[track_caller]
+fn not_claimable(answer: Answer) -> String {
+    let refusal = answer.refused(409, "not-claimable");
+    assert!(refusal["reason"].is_string(), "a refusal without a reason: {refusal:#}");
+    text(&refusal["reason"])
+}
+
+impl Simulation<'_> {
+    pub(super) fn create(&mut self) {
+        let is_open = |thread: &&Thread| !thread.done && thread.state != State::Closed;
+        let (channel, priority) = (self.random.below(3), self.random.of(&[0, 0, 0, 5, -5]));
+        let open = self.model.threads.values().filter(is_open).count();
+        if open >= OPEN_MAX || self.model.channels[channel].archived {
+            return self.claim_next();
+        }
+        let (footprint, skilled) = (Footprint::random(&mut self.random), self.random.once_in(5));
+        let mut input = json!({"channel_id": self.channels[channel], "title": "work", "priority": priority});
+        if skilled {
+            input["required_skills"] = json!(["rust"]);
+        }
+        if !footprint.is_empty() {
+            input["footprint"] = footprint.json();
+        }
+        let thread = |id: String| Thread {
+            id,
+            channel,
+            priority,
+            footprint: footprint.clone(),
+            skilled,
+            done: false,
+            state: State::Open,
+            waits_for: BTreeSet::new(),
+            claim: None,
+            worked: 0,
+        };
+        // Asked again, it makes another one.
+        if self.is_lost() {
+            let before = self.world.lsn();
+            self.admin("create_thread", &input);
+            let events = self.events_after(before);
+            self.add(thread(text(&events[0]["payload"]["$chain"]["thread_id"])));
+        }
+        let id = text(&self.admin("create_thread", &input)["id"]);
+        self.add(thread(id));
+    }
+
+    fn add(&mut self, thread: Thread) {
+        self.model.log.push(("ThreadCreated", thread.id.clone(), String::new()));
+        self.model.threads.insert(self.created, thread);
+        self.created += 1;
+    }
+
+    pub(super) fn claim_next(&mut self) {
+        let member = self.random.below(MEMBERS);
+        let channel = self.random.below(3);
+        let is_seen = !self.model.channels[channel].private
+            || member == 0
+            || self.model.channels[channel].members.contains(&member);
+        let channel = (is_seen && self.random.below(2) == 0).then_some(channel);
+        let repo = self.random.once_in(4).then_some("acme/app");
+        let ready = if repo.is_none() { self.is_ready(member, channel) } else { None };
+        self.model.expire();
+        if self.is_lost() {
+            // Asked again, it gives out another one.
+            self.claim_next_of(member, channel, repo, true, ready);
+            self.claim_next_of(member, channel, repo, false, None);
+        } else {
+            self.claim_next_of(member, channel, repo, false, ready);
+        }
+    }
+
+    fn claim_next_of(
+        &mut self,
+        member: usize,
+        channel: Option<usize>,
+        repo: Option<&str>,
+        is_lost: bool,
+        ready: Option<Option<String>>,
+    ) {
+        let wanted = self.model.next(member, channel, repo);
+        let mut input = json!({"lease_secs": LEASE_SECS});
+        input.as_object_mut().unwrap().extend(repo.map(|repo| ("repo".to_owned(), json!(repo))));
+        let operation = match channel {
+            Some(channel) => {
+                input["channel_id"] = json!(self.channels[channel]);
+                "claim_next_thread"
+            }
+            None => {
+                input["workspace_id"] = json!(self.workspace());
+                "claim_next_workspace_thread"
+            }
+        };
+        let claimed = self.ask(member, operation, &input).output();
+        let expected = wanted.map(|number| self.model.threads[&number].id.clone());
+        if !is_lost {
+            let given = claimed["id"].as_str().map(str::to_owned);
+            assert_eq!(given, expected, "{operation} of member {member}, repo {repo:?}");
+        }
+        if let Some(ready) = ready {
+            assert_eq!(ready, expected, "a wait finds what a claim is given");
+        }
+        if let Some(number) = wanted {
+            let lease =
+                if is_lost { self.lease_of(number, member) } else { text(&claimed["claim_lease_id"]) };
+            self.claimed(number, member, lease, "claimed");
+        }
+    }
+
+    /// The lease of a claim whose beginning its holder was not told.
+    fn lease_of(&mut self, number: usize, member: usize) -> String {
+        let input = json!({"thread_id": self.model.threads[&number].id});
+        let claim = self.ask(0, "get_claim", &input).output();
+        assert_eq!(claim["holder"], json!(self.ids[member]), "who holds a claim that was not answered");
+        text(&claim["claim_lease_id"])
+    }
+
+    /// The thread that a wait returns at once, if it is asked for.
+    ///
+    /// A wait that finds nothing lasts, so it is only begun where there is something. It only reads, so what
+    /// is behind a lapsed claim is found once that was ended.
+    fn is_ready(&mut self, member: usize, channel: Option<usize>) -> Option<Option<String>> {
+        if self.random.below(4) > 0
+            || self.model.has_lapsed()
+            || self.model.next(member, channel, None).is_none()
+        {
+            return None;
+        }
+        let mut input = json!({"workspace_id": self.workspace(), "timeout_secs": 1});
+        if let Some(channel) = channel {
+            input["channel_id"] = json!(self.channels[channel]);
+        }
+        let found = self.ask(member, "wait_for_ready", &input).output();
+        Some(found["thread_id"].as_str().map(str::to_owned))
+    }
+
+    fn claimed(&mut self, number: usize, member: usize, lease: String, reason: &str) {
+        let since = self.model.now;
+        let claim = Claim { member, lease, since, until: since + LEASE_SECS };
+        self.model.thread(number).claim = Some(claim);
+        self.model.record_holder(number, reason, member);
+    }
+
+    pub(super) fn claim_one(&mut self) {
+        let Some(number) = self.any_thread() else { return };
+        let member = self.random.below(MEMBERS);
+        let thread = self.model.threads[&number].clone();
+        let input = json!({"thread_id": thread.id, "lease_secs": LEASE_SECS});
+        let answer = self.ask(member, "claim_thread", &input);
+        if !self.model.sees(member, &thread) {
+            return drop(answer.refused(404, "not-found"));
+        }
+        if let Some(reason) = self.model.refusal(number, member) {
+            return assert_eq!(not_claimable(answer), reason);
+        }
+        let conflicts = self.model.conflicts(&thread.footprint, Some(number));
+        if !conflicts.is_empty() {
+            let refusal = answer.refused(409, "footprint-conflict");
+            return assert_eq!(listed(&refusal["conflicts"]), self.seen_by(member, conflicts));
+        }
+        self.model.expire();
+        let claimed = answer.output();
+        let lease = if self.is_lost() {
+            let again = self.ask(member, "claim_thread", &input);
+            assert_eq!(not_claimable(again), "claimed");
+            self.lease_of(number, member)
+        } else {
+            text(&claimed["claim_lease_id"])
+        };
+        self.claimed(number, member, lease, "claimed");
+    }
+
+    /// The conflicts as a member sees them: without the threads of the private channel.
+    pub(super) fn seen_by(&self, member: usize, conflicts: Conflicts) -> Conflicts {
+        let hidden = |id: &String| {
+            self.model.threads.values().any(|thread| thread.id == *id && !self.model.sees(member, thread))
+        };
+        conflicts.into_iter().map(|(reason, item, id)| (reason, item, id.filter(|id| !hidden(id)))).collect()
+    }
+
+    /// A thread with a live claim whose holder still sees it, its claim, and how a call names them.
+    fn any_held(&mut self) -> Option<(usize, Claim, Value)> {
+        let sees = |(_, thread): &(&usize, &Thread)| {
+            thread.claim.as_ref().is_some_and(|claim| self.model.sees(claim.member, thread))
+        };
+        let live: Vec<usize> = self.model.live().filter(sees).map(|(number, _)| *number).collect();
+        let number = (!live.is_empty()).then(|| self.random.of(&live))?;
+        let thread = &self.model.threads[&number];
+        let claim = thread.claim.clone()?;
+        let named = json!({"thread_id": thread.id, "claim_lease_id": claim.lease});
+        Some((number, claim, named))
+    }
+
+    pub(super) fn end_one(&mut self) {
+        let Some((number, claim, mut input)) = self.any_held() else { return self.claim_next() };
+        let is_result = self.random.once_in(3);
+        let (operation, reason) =
+            if is_result { ("set_thread_result", "result") } else { ("release_claim", "released") };
+        if is_result {
+            input["result"] = json!({"done": true});
+            let id = self.model.threads[&number].id.clone();
+            self.model.log.push(("ThreadResultSet", id, claim.member.to_string()));
+        }
+        self.ask(claim.member, operation, &input).output();
+        let now = self.model.now;
+        self.model.thread(number).end_claim(now);
+        self.model.thread(number).done |= is_result;
+        self.model.record_holder(number, reason, claim.member);
+        if self.is_lost() {
+            self.ask(claim.member, operation, &input).refused(409, "stale-claim");
+        }
+    }
+
+    pub(super) fn renew(&mut self) {
+        let Some((number, claim, mut input)) = self.any_held() else { return };
+        let secs = self.random.of(&[20, LEASE_SECS, 90]);
+        input["lease_secs"] = json!(secs);
+        let until = self.model.now + secs;
+        let times = if self.is_lost() { 2 } else { 1 };
+        for _ in 0..times {
+            let renewed = self.ask(claim.member, "renew_claim", &input).output();
+            assert_eq!(renewed["lease_expires_at"], json!(self.time(until)));
+        }
+        if until != claim.until {
+            self.model.log.push((
+                "ClaimRenewed",
+                self.model.threads[&number].id.clone(),
+                claim.member.to_string(),
+            ));
+            self.model.thread(number).claim = Some(Claim { until, ..claim });
+        }
+    }
+
+    pub(super) fn hand_off(&mut self) {
+        let Some((number, claim, mut input)) = self.any_held() else { return };
+        let thread = self.model.threads[&number].clone();
+        input["lease_secs"] = json!(LEASE_SECS);
+        if self.random.once_in(4) {
+            let (unfit, reason) = self.random.of(&self.unfit.clone());
+            input["to_member_id"] = json!(unfit);
+            let answer = self.ask(claim.member, "hand_off_claim", &input);
+            return assert_eq!(not_claimable(answer), reason);
+        }
+        let to = self.random.below(MEMBERS);
+        input["to_member_id"] = json!(self.ids[to]);
+        let answer = self.ask(claim.member, "hand_off_claim", &input);
+        let reasons = [
+            ("claimed", to == claim.member),
+            ("missing-skills", self.model.lacks_skills(&thread, to)),
+            ("channel", !self.model.sees(to, &thread)),
+        ];
+        if let Some((reason, _)) = reasons.into_iter().find(|(_, holds)| *holds) {
+            return assert_eq!(not_claimable(answer), reason);
+        }
+        self.model.expire();
+        let handed = answer.output();
+        let lease = if self.is_lost() {
+            self.ask(claim.member, "hand_off_claim", &input).refused(409, "stale-claim");
+            self.lease_of(number, to)
+        } else {
+            text(&handed["claim_lease_id"])
+        };
+        let now = self.model.now;
+        self.model.thread(number).end_claim(now);
+        self.claimed(number, to, lease, "handed_off");
+    }
+
+    /// Whoever held a claim that has lapsed tries to go on.
+    pub(super) fn act_late(&mut self) {
+        let lapsed = self.model.threads.values().find_map(|thread| {
+            let claim = thread.claim.as_ref().filter(|claim| claim.until <= self.model.now)?;
+            self.model.sees(claim.member, thread).then(|| (thread.id.clone(), claim.clone()))
+        });
+        let Some((id, claim)) = lapsed else { return };
+        let (operation, more) = self.random.of(&[
+            ("renew_claim", json!({"lease_secs": LEASE_SECS})),
+            ("release_claim", json!({})),
+            ("hand_off_claim", json!({"to_member_id": self.ids[0]})),
+            ("set_thread_result", json!({"result": {"late": true}})),
+        ]);
+        let mut input = json!({"thread_id": id, "claim_lease_id": claim.lease});
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let state = self.model.threads.values().find(|thread| thread.id == id).map(|thread| thread.state);
+        let answer = self.ask(claim.member, operation, &input);
+        assert_ne!(state, Some(State::Closed), "a closed thread has no claim");
+        answer.refused(409, "stale-claim");
+    }
+}

@@ -1,0 +1,338 @@
+//! What has to come of each call, without knowing how the claim engine does it.
+//!
+//! It looks at every thread each time. It knows nothing of queues, indexes or transactions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+/// What is in the way of a footprint: the reason, the item, and the thread of the claim.
+pub type Conflicts = BTreeSet<(String, String, Option<String>)>;
+
+/// What an event says: its kind, what it is about, and the part of its payload that is compared.
+pub type Recorded = (&'static str, String, String);
+
+/// SplitMix64, so that a seed gives the same run everywhere.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % u64::try_from(bound).unwrap()).unwrap()
+    }
+
+    pub fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())].clone()
+    }
+
+    /// Whether something happens that happens once in `times`.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// A kind of item, and its value.
+type Item = (&'static str, &'static str);
+
+/// The items of footprints: few, so that many overlap.
+const ITEMS: [Item; 16] = [
+    ("path", "."),
+    ("path", "src"),
+    ("path", "src/a"),
+    ("path", "src/a/x.rs"),
+    ("path", "src/b"),
+    ("path", "srcs"),
+    ("glob", "src/*"),
+    ("glob", "src/a*"),
+    ("glob", "src/b/[xy]"),
+    ("crate", "core"),
+    ("crate", "src"),
+    ("lane", "docs"),
+    ("branch", "main"),
+    ("branch", "next"),
+    ("slot", "gpu"),
+    ("slot", "GPU"),
+];
+
+/// A footprint as the model keeps it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Footprint {
+    pub repo: String,
+    shared: bool,
+    items: Vec<Item>,
+    /// What each item begins with, if it is a path or a glob.
+    prefixes: Vec<Option<String>>,
+}
+
+impl Footprint {
+    pub fn random(random: &mut Random) -> Self {
+        let count = random.of(&[0, 1, 1, 1, 2, 2, 3]);
+        let mut items: Vec<Item> = Vec::new();
+        for _ in 0..count {
+            let item = random.of(&ITEMS);
+            let repeats =
+                |(kind, value): &Item| *kind == item.0 && value.to_lowercase() == item.1.to_lowercase();
+            if !items.iter().any(repeats) {
+                items.push(item);
+            }
+        }
+        let (repo, shared) = (random.of(&["acme/app", "ACME/App", "acme/lib"]), random.once_in(3));
+        if items.is_empty() {
+            return Self::default();
+        }
+        let prefixes = items.iter().map(|item| Self::prefix(*item)).collect();
+        Self { repo: repo.to_owned(), shared, items, prefixes }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub fn json(&self) -> Value {
+        let items: Vec<Value> =
+            self.items.iter().map(|(kind, value)| json!({"kind": kind, "value": value})).collect();
+        let mode = if self.shared { "shared" } else { "exclusive" };
+        let mut json = json!({"mode": mode, "items": items});
+        if !self.repo.is_empty() {
+            json["repo"] = json!(self.repo);
+        }
+        json
+    }
+
+    fn prefix((kind, value): Item) -> Option<String> {
+        match kind {
+            "path" if value == "." => Some(String::new()),
+            "path" => Some(format!("{value}/")),
+            "glob" => Some(value[..value.find(['*', '[']).unwrap()].to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Whether the item `at` of this footprint conflicts with another footprint.
+    fn conflicts(&self, at: usize, other: &Self) -> bool {
+        let (item, prefix) = (self.items[at], &self.prefixes[at]);
+        if item.0 == "slot" || !self.repo.eq_ignore_ascii_case(&other.repo) {
+            return false;
+        }
+        other.items.iter().zip(&other.prefixes).any(|(theirs, their_prefix)| {
+            let overlap = match (prefix, their_prefix) {
+                (Some(a), Some(b)) => a.starts_with(b.as_str()) || b.starts_with(a.as_str()),
+                _ => item == *theirs,
+            };
+            overlap && (!self.shared || !other.shared || item.0 == "branch")
+        })
+    }
+
+    pub fn uses_the_slot(&self) -> bool {
+        self.items.iter().any(|(kind, _)| *kind == "slot")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum State {
+    Open,
+    InReview,
+    Closed,
+}
+
+/// A channel, whose creator is the first member.
+#[derive(Clone, Debug, Default)]
+pub struct Channel {
+    pub private: bool,
+    pub archived: bool,
+    pub members: BTreeSet<usize>,
+}
+
+/// The right of a member to work on a thread. Times are in seconds.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub member: usize,
+    pub lease: String,
+    pub since: i64,
+    pub until: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Thread {
+    pub id: String,
+    pub channel: usize,
+    pub priority: i64,
+    pub footprint: Footprint,
+    pub skilled: bool,
+    /// Whether it has a result that stands.
+    pub done: bool,
+    pub state: State,
+    /// The threads that it waits for.
+    pub waits_for: BTreeSet<usize>,
+    pub claim: Option<Claim>,
+    /// The seconds that were worked under claims that have ended.
+    pub worked: i64,
+}
+
+impl Thread {
+    /// Ends the claim, of which at most what is before the end of its lease was worked.
+    pub fn end_claim(&mut self, now: i64) -> Claim {
+        let claim = self.claim.take().expect("a claim to end");
+        self.worked += (now.min(claim.until) - claim.since).max(0);
+        claim
+    }
+}
+
+/// What had to come of the calls so far.
+#[derive(Default)]
+pub struct Model {
+    pub now: i64,
+    pub threads: BTreeMap<usize, Thread>,
+    pub capacity: Option<usize>,
+    pub paused: BTreeSet<String>,
+    pub channels: [Channel; 3],
+    /// Which members have the skill.
+    pub skilled: [bool; MEMBERS],
+    /// What the log has to record, since it was compared.
+    pub log: Vec<Recorded>,
+}
+
+/// The members: the first has created all channels.
+pub const MEMBERS: usize = 3;
+
+impl Model {
+    pub fn thread(&mut self, number: usize) -> &mut Thread {
+        self.threads.get_mut(&number).unwrap()
+    }
+
+    /// The threads with a live claim.
+    pub fn live(&self) -> impl Iterator<Item = (&usize, &Thread)> {
+        self.threads
+            .iter()
+            .filter(|(_, thread)| thread.claim.as_ref().is_some_and(|claim| self.now < claim.until))
+    }
+
+    pub fn is_live(&self, number: usize) -> bool {
+        self.threads[&number].claim.as_ref().is_some_and(|claim| self.now < claim.until)
+    }
+
+    pub fn has_lapsed(&self) -> bool {
+        self.threads.values().filter_map(|thread| thread.claim.as_ref()).any(|claim| claim.until <= self.now)
+    }
+
+    fn is_paused(&self, footprint: &Footprint) -> bool {
+        self.paused.iter().any(|repo| repo.eq_ignore_ascii_case(&footprint.repo))
+    }
+
+    /// Everything in the way of a footprint: the reason, the item, and the thread of the claim.
+    pub fn conflicts(&self, footprint: &Footprint, own: Option<usize>) -> Conflicts {
+        let mut found = BTreeSet::new();
+        if !footprint.is_empty() && self.is_paused(footprint) {
+            found.insert(("repo-paused".to_owned(), String::new(), None));
+        }
+        let others: Vec<&Thread> =
+            self.live().filter(|(number, _)| Some(**number) != own).map(|(_, other)| other).collect();
+        for (at, (kind, value)) in footprint.items.iter().enumerate() {
+            let named = format!("{kind} {value}");
+            if *kind == "slot"
+                && let Some(capacity) = self.capacity
+            {
+                let holders: Vec<_> = others.iter().filter(|other| other.footprint.uses_the_slot()).collect();
+                if holders.len() >= capacity {
+                    let full = |thread: Option<String>| ("slot-full".to_owned(), named.clone(), thread);
+                    found.extend(holders.iter().map(|other| full(Some(other.id.clone()))));
+                    found.extend(holders.is_empty().then(|| full(None)));
+                }
+            }
+            let overlapping = others.iter().filter(|other| footprint.conflicts(at, &other.footprint));
+            found.extend(
+                overlapping.map(|other| ("overlap".to_owned(), named.clone(), Some(other.id.clone()))),
+            );
+        }
+        found
+    }
+
+    /// Whether nothing is in the way of a footprint, beside these threads with live claims.
+    fn is_free(&self, footprint: &Footprint, live: &[&Thread]) -> bool {
+        let is_full = |capacity| {
+            live.iter().filter(|other| other.footprint.uses_the_slot()).count() >= capacity
+                && footprint.uses_the_slot()
+        };
+        let overlaps =
+            |other: &&Thread| (0..footprint.items.len()).any(|at| footprint.conflicts(at, &other.footprint));
+        footprint.is_empty()
+            || (!self.is_paused(footprint)
+                && !self.capacity.is_some_and(is_full)
+                && !live.iter().any(overlaps))
+    }
+
+    /// Whether a member sees a thread.
+    pub fn sees(&self, member: usize, thread: &Thread) -> bool {
+        let channel = &self.channels[thread.channel];
+        !channel.private || member == 0 || channel.members.contains(&member)
+    }
+
+    /// Whether a thread is open in a channel that is in use, and nobody works on it.
+    pub fn is_to_do(&self, number: usize) -> bool {
+        let thread = &self.threads[&number];
+        let is_open = thread.state == State::Open && !thread.done;
+        is_open && !self.is_live(number) && !self.channels[thread.channel].archived
+    }
+
+    pub fn is_blocked(&self, thread: &Thread) -> bool {
+        thread.waits_for.iter().any(|other| self.threads[other].state != State::Closed)
+    }
+
+    pub fn lacks_skills(&self, thread: &Thread, member: usize) -> bool {
+        thread.skilled && !self.skilled[member]
+    }
+
+    /// Why a member cannot claim a thread that it sees, whatever its footprint.
+    pub fn refusal(&self, number: usize, member: usize) -> Option<&'static str> {
+        let thread = &self.threads[&number];
+        let reasons = [
+            ("claimed", self.is_live(number)),
+            ("state", thread.state != State::Open),
+            ("has-result", thread.done),
+            ("blocked", self.is_blocked(thread)),
+            ("missing-skills", self.lacks_skills(thread, member)),
+            ("channel-archived", self.channels[thread.channel].archived),
+        ];
+        reasons.into_iter().find(|(_, holds)| *holds).map(|(reason, _)| reason)
+    }
+
+    /// The thread that a member has to be given.
+    pub fn next(&self, member: usize, channel: Option<usize>, repo: Option<&str>) -> Option<usize> {
+        let live: Vec<&Thread> = self.live().map(|(_, thread)| thread).collect();
+        let is_named = |thread: &Thread| {
+            repo.is_none_or(|repo| {
+                !thread.footprint.is_empty() && thread.footprint.repo.eq_ignore_ascii_case(repo)
+            })
+        };
+        let wanted = self.threads.iter().filter(|(number, thread)| {
+            channel.is_none_or(|channel| thread.channel == channel)
+                && is_named(thread)
+                && self.sees(member, thread)
+                && self.refusal(**number, member).is_none()
+                && self.is_free(&thread.footprint, &live)
+        });
+        wanted.min_by_key(|(number, thread)| (-thread.priority, **number)).map(|(number, _)| *number)
+    }
+
+    /// Records that a thread's holder changes.
+    pub fn record_holder(&mut self, number: usize, reason: &str, member: usize) {
+        let id = self.threads[&number].id.clone();
+        self.log.push(("ThreadAssignmentChanged", id, format!("{reason} {member}")));
+    }
+
+    /// Ends every claim that has lapsed.
+    pub fn expire(&mut self) {
+        let now = self.now;
+        let lapsed = |thread: &Thread| thread.claim.as_ref().is_some_and(|claim| claim.until <= now);
+        let numbers: Vec<usize> =
+            self.threads.iter().filter(|(_, thread)| lapsed(thread)).map(|(number, _)| *number).collect();
+        for number in numbers {
+            let claim = self.thread(number).end_claim(now);
+            self.log.push(("ClaimExpired", self.threads[&number].id.clone(), claim.member.to_string()));
+            self.record_holder(number, "expired", claim.member);
+        }
+    }
+}
