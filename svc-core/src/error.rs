@@ -115,6 +115,15 @@ codes! {
     /// Live claims, a paused repository or a full slot are in the way: `conflicts` names each.
     FootprintConflict = "footprint-conflict", 409, "The footprint conflicts with others",
         "Take another thread, or wait for one with `wait_for_ready` until the claims in the way have ended.";
+    /// Nothing is left of a limit of the thread's budget: `exceeded` names each such limit.
+    BudgetExhausted = "budget-exhausted", 409, "The thread's budget is used up",
+        "Take another thread, or have the limits in `exceeded` raised and the thread requeued.";
+    /// A spawn budget of the workspace does not allow the child: `limit` names the limit.
+    SpawnRejected = "spawn-rejected", 409, "The spawn budget does not allow this child",
+        "Do the work in the thread itself, or ask an administrator to raise the limit.";
+    /// A different report of the thread's usage has this id.
+    ReportTaken = "report-taken", 409, "The report id is taken",
+        "Send a new report under an id of its own, and a repeated one exactly as it was.";
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
         "Remove another dependency of the cycle first, or do without the new dependency.";

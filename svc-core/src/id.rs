@@ -57,6 +57,8 @@ ids! {
     InstallationId,
     /// A channel's id.
     ChannelId,
+    /// A dead letter's id.
+    DeadLetterId,
     /// A thread's id. A thread is a task.
     ThreadId,
     /// A message's id.

@@ -85,6 +85,24 @@ pub const SLOT_LIST_HOLDERS_MAX: i64 = 2000;
 pub const PAUSE_REASON_MAX: usize = 500;
 /// Paused repositories of a workspace.
 pub const PAUSES_MAX: i64 = 1000;
+/// Most tokens, millionths of a dollar, turns or attempts that a budget allows.
+pub const BUDGET_MAX: i64 = 1_000_000_000_000_000;
+/// Longest wall time that a budget allows, in seconds: about 30 years.
+pub const WALL_SECS_MAX: i64 = 1_000_000_000;
+/// How much of a limit is used when a notice says so, in percent.
+pub const BUDGET_LOW_PERCENT: i64 = 80;
+/// Most tokens, millionths of a dollar or turns in one usage report.
+pub const USAGE_MAX: i64 = 1_000_000_000_000;
+/// Characters of the id of a usage report, and of the name of a model.
+pub const REPORT_ID_MAX: usize = 200;
+/// Members and models that a sum of a workspace's usage names.
+pub const USAGE_SUMS_MAX: i64 = 1000;
+/// Names of tools that a thread's worker is advised to use.
+pub const TOOLS_MAX: usize = 100;
+/// Characters of the name of a tool.
+pub const TOOL_MAX: usize = 200;
+/// Most children of a thread that a spawn budget allows.
+pub const SPAWN_CHILDREN_MAX: i64 = 1_000_000;
 /// Approvals that a thread may require.
 pub const APPROVALS_MAX: i64 = 10;
 /// Listed reviewers of a thread.

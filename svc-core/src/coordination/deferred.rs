@@ -23,7 +23,7 @@ use crate::identity::{members, workspaces};
 use crate::limits::PAGE_BYTES;
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
-use crate::store::ToParam;
+use crate::store::{ToParam, columns};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -45,6 +45,7 @@ pub(crate) fn feature() -> Feature {
 enum Reason {
     Dependencies,
     Skills,
+    DeadLetter,
 }
 
 /// Returns the open threads that nobody works on and that something is in the way of, with all that is.
@@ -56,8 +57,9 @@ enum Reason {
 struct ListDeferredThreads {
     /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// Also list threads that wait for unfinished threads (`dependencies`), or that require skills which no
-    /// active member has all of (`skills`). Default: only what conflicts with a footprint.
+    /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
+    /// active member has all of (`skills`), or that have a dead letter which is not settled (`dead-letter`).
+    /// Default: only what conflicts with a footprint.
     reason: Option<Reason>,
     /// Only threads whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
@@ -98,12 +100,12 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
         Waiting { reason: input.reason, by_footprint: HashMap::new(), by_skills: HashMap::new() };
     let (mut deferred, mut bytes) = (Vec::new(), 0_usize);
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
-    for (id, footprint, blocked, skill_set) in candidates {
-        let obstacles = waiting.obstacles(cx, footprint, blocked, skill_set)?;
+    for candidate in candidates {
+        let obstacles = waiting.obstacles(cx, &candidate)?;
         if obstacles.is_empty() {
             continue;
         }
-        let Some(thread) = thread_of_workspace(cx, id)? else { continue };
+        let Some(thread) = thread_of_workspace(cx, candidate.id)? else { continue };
         let row = DeferredThread::of(thread, obstacles);
         // A footprint and the items of its conflicts can be long.
         bytes = bytes.saturating_add(serde_json::to_vec(&row).map_err(Error::internal)?.len());
@@ -123,8 +125,17 @@ impl DeferredThread {
     }
 }
 
-/// A thread that may be deferred: its id, its footprint, how many threads it waits for, and its skill set.
-type Candidate = (ThreadId, i64, i64, i64);
+/// A thread that may be deferred.
+struct Candidate {
+    id: ThreadId,
+    footprint: i64,
+    /// How many threads it waits for.
+    blocked: i64,
+    skill_set: i64,
+    dead: bool,
+}
+
+columns! { candidate_columns: Candidate as t { id, footprint, blocked, skill_set, dead } }
 
 /// What stands in the way of threads, as far as one page has found out.
 struct Waiting {
@@ -136,21 +147,18 @@ struct Waiting {
 
 impl Waiting {
     /// Returns everything in the way of a thread.
-    fn obstacles(
-        &mut self,
-        cx: &Read<'_>,
-        footprint: i64,
-        blocked: i64,
-        skill_set: i64,
-    ) -> Result<Vec<Conflict>> {
+    fn obstacles(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<Vec<Conflict>> {
         let mut found = Vec::new();
-        if self.reason == Some(Reason::Dependencies) && blocked > 0 {
+        if self.reason == Some(Reason::DeadLetter) && thread.dead {
+            found.push(Conflict::alone(ConflictReason::DeadLetter));
+        }
+        if self.reason == Some(Reason::Dependencies) && thread.blocked > 0 {
             found.push(Conflict::alone(ConflictReason::Dependencies));
         }
-        if self.reason == Some(Reason::Skills) && !self.is_covered(cx, skill_set)? {
+        if self.reason == Some(Reason::Skills) && !self.is_covered(cx, thread.skill_set)? {
             found.push(Conflict::alone(ConflictReason::Skills));
         }
-        found.extend(self.conflicts(cx, footprint)?);
+        found.extend(self.conflicts(cx, thread.footprint)?);
         Ok(found)
     }
 
@@ -185,8 +193,9 @@ const OBSTACLES_MAX: i64 = 100;
 
 /// Threads that nobody works on and that are open, without a result that stands.
 const CANDIDATES: &str = concat!(
-    "select t.id, t.footprint, t.blocked, t.skill_set
-     from threads t join channels c on c.id = t.channel_id
+    "select ",
+    candidate_columns!(),
+    " from threads t join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.state = 'open' and not t.has_result
          and (t.assignee_id is null or t.assignment_expires_at <= $6) and c.archived_at is null
          and t.lsn > $7 and t.lsn <= $8 and (t.footprint <> 0 or $9)

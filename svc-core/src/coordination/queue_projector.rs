@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use crate::Result;
 use crate::conversation::channels::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
+use crate::coordination::budgets::thread::ThreadBudgetSet;
 use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
+use crate::coordination::dead_letters::DeadLetterRequeued;
 use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyRemoved, ThreadReady};
 use crate::coordination::footprints::ThreadFootprintChanged;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
@@ -26,7 +28,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The events that may change the place of their thread in the queue.
-const MOVES_A_THREAD: [&str; 11] = [
+const MOVES_A_THREAD: [&str; 13] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
     ThreadReady::KIND,
@@ -38,6 +40,8 @@ const MOVES_A_THREAD: [&str; 11] = [
     ClaimExpired::KIND,
     ThreadResultSet::KIND,
     ThreadFootprintChanged::KIND,
+    ThreadBudgetSet::KIND,
+    DeadLetterRequeued::KIND,
 ];
 
 fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {

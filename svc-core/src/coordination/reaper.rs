@@ -10,7 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::claims::{expire, has_lapsed};
+use super::claims::{ClaimEnd, end_claim, has_lapsed};
 use crate::Result;
 use crate::coordination::thread::{Thread, thread_of_workspace};
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -153,7 +153,7 @@ fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
     for id in threads {
         let Some(thread) = thread_of_workspace(cx, *id)? else { continue };
         if has_lapsed(&thread, cx.now()) {
-            expire(cx, &thread)?;
+            end_claim(cx, &thread, ClaimEnd::Expired)?;
         } else if !remind(cx, &thread)? {
             continue;
         }

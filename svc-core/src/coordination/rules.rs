@@ -2,15 +2,15 @@
 //!
 //! Claiming a thread by its id asks each rule. The ready queue holds only threads for which those hold that
 //! do not depend on the claimer, and is asked for the others; a hand-off asks those that are about the
-//! receiver.
+//! receiver, and whether anything is left of the budget.
 
 use serde_json::Value;
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::conversation::places;
-use crate::coordination::obstacles;
 use crate::coordination::thread::{Held, Thread, ThreadState};
+use crate::coordination::{budget, obstacles};
 use crate::error::{Code, Error, Problem};
 use crate::id::MemberId;
 use crate::identity::members;
@@ -30,22 +30,24 @@ pub(in crate::coordination) struct Candidate<'a> {
 struct Rule {
     /// Fails if the member cannot claim the thread because of it.
     check: fn(&Read<'_>, &Candidate<'_>) -> Result<()>,
-    /// Whether it is about the member, so that it holds for the receiver of a claim too.
-    of_member: bool,
+    /// Whether the receiver of a claim has to pass it too.
+    at_hand_off: bool,
 }
 
 /// Every rule of claiming.
 const RULES: &[Rule] = &[
-    Rule { check: is_unclaimed, of_member: false },
-    Rule { check: is_open, of_member: false },
-    Rule { check: has_no_result, of_member: false },
-    Rule { check: waits_for_nothing, of_member: false },
-    Rule { check: is_no_holder, of_member: true },
-    Rule { check: is_unfrozen, of_member: true },
-    Rule { check: has_the_skills, of_member: true },
-    Rule { check: sees_the_channel, of_member: true },
-    Rule { check: is_in_use, of_member: false },
-    Rule { check: is_unobstructed, of_member: false },
+    Rule { check: is_unclaimed, at_hand_off: false },
+    Rule { check: is_open, at_hand_off: false },
+    Rule { check: has_no_result, at_hand_off: false },
+    Rule { check: has_budget_left, at_hand_off: true },
+    Rule { check: is_not_dead, at_hand_off: false },
+    Rule { check: waits_for_nothing, at_hand_off: false },
+    Rule { check: is_no_holder, at_hand_off: true },
+    Rule { check: is_unfrozen, at_hand_off: true },
+    Rule { check: has_the_skills, at_hand_off: true },
+    Rule { check: sees_the_channel, at_hand_off: true },
+    Rule { check: is_in_use, at_hand_off: false },
+    Rule { check: is_unobstructed, at_hand_off: false },
 ];
 
 /// Fails if the caller cannot claim a thread.
@@ -84,7 +86,7 @@ pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Resul
 /// Fails if a member cannot receive the claim on a thread.
 pub(in crate::coordination) fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
     let candidate = Candidate { thread, member: to, is_caller: false };
-    RULES.iter().filter(|rule| rule.of_member).try_for_each(|rule| (rule.check)(cx, &candidate))
+    RULES.iter().filter(|rule| rule.at_hand_off).try_for_each(|rule| (rule.check)(cx, &candidate))
 }
 
 /// The error of a thread that cannot be given to the member; `reason` is for programs.
@@ -119,6 +121,17 @@ fn has_no_result(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Resu
     if thread.has_result {
         let detail = "it has a result: close and reopen it to have it done again";
         return Err(not_claimable("has-result", detail));
+    }
+    Ok(())
+}
+
+fn has_budget_left(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    budget::check_left(cx, thread)
+}
+
+fn is_not_dead(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    if thread.dead {
+        return Err(not_claimable("dead-letter", "it failed over its budget: requeue its dead letter"));
     }
     Ok(())
 }

@@ -63,6 +63,10 @@ pub(crate) struct Thread {
     pub blocked: i64,
     /// Whether it has a result that stands. If so, it is not given out again until it is reopened.
     pub has_result: bool,
+    /// Whether nothing is left of a limit of its budget. If so, it is not given out.
+    pub exhausted: bool,
+    /// Whether it failed over its budget. It is not given out then until its dead letter is requeued.
+    pub dead: bool,
     /// The member who is responsible for it: its creator, unless changed.
     pub owner_id: Option<MemberId>,
     /// The holder of the live claim.
@@ -98,6 +102,9 @@ pub(crate) struct Thread {
     /// Whether a holder has left a checkpoint.
     #[serde(skip)]
     pub has_checkpoint: bool,
+    /// Whether its budget has a limit.
+    #[serde(skip)]
+    pub budgeted: bool,
     /// The claim in its row. Once it has lapsed, it counts for nothing and is not returned.
     #[serde(skip)]
     pub held: Option<Held>,
@@ -146,6 +153,9 @@ columns! {
         priority,
         blocked,
         has_result,
+        exhausted,
+        dead,
+        budgeted,
         owner_id,
         acknowledged_at,
         cancelled_at: Option<Time>,
@@ -304,6 +314,9 @@ pub(crate) fn untouched() -> Thread {
         footprint: None,
         blocked: 0,
         has_result: false,
+        exhausted: false,
+        dead: false,
+        budgeted: false,
         owner_id: Some(id(4).into()),
         assignee_id: None,
         claim_lease_id: None,

@@ -12,7 +12,9 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::channels::{ChannelMemberAdded, ChannelUnarchived, ChannelUpdated};
 use crate::conversation::places;
+use crate::coordination::budgets::thread::ThreadBudgetSet;
 use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
+use crate::coordination::dead_letters::DeadLetterRequeued;
 use crate::coordination::dependencies::{ThreadDependencyRemoved, ThreadReady};
 use crate::coordination::footprints::ThreadFootprintChanged;
 use crate::coordination::lifecycle::cancel::ThreadCancelled;
@@ -101,12 +103,14 @@ fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyT
 }
 
 /// The events that can make a thread of their channel ready.
-const IN_ITS_CHANNEL: [&str; 7] = [
+const IN_ITS_CHANNEL: [&str; 9] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
     ThreadReady::KIND,
     ThreadSkillsChanged::KIND,
     ThreadDependencyRemoved::KIND,
+    ThreadBudgetSet::KIND,
+    DeadLetterRequeued::KIND,
     ChannelUpdated::KIND,
     ChannelUnarchived::KIND,
 ];

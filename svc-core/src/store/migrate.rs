@@ -44,6 +44,7 @@ migrations! {
     13 "0013_lapsed_claims",
     14 "0014_checkpoints",
     15 "0015_gates",
+    16 "0016_budgets",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -1,5 +1,6 @@
 //! Threads as tasks: their states, claims, dependencies and workers.
 
+mod budgets;
 mod checkpoint;
 mod claims;
 mod dependencies;
@@ -7,5 +8,6 @@ mod footprints;
 mod notices;
 mod simulation;
 mod thread;
+mod usage;
 mod wakes;
 mod workers;

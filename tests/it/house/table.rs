@@ -17,6 +17,7 @@ const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_capability_sets", "they are in the code"),
     ("get_thread_footprint", "a footprint has 100 items at the most"),
     ("list_reviewers", "a thread has 100 at the most"),
+    ("get_workspace_usage", "the largest 1000 sums alone"),
     ("list_skills", "the most common 1000 alone"),
     ("list_slots", "1000 with a capacity and 1000 others at the most"),
     ("list_thread_dependencies", "a thread has 100 at the most"),

@@ -20,6 +20,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &[
             "conversation/places",
             "coordination/claims",
+            "coordination/dead_letters",
             "coordination/deferred",
             "coordination/dependencies",
             "coordination/obstacles",
@@ -31,6 +32,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("claim_checkpoints", "coordination/checkpoint", &[]),
+    ("dead_letters", "coordination/dead_letters", &[]),
     ("events", "log", &["coordination/views", "integrity/events"]),
     // The head's position is read where the caller is found, and where logs are read.
     ("heads", "log", &["op/run", "integrity/audit", "integrity/events"]),
@@ -61,6 +63,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("shelves", "conversation/shelves", &["conversation/scrub"]),
     ("slots", "coordination/slots", &["coordination/obstacles", "coordination/queue"]),
     ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),
+    ("thread_budgets", "coordination/budget", &[]),
     ("thread_dependencies", "coordination/dependencies", &["conversation/channels", "coordination/queue"]),
     ("thread_notices", "coordination/notices", &[]),
     ("thread_workers", "coordination/workers", &[]),
@@ -71,8 +74,11 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &[
             "conversation/channels",
             "conversation/places",
+            "coordination/budget",
+            "coordination/budgets",
             "coordination/checkpoint",
             "coordination/claims",
+            "coordination/dead_letters",
             "coordination/deferred",
             "coordination/dependencies",
             "coordination/footprints",
@@ -86,6 +92,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("tokens", "identity/tokens", &["op/call", "identity/setup"]),
+    ("usage_reports", "coordination/budgets", &[]),
+    ("usage_totals", "coordination/budgets", &[]),
     ("workspaces", "identity/workspaces", &["log/keys", "log/verify", "identity/setup"]),
 ];
 

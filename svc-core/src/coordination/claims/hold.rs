@@ -9,6 +9,7 @@ use super::{
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, NewCheckpoint};
 use crate::coordination::rules::{check_receiver, live};
 use crate::coordination::thread::{Held, Thread, visible_thread};
@@ -38,7 +39,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("Renew a claim")
             .post("/threads/{thread_id}/claim/renew")
             .needs(&[ThreadTransition])
-            .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
+            .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld, Code::BudgetExhausted])
             .example(|w| {
                 json!({"thread_id": w.id("claimed_thread"), "lease_secs": 1800,
                        "claim_lease_id": w.id("lease")})
@@ -53,7 +54,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("Hand a claim to another member")
             .post("/threads/{thread_id}/claim/hand-off")
             .needs(&[ThreadTransition])
-            .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::NotClaimable])
+            .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::NotClaimable, Code::BudgetExhausted])
             .example(|w| {
                 json!({
                     "thread_id": w.id("claimed_thread"), "to_member_id": w.id("agent"),
@@ -189,7 +190,7 @@ fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Cla
 const ACKNOWLEDGE: &str = "
     update threads set acknowledged_at = $3, acknowledge_by = null where id = $1 and claim_lease_id = $2";
 
-/// The lease of a claim was renewed.
+/// The lease of a claim was renewed, or shortened to what a new budget leaves.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ClaimRenewed {
     /// The thread.
@@ -209,10 +210,12 @@ impl Event for ClaimRenewed {
 /// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
 ///
 /// A `checkpoint` left with it is returned to whoever claims the thread next, also if your lease lapses.
+/// It ends earlier if the thread's budget leaves less wall time.
 ///
 /// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on it; 409
 /// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
-/// because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the claim.
+/// because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the claim; 409
+/// `budget-exhausted` with `exceeded` if nothing is left of a limit of the thread's budget.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenewClaim {
@@ -227,24 +230,50 @@ struct RenewClaim {
 fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let thread = unfinished_thread(cx, input.thread_id)?;
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
+    budget::check_left(cx, &thread)?;
     checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
-    let renewed = Held { until: lease_end(cx, input.lease_secs), ..held };
+    let limited = budget::of(cx, &thread)?;
+    let renewed = Held { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
     if renewed != held {
-        cx.execute(1, RENEW, &[&thread.id, &held.lease_id, &renewed.until])?;
-        let event = ClaimRenewed {
-            thread_id: thread.id,
-            member_id: held.holder,
-            claim_lease_id: held.lease_id,
-            expires_at: renewed.until,
-        };
-        cx.emit(thread.place().about(held.holder), &event)?;
+        set_lease_end(cx, &thread, renewed)?;
+    }
+    if let Some(budget) = &limited {
+        budget::follow(cx, &thread, budget)?;
     }
     Ok(Claim::of(thread, renewed))
+}
+
+/// Sets the end of the lease of a claim to that of `changed`.
+fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held) -> Result<()> {
+    cx.execute(1, RENEW, &[&thread.id, &changed.lease_id, &changed.until])?;
+    let event = ClaimRenewed {
+        thread_id: thread.id,
+        member_id: changed.holder,
+        claim_lease_id: changed.lease_id,
+        expires_at: changed.until,
+    };
+    cx.emit(thread.place().about(changed.holder), &event)?;
+    Ok(())
+}
+
+/// Shortens the lease of a thread's live claim to what its budget leaves.
+pub(in crate::coordination) fn shorten_lease(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    budget: &Budget,
+) -> Result<()> {
+    let held = live(thread, cx.now());
+    match held.zip(budget.last_lease_end(cx.now())) {
+        Some((held, last)) if last < held.until => set_lease_end(cx, thread, Held { until: last, ..held }),
+        _ => Ok(()),
+    }
 }
 
 const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
 
 /// Releases the claim that you hold, and returns the thread, which others can claim at once.
+///
+/// If nothing is left of a limit of the thread's budget, the thread gets a dead letter instead.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim, for example after a release; 409 `claim-not-held` if you do not hold the claim.
@@ -263,7 +292,8 @@ fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     check_holder(cx, &thread, Some(input.claim_lease_id))?;
     checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
-    Ok(thread.claimed(None, cx.now()))
+    // What its budget says may have changed.
+    if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.claimed(None, cx.now())) }
 }
 
 /// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
@@ -275,7 +305,8 @@ fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
 /// Fails with 409 `stale-claim` if your claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `not-claimable` with a `reason` if the
 /// member is not in the workspace (`member`), is frozen or deactivated (`frozen`), lacks required skills
-/// (`missing-skills`), may not see the channel (`channel`) or holds the claim already (`claimed`).
+/// (`missing-skills`), may not see the channel (`channel`) or holds the claim already (`claimed`); 409
+/// `budget-exhausted` with `exceeded` if nothing is left of a limit of the thread's budget.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HandOffClaim {

@@ -18,10 +18,11 @@ use serde_json::json;
 
 use super::workers;
 use crate::Result;
+use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
 use crate::coordination::thread::{Held, Thread, thread_of_workspace};
-use crate::coordination::{obstacles, queue};
+use crate::coordination::{dead_letters, obstacles, queue};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
@@ -29,6 +30,7 @@ use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Sample, Write};
 use crate::text::{Count, described};
 use crate::time::Time;
+pub(in crate::coordination) use hold::shorten_lease;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -162,6 +164,7 @@ enum Reason {
     Closed,
     Cancelled,
     Expired,
+    Failed,
 }
 
 /// How a claim ends without a new holder.
@@ -177,6 +180,16 @@ pub(crate) enum ClaimEnd {
     Cancelled,
     /// The lease lapsed.
     Expired,
+}
+
+impl ClaimEnd {
+    /// Whether it is an attempt of the thread that has failed.
+    fn is_attempt(self) -> bool {
+        match self {
+            Self::Released | Self::Expired => true,
+            Self::Result | Self::Closed | Self::Cancelled => false,
+        }
+    }
 }
 
 impl From<ClaimEnd> for Reason {
@@ -238,17 +251,23 @@ struct Terms {
 }
 
 impl Terms {
-    fn new(cx: &Write<'_>, holder: MemberId, lease: Option<LeaseSecs>) -> Result<Self> {
-        let until = lease_end(cx, lease);
+    fn new(
+        cx: &Write<'_>,
+        holder: MemberId,
+        lease: Option<LeaseSecs>,
+        budget: Option<&Budget>,
+    ) -> Result<Self> {
+        let until = lease_end(cx, lease, budget);
         let acknowledge_by = cx.settings().ack_timeout.map(|timeout| cx.now().plus(timeout));
         Ok(Self { holder, lease_id: cx.new_id()?, until, acknowledge_by })
     }
 }
 
-/// Returns the end of a lease that begins now.
-fn lease_end(cx: &Read<'_>, lease: Option<LeaseSecs>) -> Time {
-    let length = lease.map_or(cx.settings().lease_default, LeaseSecs::length);
-    cx.now().plus(length)
+/// Returns the end of a lease that begins now, of a thread whose budget may end it earlier.
+fn lease_end(cx: &Read<'_>, lease: Option<LeaseSecs>, budget: Option<&Budget>) -> Time {
+    let asked = cx.now().plus(lease.map_or(cx.settings().lease_default, LeaseSecs::length));
+    let last = budget.and_then(|budget| budget.last_lease_end(cx.now()));
+    last.map_or(asked, |last| asked.min(last))
 }
 
 /// Gives an unclaimed thread to `holder`. The projector removes it from the ready queue.
@@ -258,7 +277,8 @@ fn begin(
     holder: MemberId,
     lease: Option<LeaseSecs>,
 ) -> Result<ClaimedThread> {
-    let (now, terms) = (cx.now(), Terms::new(cx, holder, lease)?);
+    let limited = budget::of(cx, &thread)?;
+    let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
     cx.execute(1, BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
@@ -278,13 +298,17 @@ fn hand_over(
     to: MemberId,
     lease: Option<LeaseSecs>,
 ) -> Result<ClaimedThread> {
-    let (now, terms) = (cx.now(), Terms::new(cx, to, lease)?);
+    let limited = budget::of(cx, &thread)?;
+    let (now, terms) = (cx.now(), Terms::new(cx, to, lease, limited.as_ref())?);
     let old = thread.held.map(|held| held.lease_id);
     cx.execute(
         1,
         HAND_OVER,
         &[&thread.id, &to, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by, &old],
     )?;
+    if let Some(budget) = &limited {
+        budget::follow(cx, &thread, budget)?;
+    }
     assigned(cx, thread, &terms, Reason::HandedOff)
 }
 
@@ -316,26 +340,40 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
 
 /// Ends the claim in a thread's row, if there is one, and adds the time worked under it.
 ///
-/// `thread` is the row as it was read in this transaction.
+/// If it ends without a result and nothing is left of a limit then, the thread gets a dead letter. `thread`
+/// is the row as it was read in this transaction.
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
     let Some(held) = thread.held else { return Ok(()) };
+    let is_attempt = end.is_attempt();
+    let mut budget = budget::of(cx, thread)?;
+    if is_attempt {
+        budget = budget.map(Budget::with_attempt);
+    }
     // Nobody worked under the claim after its lease had lapsed, however late that is noticed. If the clock
     // was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
-    cx.execute(1, END, &[&thread.id, &held.lease_id, &worked_until])?;
+    cx.execute(1, END, &[&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt)])?;
+    let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
+    if !exceeded.is_empty() {
+        dead_letters::add(cx, thread, held, &exceeded)?;
+    } else if end == ClaimEnd::Expired {
+        let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
+        let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
+        cx.emit(thread.place().about(held.holder), &expired)?;
+    }
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
         assignee_id: None,
         previous_assignee_id: Some(held.holder),
         claim_lease_id: None,
         expires_at: None,
-        reason: end.into(),
+        reason: if exceeded.is_empty() { end.into() } else { Reason::Failed },
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
-    match &thread.footprint {
-        Some(touched) => no_longer_touch(cx, thread.id, touched),
-        None => Ok(()),
+    if let Some(touched) = &thread.footprint {
+        no_longer_touch(cx, thread.id, touched)?;
     }
+    budget.map_or(Ok(()), |budget| budget::follow(cx, thread, &budget))
 }
 
 /// Ends what a thread's claim touches, so that others can touch it.
@@ -348,21 +386,9 @@ const END: &str = "
     update threads set
         worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
         assignee_id = null, claim_lease_id = null,
-        claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null
+        claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null,
+        attempts = attempts + $4
     where id = $1 and claim_lease_id = $2";
-
-/// Ends the claim on a thread whose lease has lapsed.
-pub(super) fn expire(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
-    let Some(held) = thread.held else { return Ok(()) };
-    let expired = ClaimExpired {
-        thread_id: thread.id,
-        member_id: held.holder,
-        claim_lease_id: held.lease_id,
-        expired_at: held.until,
-    };
-    cx.emit(thread.place().about(held.holder), &expired)?;
-    end_claim(cx, thread, ClaimEnd::Expired)
-}
 
 /// Whether the claim in a thread's row has lapsed.
 pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
@@ -381,7 +407,7 @@ pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
         }
         for (id,) in lapsed {
             if let Some(thread) = thread_of_workspace(cx, id)? {
-                expire(cx, &thread)?;
+                end_claim(cx, &thread, ClaimEnd::Expired)?;
                 // The claim that is about to begin may be of this thread: the projector would be too late.
                 queue::refresh(cx, id)?;
             }

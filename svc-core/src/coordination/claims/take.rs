@@ -34,7 +34,7 @@ pub(in crate::coordination) fn operations() -> Vec<Operation> {
             .title("Claim a thread")
             .post("/threads/{thread_id}/claim")
             .needs(&[ThreadTransition])
-            .refuses(&[Code::NotClaimable, Code::FootprintConflict])
+            .refuses(&[Code::NotClaimable, Code::FootprintConflict, Code::BudgetExhausted])
             .example(|w| json!({"thread_id": w.id("thread"), "lease_secs": 900})),
     ]
 }
@@ -119,10 +119,11 @@ fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
 /// Name its `claim_lease_id` in what you do with the thread; `pin` refers to the event that made the claim.
 ///
 /// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim, even your own (`claimed`),
-/// is not open (`state`), waits for another thread (`blocked`), has a result (`has-result`), requires skills
-/// that you lack (`missing-skills`) or is in an archived channel (`channel-archived`); 409
-/// `footprint-conflict` with `conflicts` if its footprint overlaps that of a live claim, its repository is
-/// paused or one of its slots is full.
+/// is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits for another
+/// thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived channel
+/// (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of a live
+/// claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded` if
+/// nothing is left of a limit of its budget.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimThread {

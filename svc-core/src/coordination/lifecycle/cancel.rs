@@ -14,7 +14,7 @@ use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::coordination::thread::{Thread, ThreadState, visible_thread};
-use crate::coordination::{dependencies, notices};
+use crate::coordination::{dead_letters, dependencies, notices};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
@@ -100,6 +100,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     let cancelled_by = cx.caller().member;
     let cancelled = cx.emit(thread.place(), &ThreadCancelled { reason: &input.reason, cancelled_by })?;
     claims::end_claim(cx, &thread, ClaimEnd::Cancelled)?;
+    dead_letters::settle(cx, &thread)?;
     dependencies::unblock_dependents(cx, &thread, false)?;
     let message = messages::post_sealed(cx, &place, cancelled_by, post)?;
     notices::add(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message.id)?;

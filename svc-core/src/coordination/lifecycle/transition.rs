@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::coordination::claims::{self, ClaimEnd};
-use crate::coordination::dependencies;
 use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::coordination::{dead_letters, dependencies};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
@@ -155,6 +155,7 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Mov
     match transition.action {
         Action::Close => {
             claims::end_claim(cx, &thread, ClaimEnd::Closed)?;
+            dead_letters::settle(cx, &thread)?;
             dependencies::unblock_dependents(cx, &thread, true)?;
             return Ok(Moved { state: transition.to, assignee_id: None });
         }

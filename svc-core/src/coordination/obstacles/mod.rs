@@ -87,13 +87,15 @@ pub(crate) enum ConflictReason {
     Dependencies,
     /// No active member has all skills that it requires.
     Skills,
+    /// It has a dead letter that is not settled.
+    DeadLetter,
 }
 
 /// Something in the way of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Conflict {
-    /// Why: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies` or
-    /// `skills`.
+    /// Why: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies`,
+    /// `skills` or `dead-letter`.
     pub reason: ConflictReason,
     /// The item of the footprint that it is about; null if the whole repository is paused.
     pub item: Option<Item>,

@@ -1,7 +1,8 @@
 //! The ready queue: one row for each thread that a member could claim now.
 //!
-//! A thread is ready while it is open, without a result that stands, without an unfinished dependency and
-//! without an assignee, in a channel that is not archived. This file derives the rows from the threads, in
+//! A thread is ready while it is open, without a result that stands, without a dead letter, with something
+//! left of each limit of its budget, without an unfinished dependency and without an assignee, in a channel
+//! that is not archived. This file derives the rows from the threads, in
 //! the transaction of whatever changes a thread; nothing else writes them. It is called by `queue_projector`,
 //! which follows the events, and by `dependencies` where the event is that of another thread. The next thread
 //! is the best of the candidates: the first thread of each skill set that the member covers. So the cost does
@@ -156,8 +157,8 @@ macro_rules! add_ready {
              left join footprints f on f.workspace_id = t.workspace_id and f.id = t.footprint
              where ",
             $which,
-            " and t.state = 'open' and not t.has_result and t.blocked = 0 and t.assignee_id is null
-                 and c.archived_at is null"
+            " and t.state = 'open' and not t.has_result and not t.exhausted and not t.dead
+                 and t.blocked = 0 and t.assignee_id is null and c.archived_at is null"
         )
     };
 }

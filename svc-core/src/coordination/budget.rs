@@ -1,0 +1,416 @@
+//! The budget of a thread: what its claims may use, and what they have used.
+//!
+//! Tokens, money and turns are used as they are reported; wall time is the time under claims, and an attempt
+//! is a claim that ended without a result. Nothing may be claimed, renewed or handed off once nothing is left
+//! of a limit. Whether that is so stands in the thread's row, and this file keeps it up to date.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::coordination::notices::{NewNotice, post_notice};
+use crate::coordination::thread::Thread;
+use crate::error::{Code, Error};
+use crate::id::ThreadId;
+use crate::limits::{BUDGET_LOW_PERCENT, BUDGET_MAX, WALL_SECS_MAX};
+use crate::op::{Read, Write};
+use crate::store::columns;
+use crate::text::Count;
+use crate::time::Time;
+
+/// A number of tokens, of millionths of a dollar, of turns or of attempts.
+pub(in crate::coordination) type Amount = Count<0, BUDGET_MAX>;
+
+/// A length of time in a budget, in seconds.
+pub(in crate::coordination) type WallSecs = Count<0, WALL_SECS_MAX>;
+
+/// What can be limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(in crate::coordination) enum Limit {
+    #[serde(rename = "max_tokens")]
+    Tokens,
+    #[serde(rename = "max_usd_micros")]
+    UsdMicros,
+    #[serde(rename = "max_turns")]
+    Turns,
+    #[serde(rename = "max_wall_secs")]
+    WallSecs,
+    #[serde(rename = "max_attempts")]
+    Attempts,
+}
+
+impl Limit {
+    /// The name on the wire and in the database.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "max_tokens",
+            Self::UsdMicros => "max_usd_micros",
+            Self::Turns => "max_turns",
+            Self::WallSecs => "max_wall_secs",
+            Self::Attempts => "max_attempts",
+        }
+    }
+
+    /// Its bit among those that a notice has been posted about.
+    fn bit(self) -> i64 {
+        match self {
+            Self::Tokens => 1,
+            Self::UsdMicros => 2,
+            Self::Turns => 4,
+            Self::WallSecs => 8,
+            Self::Attempts => 16,
+        }
+    }
+}
+
+/// The limits of a thread; null is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(in crate::coordination) struct Limits {
+    /// Tokens that may be used; null for any number.
+    pub max_tokens: Option<i64>,
+    /// Millionths of a US dollar that may be spent; null for any number.
+    pub max_usd_micros: Option<i64>,
+    /// Turns that may be taken; null for any number.
+    pub max_turns: Option<i64>,
+    /// Seconds that claims may last together; null for any number.
+    pub max_wall_secs: Option<i64>,
+    /// Claims that may end without a result until the thread is requeued; null for any number.
+    pub max_attempts: Option<i64>,
+}
+
+impl Limits {
+    /// Whether nothing is limited.
+    pub fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Amounts of what can be limited, by default none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(in crate::coordination) struct Used {
+    /// Tokens that were reported.
+    pub tokens: i64,
+    /// Millionths of a US dollar that were reported.
+    pub usd_micros: i64,
+    /// Turns that were reported.
+    pub turns: i64,
+    /// Seconds under claims, with those of the live claim.
+    pub wall_secs: i64,
+    /// Claims that ended without a result since the thread was last requeued.
+    pub attempts: i64,
+}
+
+/// What is left of each limit; null if there is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(in crate::coordination) struct Remaining {
+    /// Tokens.
+    tokens: Option<i64>,
+    /// Millionths of a US dollar.
+    usd_micros: Option<i64>,
+    /// Turns.
+    turns: Option<i64>,
+    /// Seconds under claims.
+    wall_secs: Option<i64>,
+    /// Claims without a result.
+    attempts: Option<i64>,
+}
+
+const MICROS_PER_SEC: i64 = 1_000_000;
+
+/// The budget of a thread at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::coordination) struct Budget {
+    pub limits: Limits,
+    /// Without the seconds, which follow from `wall_micros`.
+    spent: Used,
+    /// The time under claims, with that of the claim in the thread's row.
+    wall_micros: i64,
+    /// The bits of the limits that a notice has been posted about.
+    low: i64,
+}
+
+impl Budget {
+    /// Returns each limit, with what it allows, if it is one, and what is used of that.
+    fn amounts(&self) -> [(Limit, Option<i64>, i64); 5] {
+        let (limits, spent) = (&self.limits, &self.spent);
+        let wall = limits.max_wall_secs.map(|secs| secs.saturating_mul(MICROS_PER_SEC));
+        [
+            (Limit::Tokens, limits.max_tokens, spent.tokens),
+            (Limit::UsdMicros, limits.max_usd_micros, spent.usd_micros),
+            (Limit::Turns, limits.max_turns, spent.turns),
+            (Limit::WallSecs, wall, self.wall_micros),
+            (Limit::Attempts, limits.max_attempts, spent.attempts),
+        ]
+    }
+
+    /// Returns the limits of which nothing is left.
+    pub fn exceeded(&self) -> Vec<Limit> {
+        let exceeded = |allowed: Option<i64>, used: i64| allowed.is_some_and(|allowed| used >= allowed);
+        let amounts = self.amounts().into_iter();
+        amounts.filter(|(_, allowed, used)| exceeded(*allowed, *used)).map(|(limit, ..)| limit).collect()
+    }
+
+    /// Returns the limits of which little is left.
+    fn low(&self) -> Vec<Limit> {
+        let is_low = |allowed: Option<i64>, used: i64| {
+            let used = i128::from(used) * 100;
+            allowed.is_some_and(|allowed| used >= i128::from(allowed) * i128::from(BUDGET_LOW_PERCENT))
+        };
+        let amounts = self.amounts().into_iter();
+        amounts.filter(|(_, allowed, used)| is_low(*allowed, *used)).map(|(limit, ..)| limit).collect()
+    }
+
+    /// Returns what is used.
+    pub fn used(&self) -> Used {
+        Used { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
+    }
+
+    /// Returns what is left.
+    pub fn remaining(&self) -> Remaining {
+        let (limits, used) = (&self.limits, self.used());
+        let left =
+            |allowed: Option<i64>, used: i64| allowed.map(|allowed| allowed.saturating_sub(used).max(0));
+        Remaining {
+            tokens: left(limits.max_tokens, used.tokens),
+            usd_micros: left(limits.max_usd_micros, used.usd_micros),
+            turns: left(limits.max_turns, used.turns),
+            wall_secs: left(limits.max_wall_secs, used.wall_secs),
+            attempts: left(limits.max_attempts, used.attempts),
+        }
+    }
+
+    /// Returns the last moment until which a lease may reach that lasts now or begins now.
+    pub fn last_lease_end(&self, now: Time) -> Option<Time> {
+        let allowed = self.limits.max_wall_secs?.saturating_mul(MICROS_PER_SEC);
+        Some(now.shifted(allowed.saturating_sub(self.wall_micros).max(0)))
+    }
+
+    /// Returns the budget with other limits.
+    #[must_use]
+    pub fn limited_to(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Returns the budget of the thread once it is requeued.
+    #[must_use]
+    pub fn without_attempts(self) -> Self {
+        Self { spent: Used { attempts: 0, ..self.spent }, ..self }
+    }
+
+    /// Counts the end of a claim without a result.
+    #[must_use]
+    pub fn with_attempt(self) -> Self {
+        let attempts = self.spent.attempts.saturating_add(1);
+        Self { spent: Used { attempts, ..self.spent }, ..self }
+    }
+}
+
+/// A budget as it is stored.
+struct Stored {
+    budget: Budget,
+    worked_micros: i64,
+    claimed_at: Option<Time>,
+    until: Option<Time>,
+}
+
+columns! {
+    stored_columns: Stored as t {
+        worked_micros,
+        claimed_at,
+        until = assignment_expires_at,
+    }
+    read {
+        max_tokens = "b.max_tokens",
+        max_usd_micros = "b.max_usd_micros",
+        max_turns = "b.max_turns",
+        max_wall_secs = "b.max_wall_secs",
+        max_attempts = "b.max_attempts",
+        low = "coalesce(b.low, 0)",
+        tokens = spent_tokens,
+        usd_micros = spent_usd_micros,
+        turns = spent_turns,
+        attempts,
+    }
+    make {
+        budget: Budget {
+            limits: Limits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts },
+            spent: Used { tokens, usd_micros, turns, attempts, wall_secs: 0 },
+            wall_micros: 0,
+            low,
+        },
+    }
+}
+
+/// Loads the budget of a thread, with the time of the claim in its row.
+pub(in crate::coordination) fn load(cx: &Read<'_>, thread: ThreadId) -> Result<Budget> {
+    let found: Option<Stored> = cx.one(LOAD, &[&thread])?;
+    let stored = found.ok_or_else(|| Error::not_found("thread"))?;
+    // Nobody works under a claim after its lease has lapsed, nor before it began.
+    let running = stored.claimed_at.zip(stored.until).map_or(0, |(from, until)| {
+        let until = cx.now().min(until);
+        until.micros().saturating_sub(from.micros()).max(0)
+    });
+    Ok(Budget { wall_micros: stored.worked_micros.saturating_add(running), ..stored.budget })
+}
+
+const LOAD: &str = concat!(
+    "select ",
+    stored_columns!(),
+    " from threads t left join thread_budgets b on b.thread_id = t.id where t.id = $1"
+);
+
+/// Loads the budget of a thread that has limits.
+pub(in crate::coordination) fn of(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
+    if thread.budgeted { load(cx, thread.id).map(Some) } else { Ok(None) }
+}
+
+/// Fails if nothing is left of a limit of the thread.
+pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Result<()> {
+    if thread.exhausted { Err(exhausted(&load(cx, thread.id)?.exceeded())) } else { Ok(()) }
+}
+
+/// The error of a thread that nothing is left for.
+pub(in crate::coordination) fn exhausted(exceeded: &[Limit]) -> Error {
+    let names: Vec<&str> = exceeded.iter().map(|limit| limit.name()).collect();
+    let detail = format!("nothing is left of the thread's {}", names.join(" and "));
+    Error::new(Code::BudgetExhausted, detail).with("exceeded", names)
+}
+
+/// Sets the limits of a thread.
+pub(in crate::coordination) fn set_limits(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    limits: Limits,
+) -> Result<()> {
+    let Limits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts } = limits;
+    cx.execute(1, SET, &[&thread, &max_tokens, &max_usd_micros, &max_turns, &max_wall_secs, &max_attempts])?;
+    cx.execute(1, MARK, &[&thread, &!limits.are_none()])
+}
+
+const SET: &str = "
+    insert into thread_budgets (thread_id, max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts)
+    values ($1, $2, $3, $4, $5, $6)
+    on conflict (thread_id) do update set max_tokens = excluded.max_tokens,
+        max_usd_micros = excluded.max_usd_micros, max_turns = excluded.max_turns,
+        max_wall_secs = excluded.max_wall_secs, max_attempts = excluded.max_attempts";
+
+const MARK: &str = "update threads set budgeted = $2 where id = $1";
+
+/// Stores what follows from a budget that has changed, and posts a notice about each limit that is new among
+/// those of which little is left.
+///
+/// A limit that was raised, or of which less is used again, may have another notice later. `budget` is what
+/// the thread's row has by the end of the transaction.
+pub(in crate::coordination) fn follow(cx: &mut Write<'_>, thread: &Thread, budget: &Budget) -> Result<()> {
+    let exhausted = !budget.exceeded().is_empty();
+    if exhausted != thread.exhausted {
+        cx.execute(1, SET_EXHAUSTED, &[&thread.id, &exhausted])?;
+    }
+    let now_low = budget.low();
+    let bits = now_low.iter().fold(0, |bits, limit| bits | limit.bit());
+    if bits != budget.low {
+        cx.execute(1, SET_LOW, &[&thread.id, &bits])?;
+    }
+    for (limit, allowed, used) in budget.amounts() {
+        if now_low.contains(&limit) && budget.low & limit.bit() == 0 {
+            tell(cx, thread.id, limit, allowed.unwrap_or_default(), used)?;
+        }
+    }
+    Ok(())
+}
+
+const SET_EXHAUSTED: &str = "update threads set exhausted = $2 where id = $1";
+
+const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
+
+/// Posts a notice that little is left of a limit.
+fn tell(cx: &mut Write<'_>, thread: ThreadId, limit: Limit, allowed: i64, used: i64) -> Result<()> {
+    let unit = if limit == Limit::WallSecs { MICROS_PER_SEC } else { 1 };
+    let (name, allowed, used) = (limit.name(), allowed / unit, used / unit);
+    let text = format!("{used} of {allowed} are used of this thread's {name}");
+    let data = [("limit", json!(name)), ("allowed", json!(allowed)), ("used", json!(used))];
+    let data = data.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
+    post_notice(cx, thread, None, &NewNotice { name: "budget_low", text: &text, data })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_micros(1_000 * MICROS_PER_SEC);
+
+    fn budget(limits: Limits, spent: Used, wall_secs: i64) -> Budget {
+        Budget { limits, spent, wall_micros: wall_secs * MICROS_PER_SEC, low: 0 }
+    }
+
+    #[test]
+    fn a_limit_is_low_at_four_fifths_and_exceeded_once_nothing_is_left() {
+        let all = Limits {
+            max_tokens: Some(10),
+            max_usd_micros: Some(10),
+            max_turns: Some(10),
+            max_wall_secs: Some(10),
+            max_attempts: Some(10),
+        };
+        for (used, low, exceeded) in [(7, false, false), (8, true, false), (9, true, false), (10, true, true)]
+        {
+            let spent = Used { tokens: used, usd_micros: used, turns: used, wall_secs: 0, attempts: used };
+            let budget = budget(all, spent, used);
+            assert_eq!(
+                (budget.low().len(), budget.exceeded().len()),
+                (if low { 5 } else { 0 }, if exceeded { 5 } else { 0 }),
+                "{used}"
+            );
+        }
+        for (at, limit) in ["max_tokens", "max_usd_micros", "max_turns", "max_wall_secs", "max_attempts"]
+            .into_iter()
+            .enumerate()
+        {
+            let over = |index: usize| if index == at { 11 } else { 0 };
+            let spent = Used {
+                tokens: over(0),
+                usd_micros: over(1),
+                turns: over(2),
+                wall_secs: 0,
+                attempts: over(4),
+            };
+            let found = budget(all, spent, over(3)).exceeded();
+            assert_eq!(json!(found), json!([limit]));
+            assert_eq!(found.iter().map(|limit| limit.name()).collect::<Vec<_>>(), [limit]);
+        }
+        let much = Used { tokens: i64::MAX, usd_micros: 1, turns: 1, wall_secs: 0, attempts: 1 };
+        assert_eq!(budget(Limits::default(), much, 1).exceeded(), []);
+        let nothing = Limits { max_turns: Some(0), ..Limits::default() };
+        assert_eq!(budget(nothing, Used::default(), 0).exceeded(), [Limit::Turns]);
+    }
+
+    #[test]
+    fn what_is_left_is_never_negative_and_seconds_are_whole() {
+        let limits = Limits { max_tokens: Some(5), max_wall_secs: Some(3), ..Limits::default() };
+        let spent = Used { tokens: 7, ..Used::default() };
+        let budget = Budget { wall_micros: 1_999_999, ..budget(limits, spent, 0) };
+        assert_eq!((budget.used().wall_secs, budget.remaining().wall_secs), (1, Some(2)));
+        assert_eq!((budget.remaining().tokens, budget.remaining().turns), (Some(0), None));
+    }
+
+    #[test]
+    fn no_lease_reaches_beyond_what_is_left() {
+        let limited = |secs| Limits { max_wall_secs: secs, ..Limits::default() };
+        for (allowed, used, left) in
+            [(None, 5, None), (Some(60), 0, Some(60)), (Some(60), 45, Some(15)), (Some(60), 61, Some(0))]
+        {
+            let found = budget(limited(allowed), Used::default(), used).last_lease_end(NOW);
+            assert_eq!(found, left.map(|left: i64| NOW.shifted(left * MICROS_PER_SEC)), "{allowed:?} {used}");
+        }
+    }
+
+    #[test]
+    fn each_limit_has_a_bit_of_its_own() {
+        let limits = Budget::default().amounts().map(|(limit, ..)| limit);
+        let bits = limits.iter().fold(0, |bits, limit| bits ^ limit.bit());
+        assert_eq!(bits, 31);
+    }
+}

@@ -1,0 +1,212 @@
+//! The budgets of threads: setting, changing and reading them.
+//!
+//! A budget may be set at any time. A live claim goes on even if nothing is left from then on, except that
+//! its lease is shortened to the wall time that is left.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::budget::{self, Amount, Budget, Limit, Limits, Remaining, Used, WallSecs};
+use crate::coordination::claims::shorten_lease;
+use crate::coordination::thread::visible_thread;
+use crate::error::Code;
+use crate::id::ThreadId;
+use crate::log::event::{Event, EventKind};
+use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::text::{Count, Patch};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "budgets",
+            vec![
+                idempotent("set_thread_budget", set_thread_budget)
+                    .title("Set a thread's budget")
+                    .put("/threads/{thread_id}/budget")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| {
+                        json!({"thread_id": w.id("thread"), "max_tokens": 2_000_000, "max_wall_secs": 7200,
+                               "max_attempts": 3})
+                    }),
+                idempotent("update_thread_budget", update_thread_budget)
+                    .title("Change a thread's budget")
+                    .patch("/threads/{thread_id}/budget")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(
+                        |w| json!({"thread_id": w.id("thread"), "max_turns": 200, "max_usd_micros": null}),
+                    ),
+                read("get_thread_budget", get_thread_budget)
+                    .title("Read a thread's budget")
+                    .get("/threads/{thread_id}/budget")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.id("thread")})),
+            ],
+        )
+        .events(vec![EventKind::of::<ThreadBudgetSet>()])
+}
+
+/// The limits of a thread were set.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadBudgetSet {
+    #[serde(flatten)]
+    limits: Limits,
+}
+
+impl Event for ThreadBudgetSet {
+    const KIND: &'static str = "ThreadBudgetSet";
+}
+
+/// A thread's limits, with what is used and left of them.
+#[derive(Serialize, JsonSchema)]
+struct ThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+    #[serde(flatten)]
+    limits: Limits,
+    /// What is used.
+    used: Used,
+    /// What is left of each limit.
+    remaining: Remaining,
+    /// The limits of which nothing is left.
+    exceeded: Vec<Limit>,
+}
+
+impl ThreadBudget {
+    fn of(thread_id: ThreadId, budget: &Budget) -> Self {
+        let (used, remaining, exceeded) = (budget.used(), budget.remaining(), budget.exceeded());
+        Self { thread_id, limits: budget.limits, used, remaining, exceeded }
+    }
+}
+
+/// Sets what the claims of a thread may use, and returns the budget.
+///
+/// What is used already counts. Once nothing is left of a limit, the thread can neither be claimed nor its
+/// claim renewed or handed off; if a claim ends without a result then, the thread gets a dead letter. A
+/// notice `budget_low` is posted once 80 percent of a limit are used. No lease reaches beyond the wall time
+/// that is left; that of the live claim is shortened.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Tokens that may be used, as reported. Default: any number.
+    max_tokens: Option<Amount>,
+    /// Millionths of a US dollar that may be spent, as reported. Default: any number.
+    max_usd_micros: Option<Amount>,
+    /// Turns that may be taken, as reported. Default: any number.
+    max_turns: Option<Amount>,
+    /// Seconds that claims may last together. Default: any number.
+    max_wall_secs: Option<WallSecs>,
+    /// Claims that may end without a result until the thread is requeued. Default: any number.
+    max_attempts: Option<Amount>,
+}
+
+fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<ThreadBudget> {
+    let amount = |given: Option<Amount>| given.map(Count::get);
+    let limits = Limits {
+        max_tokens: amount(input.max_tokens),
+        max_usd_micros: amount(input.max_usd_micros),
+        max_turns: amount(input.max_turns),
+        max_wall_secs: input.max_wall_secs.map(Count::get),
+        max_attempts: amount(input.max_attempts),
+    };
+    set(cx, input.thread_id, |_| limits)
+}
+
+/// Changes some limits of a thread's budget, and returns the budget.
+///
+/// Absent limits are left as they are, and null removes a limit.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Tokens that may be used, as reported; null for any number.
+    #[serde(default)]
+    max_tokens: Patch<Amount>,
+    /// Millionths of a US dollar that may be spent, as reported; null for any number.
+    #[serde(default)]
+    max_usd_micros: Patch<Amount>,
+    /// Turns that may be taken, as reported; null for any number.
+    #[serde(default)]
+    max_turns: Patch<Amount>,
+    /// Seconds that claims may last together; null for any number.
+    #[serde(default)]
+    max_wall_secs: Patch<WallSecs>,
+    /// Claims that may end without a result until the thread is requeued; null for any number.
+    #[serde(default)]
+    max_attempts: Patch<Amount>,
+}
+
+fn update_thread_budget(cx: &mut Write<'_>, input: &UpdateThreadBudget) -> Result<ThreadBudget> {
+    set(cx, input.thread_id, |before| Limits {
+        max_tokens: changed(before.max_tokens, &input.max_tokens),
+        max_usd_micros: changed(before.max_usd_micros, &input.max_usd_micros),
+        max_turns: changed(before.max_turns, &input.max_turns),
+        max_wall_secs: changed(before.max_wall_secs, &input.max_wall_secs),
+        max_attempts: changed(before.max_attempts, &input.max_attempts),
+    })
+}
+
+fn changed<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -> Option<i64> {
+    match change {
+        Patch::Keep => before,
+        Patch::Clear => None,
+        Patch::Set(limit) => Some(limit.get()),
+    }
+}
+
+fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) -> Result<ThreadBudget> {
+    let thread = visible_thread(cx, id)?;
+    thread.check_not_archived()?;
+    let before = budget::load(cx, id)?;
+    let budget = before.limited_to(change(before.limits));
+    if budget.limits != before.limits {
+        budget::set_limits(cx, id, budget.limits)?;
+        cx.emit(thread.place(), &ThreadBudgetSet { limits: budget.limits })?;
+        shorten_lease(cx, &thread, &budget)?;
+        budget::follow(cx, &thread, &budget)?;
+    }
+    Ok(ThreadBudget::of(id, &budget))
+}
+
+/// Returns a thread's budget, with what is used and left of it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread_budget(cx: &Read<'_>, input: &GetThreadBudget) -> Result<ThreadBudget> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    Ok(ThreadBudget::of(thread.id, &budget::load(cx, thread.id)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_kept_removed_or_set() {
+        let set: Patch<Amount> = Patch::Set(Count::new(7).unwrap());
+        for (before, change, after) in [
+            (Some(3), Patch::Keep, Some(3)),
+            (None, Patch::Keep, None),
+            (Some(3), Patch::Clear, None),
+            (Some(3), set.clone(), Some(7)),
+            (None, set, Some(7)),
+        ] {
+            assert_eq!(changed(before, &change), after, "{before:?} {change:?}");
+        }
+    }
+}

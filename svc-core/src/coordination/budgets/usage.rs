@@ -1,0 +1,342 @@
+//! Usage: what holders report that their work has cost.
+//!
+//! A report is stored once, whatever it does to the budget, and repeated with its first answer. The sums of a
+//! workspace are kept by day, so that reading them does not depend on how many reports there are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::budget::{self, Limit, Remaining, Used};
+use crate::coordination::claims::check_holder;
+use crate::coordination::thread::visible_thread;
+use crate::coordination::workers;
+use crate::error::{Code, Error};
+use crate::hash::sha256;
+use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_SUMS_MAX};
+use crate::log::event::{Event, EventKind};
+use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::store::{columns, new_row};
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "budgets",
+            vec![
+                idempotent("report_usage", report_usage)
+                    .title("Report what the work on a thread has used")
+                    .post("/threads/{thread_id}/usage")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::ReportTaken])
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease"),
+                            "report_id": "turn-7", "tokens": 18_200, "usd_micros": 96_000, "turns": 1,
+                            "model": "large-2",
+                        })
+                    }),
+                read("list_thread_usage", list_thread_usage)
+                    .title("List the usage reports of a thread")
+                    .get("/threads/{thread_id}/usage")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+                read("get_workspace_usage", get_workspace_usage)
+                    .title("Sum up the usage of a workspace")
+                    .get("/workspaces/{workspace_id}/usage")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "since": "2026-01-31T00:00:00Z"})),
+            ],
+        )
+        .events(vec![EventKind::of::<UsageReported>()])
+}
+
+type Name = Text<1, REPORT_ID_MAX>;
+
+type Reported = Count<0, USAGE_MAX>;
+
+/// The holder of a claim reported what its work has used.
+#[derive(Serialize, JsonSchema)]
+struct UsageReported<'a> {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The id that the holder has given the report.
+    report_id: &'a str,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+    /// Tokens.
+    tokens: i64,
+    /// Millionths of a US dollar.
+    usd_micros: i64,
+    /// Turns.
+    turns: i64,
+    /// The model that was used, if it was named.
+    model: Option<&'a str>,
+}
+
+impl Event for UsageReported<'_> {
+    const KIND: &'static str = "UsageReported";
+}
+
+/// Reports what your work under a claim has used, and returns what is left of the thread's budget.
+///
+/// The report is stored even if nothing is left then. Repeating it returns the first response, also after the
+/// claim has ended, and counts nothing twice: choose an id for each report, and send it again until there is
+/// a response.
+///
+/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
+/// thread has this id.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReportUsage {
+    /// The thread.
+    thread_id: ThreadId,
+    /// An id for the report, unique among those of the thread.
+    report_id: Name,
+    /// The lease id of your claim.
+    claim_lease_id: LeaseId,
+    /// Tokens since the report before. Default: 0.
+    tokens: Option<Reported>,
+    /// Millionths of a US dollar since the report before. Default: 0.
+    usd_micros: Option<Reported>,
+    /// Turns since the report before. Default: 0.
+    turns: Option<Reported>,
+    /// The model that was used.
+    model: Option<Name>,
+}
+
+/// Numbers of a report.
+#[derive(Clone, Copy)]
+struct Numbers {
+    tokens: i64,
+    usd_micros: i64,
+    turns: i64,
+}
+
+impl ReportUsage {
+    fn numbers(&self) -> Numbers {
+        let number = |reported: Option<Reported>| reported.map_or(0, Count::get);
+        let (tokens, usd_micros, turns) = (self.tokens, self.usd_micros, self.turns);
+        Numbers { tokens: number(tokens), usd_micros: number(usd_micros), turns: number(turns) }
+    }
+
+    /// Returns what makes it the same report, apart from its id.
+    fn digest(&self, member: MemberId) -> [u8; 32] {
+        let Numbers { tokens, usd_micros, turns } = self.numbers();
+        let model = self.model.as_deref();
+        sha256(json!([member, self.claim_lease_id, tokens, usd_micros, turns, model]).to_string().as_bytes())
+    }
+}
+
+/// A stored usage report, and the budget after it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct ReportedUsage {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The id of the report.
+    report_id: String,
+    /// When it was stored.
+    reported_at: Time,
+    /// Its position in the workspace's log.
+    lsn: i64,
+    /// What the thread had used then.
+    used: Used,
+    /// What was left of each limit.
+    remaining: Remaining,
+    /// The limits of which nothing was left.
+    exceeded: Vec<Limit>,
+}
+
+fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let member_id = cx.caller().member_id()?;
+    let digest = input.digest(member_id);
+    // Before the fence: a repeated report is answered whatever became of the claim.
+    let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread.id, &input.report_id])?;
+    if let Some((known, answer)) = known {
+        if known != digest {
+            return Err(Error::new(
+                Code::ReportTaken,
+                "a different report of the thread has this `report_id`",
+            ));
+        }
+        return serde_json::from_value(answer).map_err(Error::internal);
+    }
+    check_holder(cx, &thread, Some(input.claim_lease_id))?;
+    let (Numbers { tokens, usd_micros, turns }, model) = (input.numbers(), input.model.as_deref());
+    let reported = UsageReported {
+        thread_id: thread.id,
+        report_id: &input.report_id,
+        claim_lease_id: input.claim_lease_id,
+        tokens,
+        usd_micros,
+        turns,
+        model,
+    };
+    let (lsn, now) = (cx.emit(thread.place().about(member_id), &reported)?.lsn, cx.now());
+    let actor_id = cx.caller().actor;
+    workers::add(cx, thread.id, lsn, member_id)?;
+    cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
+    let day = now.micros().div_euclid(DAY_MICROS);
+    let key = model.unwrap_or_default();
+    cx.execute(1, SUM, &[&thread.workspace_id, &day, &member_id, &key, &tokens, &usd_micros, &turns])?;
+    let budget = budget::load(cx, thread.id)?;
+    let answer = ReportedUsage {
+        thread_id: thread.id,
+        report_id: input.report_id.to_string(),
+        reported_at: now,
+        lsn,
+        used: budget.used(),
+        remaining: budget.remaining(),
+        exceeded: budget.exceeded(),
+    };
+    cx.insert(&new_row!("insert into usage_reports" {
+        thread_id: thread.id,
+        report_id: input.report_id,
+        workspace_id: thread.workspace_id,
+        digest: digest.as_slice(),
+        answer: json!(answer).to_string(),
+        member_id,
+        actor_id,
+        claim_lease_id: input.claim_lease_id,
+        model,
+        tokens,
+        usd_micros,
+        turns,
+        reported_at: now,
+        lsn,
+    }))?;
+    budget::follow(cx, &thread, &budget)?;
+    Ok(answer)
+}
+
+/// One day. Days are counted from the beginning of 1970, in UTC.
+const DAY_MICROS: i64 = 86_400_000_000;
+
+const KNOWN: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
+
+const SPEND: &str = "
+    update threads set spent_tokens = spent_tokens + $2, spent_usd_micros = spent_usd_micros + $3,
+        spent_turns = spent_turns + $4
+    where id = $1";
+
+const SUM: &str = "
+    insert into usage_totals (workspace_id, day, member_id, model, reports, tokens, usd_micros, turns)
+    values ($1, $2, $3, $4, 1, $5, $6, $7)
+    on conflict (workspace_id, day, member_id, model) do update set
+        reports = usage_totals.reports + 1, tokens = usage_totals.tokens + excluded.tokens,
+        usd_micros = usage_totals.usd_micros + excluded.usd_micros,
+        turns = usage_totals.turns + excluded.turns";
+
+/// What the work under a claim has used, as its holder reported it.
+#[derive(Serialize, JsonSchema)]
+struct UsageReport {
+    /// The id that the holder has given the report.
+    report_id: String,
+    /// The member who held the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+    /// The model that was used, if it was named.
+    model: Option<String>,
+    /// Tokens.
+    tokens: i64,
+    /// Millionths of a US dollar.
+    usd_micros: i64,
+    /// Turns.
+    turns: i64,
+    /// When it was stored.
+    reported_at: Time,
+    /// The position in the workspace's log.
+    lsn: i64,
+}
+
+columns! {
+    report_columns: UsageReport as u {
+        report_id, member_id, claim_lease_id, model, tokens, usd_micros, turns, reported_at, lsn,
+    }
+}
+
+/// Returns the usage reports of a thread, oldest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreadUsage {
+    /// The thread.
+    thread_id: ThreadId,
+    cursor: Option<Cursor>,
+    limit: Option<PageLimit>,
+}
+
+fn list_thread_usage(cx: &Read<'_>, input: &ListThreadUsage) -> Result<Page<UsageReport>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let reports = cx.rows(REPORTS, &[&thread.id, &after, &rows])?;
+    Ok(Page::of(reports, input.limit, |report: &UsageReport| report.lsn))
+}
+
+const REPORTS: &str = concat!(
+    "select ",
+    report_columns!(),
+    " from usage_reports u where u.thread_id = $1 and u.lsn > $2 order by u.lsn limit $3"
+);
+
+/// Returns what was reported in a workspace, by member and model.
+///
+/// The 1000 largest sums are returned, by tokens.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetWorkspaceUsage {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// Only what was reported on the day of this time, in UTC, or later. Default: everything.
+    since: Option<Time>,
+}
+
+/// What a member has reported with one model.
+#[derive(Serialize, JsonSchema)]
+struct UsageSum {
+    /// The member.
+    member_id: MemberId,
+    /// The model; null for reports that named none.
+    model: Option<String>,
+    /// How many reports there were.
+    reports: i64,
+    /// Tokens.
+    tokens: i64,
+    /// Millionths of a US dollar.
+    usd_micros: i64,
+    /// Turns.
+    turns: i64,
+}
+
+columns! {
+    sum_columns: UsageSum as s {
+        member_id, model = "nullif(s.model, '')", reports, tokens, usd_micros, turns,
+    }
+}
+
+fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> Result<Page<UsageSum>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let day = input.since.map_or(i64::MIN, |since| since.micros().div_euclid(DAY_MICROS));
+    let sums: Vec<UsageSum> = cx.query(SUMS, &[&input.workspace_id, &day, &USAGE_SUMS_MAX])?;
+    Ok(Page::whole(sums))
+}
+
+const SUMS: &str = concat!(
+    "select ",
+    sum_columns!(),
+    " from (
+         select member_id, model, cast(sum(reports) as bigint) as reports,
+             cast(sum(tokens) as bigint) as tokens, cast(sum(usd_micros) as bigint) as usd_micros,
+             cast(sum(turns) as bigint) as turns
+         from usage_totals where workspace_id = $1 and day >= $2
+         group by member_id, model) s
+     order by s.tokens desc, s.member_id, s.model limit $3"
+);

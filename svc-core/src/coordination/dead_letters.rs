@@ -1,0 +1,267 @@
+//! Dead letters: threads whose claim ended without a result when nothing was left of a limit.
+//!
+//! Such a thread leaves the ready queue until its dead letter is requeued; closing or cancelling it settles
+//! the letter too. A thread has at most one letter that is not settled. Raising a limit settles nothing:
+//! somebody should look at the thread first.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::conversation::places::visible;
+use crate::coordination::budget::{self, Limit};
+use crate::coordination::thread::{Held, Thread, visible_thread};
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::log::event::{Event, EventKind};
+use crate::op::{Feature, Read, Sample, Write, idempotent, read};
+use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::store::{columns, new_row};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "claims",
+            vec![
+                read("list_dead_letters", list_dead_letters)
+                    .title("List the dead letters of a workspace")
+                    .get("/workspaces/{workspace_id}/dead-letters")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+                idempotent("requeue_dead_letter", requeue_dead_letter)
+                    .title("Requeue a dead letter")
+                    .post("/workspaces/{workspace_id}/dead-letters/{dead_letter_id}/requeue")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::NotFound, Code::BudgetExhausted])
+                    .example(
+                        |w| json!({"workspace_id": w.id("workspace"), "dead_letter_id": w.id("dead_letter")}),
+                    ),
+            ],
+        )
+        .events(vec![EventKind::of::<ClaimFailed>(), EventKind::of::<DeadLetterRequeued>()])
+        .sample(
+            Sample::new(
+                "dead_thread",
+                "create_thread",
+                |w| json!({"channel_id": w.id("channel"), "title": "Prove the theorem"}),
+            )
+            .then("set_thread_budget", |w| json!({"thread_id": w.id("dead_thread"), "max_attempts": 1})),
+        )
+        .sample(
+            Sample::new("dead_claim", "claim_thread", |w| json!({"thread_id": w.id("dead_thread")}))
+                .id_at("/claim_lease_id")
+                .then(
+                    "release_claim",
+                    |w| json!({"thread_id": w.id("dead_thread"), "claim_lease_id": w.id("dead_claim")}),
+                ),
+        )
+        .sample(
+            Sample::new("dead_letter", "list_dead_letters", |w| json!({"workspace_id": w.id("workspace")}))
+                .id_at("/items/0/id"),
+        )
+}
+
+/// A claim ended without a result when nothing was left of a limit, and the thread got a dead letter.
+#[derive(Serialize, JsonSchema)]
+struct ClaimFailed<'a> {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who held the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+    /// The limits of which nothing is left.
+    exceeded: &'a [Limit],
+    /// The dead letter.
+    dead_letter_id: DeadLetterId,
+}
+
+impl Event for ClaimFailed<'_> {
+    const KIND: &'static str = "ClaimFailed";
+}
+
+/// A dead letter was requeued: its thread can be given out again.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct DeadLetterRequeued {
+    /// The dead letter.
+    dead_letter_id: DeadLetterId,
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+impl Event for DeadLetterRequeued {
+    const KIND: &'static str = "DeadLetterRequeued";
+}
+
+/// A thread that failed over its budget.
+#[derive(Serialize, JsonSchema)]
+struct DeadLetter {
+    /// The id of the dead letter.
+    id: DeadLetterId,
+    /// The thread.
+    thread_id: ThreadId,
+    /// The channel of the thread.
+    channel_id: ChannelId,
+    /// What is to be done, in a line.
+    title: String,
+    /// The limits of which nothing was left.
+    exceeded: Value,
+    /// The member who held the last claim.
+    holder: MemberId,
+    /// The fencing id of that claim.
+    claim_lease_id: LeaseId,
+    /// When that claim ended.
+    failed_at: Time,
+    /// When it was requeued, or its thread closed or cancelled; null until then.
+    settled_at: Option<Time>,
+    /// The position of the failure in the workspace's log.
+    lsn: i64,
+}
+
+columns! {
+    dead_letter_columns: DeadLetter as d {
+        id,
+        thread_id,
+        channel_id = "t.channel_id",
+        title = "t.title",
+        exceeded,
+        holder,
+        claim_lease_id,
+        failed_at,
+        settled_at,
+        lsn,
+    }
+}
+
+/// Records that the claim `held` on a thread ended without a result when nothing was left of `exceeded`.
+pub(in crate::coordination) fn add(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    held: Held,
+    exceeded: &[Limit],
+) -> Result<()> {
+    let dead_letter_id: DeadLetterId = cx.new_id()?;
+    let failed = ClaimFailed {
+        thread_id: thread.id,
+        member_id: held.holder,
+        claim_lease_id: held.lease_id,
+        exceeded,
+        dead_letter_id,
+    };
+    let lsn = cx.emit(thread.place().about(held.holder), &failed)?.lsn;
+    cx.insert(&new_row!("insert into dead_letters" {
+        id: dead_letter_id,
+        workspace_id: thread.workspace_id,
+        thread_id: thread.id,
+        exceeded: json!(exceeded).to_string(),
+        holder: held.holder,
+        claim_lease_id: held.lease_id,
+        failed_at: cx.now(),
+        lsn,
+    }))?;
+    cx.execute(1, SET_DEAD, &[&thread.id, &true])
+}
+
+const SET_DEAD: &str = "update threads set dead = $2 where id = $1";
+
+/// Settles the dead letter of a thread, if it has one that is not settled.
+pub(in crate::coordination) fn settle(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+    if thread.dead {
+        cx.execute(1, SETTLE, &[&thread.id, &cx.now()])?;
+        cx.execute(1, SET_DEAD, &[&thread.id, &false])?;
+    }
+    Ok(())
+}
+
+const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = $1 and settled_at is null";
+
+/// Returns the dead letters that are not settled, of threads that you may see, oldest first.
+///
+/// One page covers at most 2000 of them, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListDeadLetters {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<PageLimit>,
+}
+
+fn list_dead_letters(cx: &Read<'_>, input: &ListDeadLetters) -> Result<Page<DeadLetter>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let params = sight.and(&[&input.workspace_id, &after, &rows, &last]);
+    Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |letter: &DeadLetter| letter.lsn))
+}
+
+const LIST: &str = concat!(
+    "select ",
+    dead_letter_columns!(),
+    " from dead_letters d join threads t on t.id = d.thread_id join channels c on c.id = t.channel_id
+     where d.workspace_id = $5 and d.settled_at is null and d.lsn > $6 and d.lsn <= $8 and ",
+    visible!(c),
+    " order by d.lsn limit $7"
+);
+
+const HORIZON: &str = "
+    select lsn from dead_letters where workspace_id = $1 and settled_at is null and lsn > $2
+    order by lsn limit 1 offset $3";
+
+/// Requeues a dead letter, and returns it: its thread can be given out again, and its attempts count anew.
+///
+/// Requeuing one that is settled changes nothing.
+///
+/// Fails with 404 `not-found` if there is no such dead letter, or you may not see its thread; 409
+/// `budget-exhausted` with `exceeded` while nothing is left of another limit than `max_attempts`: raise it
+/// first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RequeueDeadLetter {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The dead letter.
+    dead_letter_id: DeadLetterId,
+}
+
+fn requeue_dead_letter(cx: &mut Write<'_>, input: &RequeueDeadLetter) -> Result<DeadLetter> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let letter = visible_letter(cx, input.dead_letter_id)?;
+    if letter.settled_at.is_some() {
+        return Ok(letter);
+    }
+    let thread = visible_thread(cx, letter.thread_id)?;
+    let budget = budget::load(cx, thread.id)?.without_attempts();
+    let exceeded = budget.exceeded();
+    if !exceeded.is_empty() {
+        return Err(budget::exhausted(&exceeded));
+    }
+    settle(cx, &thread)?;
+    cx.execute(1, FORGET_ATTEMPTS, &[&thread.id])?;
+    budget::follow(cx, &thread, &budget)?;
+    cx.emit(thread.place(), &DeadLetterRequeued { dead_letter_id: letter.id, thread_id: thread.id })?;
+    Ok(DeadLetter { settled_at: Some(cx.now()), ..letter })
+}
+
+const FORGET_ATTEMPTS: &str = "update threads set attempts = 0 where id = $1";
+
+/// Loads a dead letter, if the caller may see its thread.
+fn visible_letter(cx: &Read<'_>, id: DeadLetterId) -> Result<DeadLetter> {
+    let sight = cx.caller().sight.params();
+    let found = cx.one(VISIBLE, &sight.and(&[&id, &cx.caller().workspace_id]))?;
+    found.ok_or_else(|| Error::not_found("dead letter"))
+}
+
+const VISIBLE: &str = concat!(
+    "select ",
+    dead_letter_columns!(),
+    " from dead_letters d join threads t on t.id = d.thread_id join channels c on c.id = t.channel_id
+     where d.id = $5 and d.workspace_id = $6 and ",
+    visible!(c)
+);

@@ -1,0 +1,88 @@
+//! Usage reports: each counts once, and they are summed by member and model.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_tests::{on_both_engines, text};
+
+use crate::coordination::budgets::{budget, claim, limited, report, with};
+
+#[test]
+fn a_report_counts_once_and_keeps_its_first_answer() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let thread = limited(world, &channel, json!({"max_tokens": 1000}));
+        let lease = claim(world, &thread, 60);
+        let numbers = json!({"tokens": 300, "usd_micros": 7, "turns": 2, "model": "large"});
+        let first = report(world, &thread, &lease, "r-1", numbers.clone());
+        let second = report(world, &thread, &lease, "r-2", json!({"tokens": 1}));
+        assert_eq!(second["used"]["tokens"], 301);
+        let lsn = world.lsn();
+        assert_eq!(report(world, &thread, &lease, "r-1", numbers.clone()), first);
+        let mut other = with(&thread, numbers.clone());
+        (other["report_id"], other["claim_lease_id"]) = (json!("r-1"), json!(lease));
+        for (field, value) in
+            [("tokens", json!(301)), ("usd_micros", json!(8)), ("turns", json!(3)), ("model", json!("small"))]
+        {
+            let mut changed = other.clone();
+            changed[field] = value;
+            world.call(&world.people.agent, "report_usage", changed).refused(409, "report-taken");
+        }
+        world.call(&world.people.bystander, "report_usage", other.clone()).refused(409, "report-taken");
+        let mut stolen = other.clone();
+        stolen["report_id"] = json!("r-3");
+        world.call(&world.people.bystander, "report_usage", stolen.clone()).refused(409, "claim-not-held");
+        assert_eq!(world.lsn(), lsn, "nothing of these is stored");
+
+        world.clock.advance(Duration::from_secs(60));
+        let before = world.database.dump();
+        world.call(&world.people.agent, "report_usage", stolen.clone()).refused(409, "stale-claim");
+        assert_eq!(world.database.dump(), before);
+        assert_eq!(report(world, &thread, &lease, "r-1", numbers.clone()), first, "lapsed");
+        let newer = claim(world, &thread, 60);
+        world.call(&world.people.agent, "report_usage", stolen).refused(409, "stale-claim");
+        assert_eq!(report(world, &thread, &lease, "r-1", numbers), first, "under a newer claim");
+        report(world, &thread, &newer, "r-4", json!({"turns": 1, "model": "large"}));
+
+        let reports = world.agent("list_thread_usage", with(&thread, json!({"limit": 2})));
+        let ids = |page: &Value| {
+            page["items"].as_array().unwrap().iter().map(|r| text(&r["report_id"])).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&reports), ["r-1", "r-2"]);
+        let more = json!({"limit": 2, "cursor": reports["next_cursor"]});
+        assert_eq!(ids(&world.agent("list_thread_usage", with(&thread, more))), ["r-4"]);
+        assert_eq!(budget(world, &thread)["used"]["tokens"], 301);
+    });
+}
+
+#[test]
+fn the_usage_of_a_workspace_is_summed_by_member_and_model_from_a_day_on() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let thread = world.new_thread(&channel, "a task");
+        let lease = claim(world, &thread, 600_000);
+        let begin = world.clock.now();
+        report(world, &thread, &lease, "1", json!({"tokens": 10, "model": "large"}));
+        report(world, &thread, &lease, "2", json!({"tokens": 5, "turns": 1, "model": "large"}));
+        world.clock.advance(Duration::from_secs(2 * 86_400));
+        let later = world.clock.now();
+        report(world, &thread, &lease, "3", json!({"tokens": 100, "usd_micros": 3}));
+        report(world, &thread, &lease, "4", json!({"tokens": 1, "model": "large"}));
+        let sums = |since: Value| {
+            let page = world
+                .agent("get_workspace_usage", json!({"workspace_id": world.id("workspace"), "since": since}));
+            assert_eq!(page["next_cursor"], Value::Null);
+            page["items"].as_array().unwrap().clone()
+        };
+        let sum = |model: Value, numbers: [i64; 4]| {
+            let [reports, tokens, usd_micros, turns] = numbers;
+            json!({"member_id": world.id("agent"), "model": model, "reports": reports, "tokens": tokens,
+                   "usd_micros": usd_micros, "turns": turns})
+        };
+        let unnamed = sum(Value::Null, [1, 100, 3, 0]);
+        let all = [unnamed.clone(), sum(json!("large"), [3, 16, 0, 1])];
+        assert_eq!(sums(Value::Null), all);
+        assert_eq!(sums(json!(begin)), all, "the whole day counts");
+        assert_eq!(sums(json!(later)), [unnamed, sum(json!("large"), [1, 1, 0, 0])]);
+    });
+}
