@@ -103,6 +103,10 @@ pub const TOOLS_MAX: usize = 100;
 pub const TOOL_MAX: usize = 200;
 /// Most children of a thread that a spawn budget allows.
 pub const SPAWN_CHILDREN_MAX: i64 = 1_000_000;
+/// Members that the occupancy of a workspace names, with claims and without.
+pub const OCCUPANCY_MEMBERS_MAX: i64 = 1000;
+/// How far the occupancy of a workspace counts threads.
+pub const OCCUPANCY_COUNT_MAX: i64 = 10_000;
 /// Approvals that a thread may require.
 pub const APPROVALS_MAX: i64 = 10;
 /// Listed reviewers of a thread.

@@ -210,6 +210,22 @@ const LIST: &str = concat!(
     " order by d.lsn limit $7"
 );
 
+/// Counts the dead letters that are not settled, of threads that the caller may see, up to `most`.
+pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
+    let params = cx.caller().sight.params();
+    let found: Option<(i64,)> = cx.one(COUNT, &params.and(&[&cx.caller().workspace_id, &most]))?;
+    Ok(found.map_or(0, |(count,)| count))
+}
+
+const COUNT: &str = concat!(
+    "select count(*) from (
+         select 1 from dead_letters d join threads t on t.id = d.thread_id
+         join channels c on c.id = t.channel_id
+         where d.workspace_id = $5 and d.settled_at is null and ",
+    visible!(c),
+    " limit $6) counted"
+);
+
 const HORIZON: &str = "
     select lsn from dead_letters where workspace_id = $1 and settled_at is null and lsn > $2
     order by lsn limit 1 offset $3";

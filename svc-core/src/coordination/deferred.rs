@@ -118,6 +118,25 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     Ok(Page::within(horizon, rows, input.limit, |thread: &DeferredThread| thread.lsn))
 }
 
+/// Counts the threads that something is in the way of because of their footprints.
+///
+/// Of the threads with a footprint that nobody works on, it examines those of one page.
+pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<i64> {
+    let workspace = cx.caller().workspace_id;
+    let horizon = cx.horizon(HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
+    let (repo, after, last, now): (Option<RepoKey>, i64, _, _) = (None, 0, horizon.up_to(), cx.now());
+    let params: [&dyn ToParam; 6] = [&workspace, &now, &after, &last, &false, &repo];
+    let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
+    let mut waiting = Waiting { reason: None, by_footprint: HashMap::new(), by_skills: HashMap::new() };
+    let mut count = 0_i64;
+    for candidate in candidates {
+        if !waiting.conflicts(cx, candidate.footprint)?.is_empty() {
+            count = count.saturating_add(1);
+        }
+    }
+    Ok(count)
+}
+
 impl DeferredThread {
     fn of(thread: Thread, obstacles: Vec<Conflict>) -> Self {
         let Thread { id: thread_id, channel_id, title, priority, footprint, lsn, .. } = thread;

@@ -24,6 +24,7 @@ pub(crate) mod budgets;
 pub(crate) mod results;
 pub(crate) mod lifecycle;
 pub(crate) mod views;
+pub(crate) mod occupancy;
 pub(crate) mod wait_for_ready;
 pub(crate) mod queue_projector;
 pub(crate) mod reaper;

@@ -91,7 +91,7 @@ impl Event for RepoResumed<'_> {
 
 /// A paused repository.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct RepoPause {
+pub(in crate::coordination) struct RepoPause {
     /// The workspace.
     workspace_id: WorkspaceId,
     /// The repository, as `owner/name`.
@@ -225,6 +225,11 @@ fn list_repo_pauses(cx: &Read<'_>, input: &ListRepoPauses) -> Result<Page<RepoPa
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let pauses = cx.rows(PAUSES, &[&input.workspace_id, &after, &rows])?;
     Ok(Page::of(pauses, input.limit, |pause: &RepoPause| pause.lsn))
+}
+
+/// Returns every paused repository of the workspace.
+pub(in crate::coordination) fn all(cx: &Read<'_>) -> Result<Vec<RepoPause>> {
+    cx.query(PAUSES, &[&cx.caller().workspace_id, &0_i64, &PAUSES_MAX])
 }
 
 const PAUSES: &str = concat!(

@@ -220,16 +220,7 @@ struct ListSlots {
 
 fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
     workspaces::own_workspace(cx, input.workspace_id)?;
-    let limited: Vec<(String, String, i64)> = cx.query(SLOTS, &[&input.workspace_id])?;
-    let mut slots: BTreeMap<String, SlotUse> = BTreeMap::new();
-    for (key, slot, capacity) in limited {
-        slots.insert(key, SlotUse { slot, capacity: Some(capacity), used: 0, holders: Vec::new() });
-    }
-    let used: Vec<(String, i64)> = cx.query(USED, &[&input.workspace_id, &cx.now(), &SLOTS_MAX])?;
-    for (key, count) in used {
-        let unlimited = || SlotUse { slot: key.clone(), capacity: None, used: 0, holders: Vec::new() };
-        slots.entry(key.clone()).or_insert_with(unlimited).used = count;
-    }
+    let mut slots = in_use(cx)?;
     let mut left = SLOT_LIST_HOLDERS_MAX;
     for (key, slot) in slots.iter_mut().filter(|(_, slot)| slot.used > 0) {
         let most = left.min(SLOT_HOLDERS_MAX);
@@ -248,6 +239,38 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
             .collect();
     }
     Ok(Page::whole(slots.into_values().collect()))
+}
+
+/// A slot, and how many live claims use it.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct UsedSlot {
+    /// The slot, as it was first spelled.
+    pub slot: String,
+    /// How many claims may use it at the same time; null for any number.
+    pub capacity: Option<i64>,
+    /// How many live claims use it.
+    pub used: i64,
+}
+
+/// Returns the slots of the workspace that have a capacity or are in use, by name.
+pub(in crate::coordination) fn used_slots(cx: &Read<'_>) -> Result<Vec<UsedSlot>> {
+    let slots = in_use(cx)?.into_values();
+    Ok(slots.map(|SlotUse { slot, capacity, used, .. }| UsedSlot { slot, capacity, used }).collect())
+}
+
+/// Returns the slots of the workspace that have a capacity or are in use, by key, without their holders.
+fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
+    let workspace = cx.caller().workspace_id;
+    let mut slots: BTreeMap<String, SlotUse> = BTreeMap::new();
+    for (key, slot, capacity) in cx.query::<(String, String, i64)>(SLOTS, &[&workspace])? {
+        slots.insert(key, SlotUse { slot, capacity: Some(capacity), used: 0, holders: Vec::new() });
+    }
+    let used: Vec<(String, i64)> = cx.query(USED, &[&workspace, &cx.now(), &SLOTS_MAX])?;
+    for (key, count) in used {
+        let unlimited = || SlotUse { slot: key.clone(), capacity: None, used: 0, holders: Vec::new() };
+        slots.entry(key.clone()).or_insert_with(unlimited).used = count;
+    }
+    Ok(slots)
 }
 
 const SLOTS: &str = "select slot_key, slot, capacity from slots where workspace_id = $1";

@@ -32,6 +32,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::lifecycle::transition::feature(),
         coordination::lifecycle::cancel::feature(),
         coordination::views::feature(),
+        coordination::occupancy::feature(),
         coordination::wait_for_ready::feature(),
         coordination::queue_projector::feature(),
         coordination::reaper::feature(),

@@ -6,6 +6,7 @@ mod claims;
 mod dependencies;
 mod footprints;
 mod notices;
+mod occupancy;
 mod simulation;
 mod thread;
 mod usage;

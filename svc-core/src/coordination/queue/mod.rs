@@ -21,7 +21,7 @@ use crate::coordination::obstacles;
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::Subject;
 use crate::op::{Read, Write};
-pub(in crate::coordination) use next::{NextThread, Scope, Wanted, first, next};
+pub(in crate::coordination) use next::{NextThread, Scope, Wanted, count, first, next};
 pub(in crate::coordination) use parked::{free, park};
 
 /// Returns how many of the threads are ready that an event at `place` may have made ready.

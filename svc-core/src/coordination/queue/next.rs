@@ -70,6 +70,19 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Op
     Ok(found.into_iter().chain(followers).min())
 }
 
+/// Counts the threads of the queue in all channels that the caller may see, whoever can claim them, up to
+/// `most`.
+pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
+    let mut total = 0_i64;
+    for pool in pools(cx)? {
+        let found: Option<(i64,)> = cx.one(COUNT_IN_POOL, &[&pool, &most.saturating_sub(total)])?;
+        total = total.saturating_add(found.map_or(0, |(count,)| count));
+    }
+    Ok(total)
+}
+
+const COUNT_IN_POOL: &str = "select count(*) from (select 1 from ready where pool = $1 limit $2) counted";
+
 /// Which footprints are free, as far as one read has found out.
 #[derive(Default)]
 struct Checks(HashMap<i64, bool>);

@@ -98,6 +98,15 @@ macro_rules! member_select {
     };
 }
 
+/// Returns the first active members of the caller's workspace who are not frozen, with their handles.
+pub(crate) fn able_to_work(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, String)>> {
+    cx.query(ABLE, &[&cx.caller().workspace_id, &most])
+}
+
+const ABLE: &str = "
+    select id, handle from members
+    where workspace_id = $1 and deactivated_at is null and frozen_at is null order by lsn limit $2";
+
 /// Splits a list made by [`member_select`]: no skill's name contains a comma.
 fn skill_names(list: &str) -> Vec<String> {
     let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
