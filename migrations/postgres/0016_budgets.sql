@@ -64,3 +64,16 @@ create table dead_letters (
 );
 create unique index dead_letters_unsettled_of_thread on dead_letters (thread_id) where settled_at is null;
 create index dead_letters_unsettled on dead_letters (workspace_id, lsn) where settled_at is null;
+
+-- What a workspace allows threads to create below them.
+create table spawn_budgets (
+    workspace_id uuid primary key references workspaces (id),
+    max_children bigint,
+    max_depth bigint,
+    max_tools bigint
+);
+alter table threads add column children_ever bigint not null default 0;
+update threads set children_ever = (select count(*) from threads c where c.parent_id = threads.id)
+    where id in (select parent_id from threads where parent_id is not null);
+-- A JSON list; null for none.
+alter table threads add column tools text;

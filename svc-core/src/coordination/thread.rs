@@ -5,7 +5,8 @@
 //! changes by an event at the thread's place, from which the ready queue follows.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
 use crate::Result;
 use crate::conversation::places;
@@ -57,6 +58,8 @@ pub(crate) struct Thread {
     pub priority: i64,
     /// The skills that a member must have to claim it, sorted.
     pub required_skills: Vec<String>,
+    /// The tools that its creator advises its worker to use.
+    pub tools: Vec<String>,
     /// What it will touch; null if it has no footprint.
     pub footprint: Option<Footprint>,
     /// How many unfinished threads it waits for. It can be claimed only if there are none.
@@ -102,6 +105,9 @@ pub(crate) struct Thread {
     /// Whether a holder has left a checkpoint.
     #[serde(skip)]
     pub has_checkpoint: bool,
+    /// How many children it has ever had.
+    #[serde(skip)]
+    pub children_ever: i64,
     /// Whether its budget has a limit.
     #[serde(skip)]
     pub budgeted: bool,
@@ -156,6 +162,7 @@ columns! {
         exhausted,
         dead,
         budgeted,
+        children_ever,
         owner_id,
         acknowledged_at,
         cancelled_at: Option<Time>,
@@ -173,6 +180,7 @@ columns! {
         repo: Option<Repo> = "f.repo",
         mode: Option<Mode> = "f.mode",
         items: Option<StoredItems> = "f.items",
+        tool_names: Option<Json> = tools,
         holder = assignee_id,
         lease_id = claim_lease_id,
         until = assignment_expires_at,
@@ -181,6 +189,7 @@ columns! {
         uri: uri(workspace_id, channel_id, id),
         required_skills: skills.into_names(),
         footprint: mode.zip(items).map(|(mode, StoredItems(items))| Footprint { repo, mode, items }),
+        tools: tool_names.map_or_else(|| Ok(Vec::new()), serde_json::from_value).map_err(Error::internal)?,
         cancelled: cancelled_at.is_some(),
         // What is shown of a claim depends on the time: `Stored::at` puts it in.
         held: Held::of(holder, lease_id, until),
@@ -294,8 +303,14 @@ fn as_hidden_thread(error: Error) -> Error {
 
 /// Inserts the row of a new thread.
 pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
-    thread.with_new_row(|row| cx.insert(row))
+    thread.with_new_row(|row| cx.insert(row))?;
+    if thread.tools.is_empty() {
+        return Ok(());
+    }
+    cx.execute(1, SET_TOOLS, &[&thread.id, &json!(thread.tools).to_string()])
 }
+
+const SET_TOOLS: &str = "update threads set tools = $2 where id = $1";
 
 /// A thread that was not changed since it was created, for unit tests of rules.
 #[cfg(test)]
@@ -311,12 +326,14 @@ pub(crate) fn untouched() -> Thread {
         state: ThreadState::Open,
         priority: 0,
         required_skills: Vec::new(),
+        tools: Vec::new(),
         footprint: None,
         blocked: 0,
         has_result: false,
         exhausted: false,
         dead: false,
         budgeted: false,
+        children_ever: 0,
         owner_id: Some(id(4).into()),
         assignee_id: None,
         claim_lease_id: None,
@@ -338,8 +355,6 @@ pub(crate) fn untouched() -> Thread {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::deferred::feature(),
         coordination::budgets::thread::feature(),
         coordination::budgets::usage::feature(),
+        coordination::budgets::spawn::feature(),
         coordination::results::feature(),
         coordination::lifecycle::feature(),
         coordination::lifecycle::transition::feature(),

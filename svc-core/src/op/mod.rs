@@ -18,9 +18,10 @@ pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::functions::{
     destructive, idempotent, long_read, prepared, read, wait, wanting, write, write_in_steps,
+    write_recording_refusals,
 };
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
-pub use declare::job::{LongPoll, Poll, Supply, TimedOut, WaitOutput, Wants};
+pub use declare::job::{LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Access, Docs, Effect, Http, Method, Operation, Success};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table};

@@ -8,6 +8,7 @@ mod footprints;
 mod notices;
 mod occupancy;
 mod simulation;
+mod spawn;
 mod thread;
 mod usage;
 mod wakes;

@@ -64,6 +64,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("shelves", "conversation/shelves", &["conversation/scrub"]),
     ("slots", "coordination/slots", &["coordination/obstacles", "coordination/queue"]),
     ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),
+    ("spawn_budgets", "coordination/budgets", &[]),
     ("thread_budgets", "coordination/budget", &[]),
     ("thread_dependencies", "coordination/dependencies", &["conversation/channels", "coordination/queue"]),
     ("thread_notices", "coordination/notices", &[]),

@@ -2,3 +2,4 @@
 
 pub(crate) mod thread;
 pub(crate) mod usage;
+pub(crate) mod spawn;

@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::{Priority, Title};
 use crate::Result;
 use crate::conversation::places::{self, ChannelPlace};
+use crate::coordination::budgets::spawn;
 use crate::coordination::dependencies::{self, DependsOn};
 use crate::coordination::footprint::{self, Footprint};
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
 use crate::coordination::thread::{self, Thread, ThreadState, visible_thread};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId};
-use crate::limits::{SKILLS_MAX, THREAD_DEPTH_MAX};
+use crate::limits::{SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::op::Write;
-use crate::text::Items;
+use crate::op::{Refused, Write};
+use crate::text::{Items, Text};
 
 /// A thread was created. It can be claimed once it waits for no unfinished thread.
 #[derive(Serialize, JsonSchema)]
@@ -32,6 +33,8 @@ pub(in crate::coordination) struct ThreadCreated<'a> {
     required_skills: &'a [String],
     /// The threads it waits for.
     depends_on: &'a [ThreadId],
+    /// The tools that its creator advises its worker to use.
+    tools: &'a [&'a str],
     /// What it will touch; null for none.
     footprint: Option<&'a Footprint>,
     /// The member who created it; null for the service itself.
@@ -64,6 +67,9 @@ macro_rules! creates_thread {
             /// none.
             #[serde(default)]
             depends_on: DependsOn,
+            /// The tools that you advise its worker to use. Default: none in particular.
+            #[serde(default)]
+            tools: Items<Tool, TOOLS_MAX>,
             /// What it will touch. Default: nothing.
             footprint: Option<Footprint>,
         }
@@ -75,6 +81,7 @@ macro_rules! creates_thread {
                     priority: self.priority,
                     required_skills: &self.required_skills,
                     depends_on: &self.depends_on,
+                    tools: &self.tools,
                     footprint: self.footprint.as_ref(),
                 }
             }
@@ -88,8 +95,12 @@ struct Task<'a> {
     priority: Option<Priority>,
     required_skills: &'a [Skill],
     depends_on: &'a [ThreadId],
+    tools: &'a [Tool],
     footprint: Option<&'a Footprint>,
 }
+
+/// The name of a tool.
+type Tool = Text<1, TOOL_MAX>;
 
 creates_thread! {
     /// Creates a thread, which is a task, in a channel and returns it.
@@ -121,25 +132,30 @@ creates_thread! {
     ///
     /// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if
     /// threads would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`,
-    /// or if `required_skills` is a new set and the workspace has 10000 different ones; 409
-    /// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
+    /// or if `required_skills` is a new set and the workspace has 10000 different ones; 409 `spawn-rejected`
+    /// with `limit` if the workspace's spawn budget does not allow the child; 409 `not-visible-to-all` if a
+    /// thread in `depends_on` is in another, private channel.
     CreateChildThread {
         /// The parent.
         thread_id: ThreadId
     }
 }
 
-pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<Thread> {
+pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<Thread, Refused> {
     let parent = visible_thread(cx, input.thread_id)?;
     let channel = places::visible_channel(cx, parent.channel_id)?;
     places::check_not_archived(&channel)?;
     if parent.state.is_finished() {
-        return Err(parent.wrong_state("a child cannot be created below a finished thread"));
+        return Err(parent.wrong_state("a child cannot be created below a finished thread").into());
     }
     if parent.depth >= THREAD_DEPTH_MAX {
-        return Err(Error::wrong_state(format!("threads can be nested at most {THREAD_DEPTH_MAX} deep")));
+        let detail = format!("threads can be nested at most {THREAD_DEPTH_MAX} deep");
+        return Err(Error::wrong_state(detail).into());
     }
-    open(cx, &channel, Some(&parent), &input.task())
+    spawn::check_child(cx, &parent, input.tools.len())?;
+    let child = open(cx, &channel, Some(&parent), &input.task())?;
+    spawn::count_child(cx, parent.id)?;
+    Ok(child)
 }
 
 /// Creates a thread at a place that was checked.
@@ -155,6 +171,7 @@ fn open(
     let skill_set = skill_sets::intern(cx, &set)?;
     let required_skills = set.into_names();
     let footprint_id = footprint::intern(cx, touched.as_ref())?;
+    let tools: Vec<&str> = task.tools.iter().map(|tool| &**tool).collect();
     let creator = cx.caller().member;
     let id: ThreadId = cx.new_id()?;
     let parent_id = parent.map(|parent| parent.id);
@@ -165,6 +182,7 @@ fn open(
         priority,
         required_skills: &required_skills,
         depends_on: &awaited.ids,
+        tools: &tools,
         footprint: touched.as_ref(),
         created_by: creator,
     };
@@ -179,12 +197,14 @@ fn open(
         state: ThreadState::Open,
         priority,
         required_skills,
+        tools: tools.into_iter().map(str::to_owned).collect(),
         footprint: touched,
         blocked: awaited.unfinished,
         has_result: false,
         exhausted: false,
         dead: false,
         budgeted: false,
+        children_ever: 0,
         owner_id: creator,
         assignee_id: None,
         claim_lease_id: None,

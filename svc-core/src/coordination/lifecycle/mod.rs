@@ -14,7 +14,7 @@ use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
 use crate::error::Code;
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
 use crate::log::event::EventKind;
-use crate::op::{Feature, idempotent, write};
+use crate::op::{Feature, idempotent, write, write_recording_refusals};
 use crate::text::{Count, Text};
 use change::{
     ThreadOwnerChanged, ThreadUpdated, set_required_skills, set_thread_owner, set_thread_priority,
@@ -44,16 +44,17 @@ pub(crate) fn feature() -> Feature {
                             "required_skills": ["rust"], "depends_on": [w.id("thread")],
                         })
                     }),
-                write("create_child_thread", create_child_thread)
+                write_recording_refusals("create_child_thread", create_child_thread)
                     .title("Create a child thread")
                     .post("/threads/{thread_id}/children")
                     .needs(&[WorkspaceWrite])
                     .created()
-                    .refuses(&[Code::WrongState, Code::NotVisibleToAll])
+                    .refuses(&[Code::WrongState, Code::SpawnRejected, Code::NotVisibleToAll])
                     .example(|w| {
                         json!({
                             "thread_id": w.id("thread"), "title": "Write the tests", "priority": -5,
                             "required_skills": ["python"], "depends_on": [w.id("claimed_thread")],
+                            "tools": ["grep", "pytest"],
                         })
                     }),
                 idempotent("update_thread", update_thread)

@@ -5,7 +5,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Result;
-use crate::op::declare::job::{BoxedOutput, Job, LongPoll, Poll, WaitJob, WaitOutput, Wants, WriteJob};
+use crate::op::declare::job::{
+    BoxedOutput, Job, LongPoll, Poll, Progress, Refused, WaitJob, WaitOutput, Wants, WriteJob,
+};
 use crate::op::declare::operation::{Effect, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Shared, Write};
@@ -111,7 +113,7 @@ where
 {
     Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let wants = wants(&input);
-        let job: WriteJob = Box::new(move |cx| Ok(Some(Box::new(run(cx, &input)?))));
+        let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input)?))));
         Ok(Job::Write { job, wants })
     })
 }
@@ -129,8 +131,28 @@ where
     O: Serialize + JsonSchema + Send + 'static,
 {
     Operation::new::<I, O>(key_of(operation), Effect::Write, move |input: I, _, _| {
-        let job: WriteJob =
-            Box::new(move |cx| Ok(run(cx, &input)?.map(|output| -> BoxedOutput { Box::new(output) })));
+        let job: WriteJob = Box::new(move |cx| {
+            let output = run(cx, &input)?;
+            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
+        });
+        Ok(Job::Write { job, wants: Wants::default() })
+    })
+}
+
+/// Declares an operation that adds something with each call, and some of whose refusals stand in the log.
+pub fn write_recording_refusals<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O, Refused>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Write, move |input: I, _, _| {
+        let job: WriteJob = Box::new(move |cx| match run(cx, &input) {
+            Ok(output) => Ok(Progress::Done(Box::new(output))),
+            Err(refused) => refused.progress(),
+        });
         Ok(Job::Write { job, wants: Wants::default() })
     })
 }
@@ -152,7 +174,7 @@ where
 {
     Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
         let made = prepare(&input, shared, now)?;
-        let job: WriteJob = Box::new(move |cx| Ok(Some(Box::new(run(cx, &input, &made)?))));
+        let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, &made)?))));
         Ok(Job::Write { job, wants: Wants::default() })
     })
 }

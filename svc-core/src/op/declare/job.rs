@@ -41,9 +41,44 @@ pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
 pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
 pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
-/// Returns none once a part is done that can be committed, if there is more to do: then it runs again, in a
-/// later batch.
-pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Option<BoxedOutput>> + Send>;
+pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + Send>;
+
+/// How far a change has come that can be committed.
+pub(crate) enum Progress {
+    /// It is done.
+    Done(BoxedOutput),
+    /// A part is done, and there is more to do: it runs again, in a later batch.
+    Again,
+    /// It is refused, and what it has emitted tells of that.
+    Refused(Error),
+}
+
+/// A refusal by a function that may leave an event.
+pub struct Refused {
+    error: Error,
+    recorded: bool,
+}
+
+impl Refused {
+    /// Creates a refusal that stands in the log: what the function has emitted is committed.
+    ///
+    /// The function has changed nothing else.
+    pub fn recorded(error: Error) -> Self {
+        Self { error, recorded: true }
+    }
+
+    /// Returns the progress of the change, if the refusal is to be committed.
+    pub(in crate::op) fn progress(self) -> Result<Progress> {
+        if self.recorded { Ok(Progress::Refused(self.error)) } else { Err(self.error) }
+    }
+}
+
+/// Any other refusal leaves no trace.
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { error, recorded: false }
+    }
+}
 
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {

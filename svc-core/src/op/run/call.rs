@@ -194,13 +194,21 @@ impl Call {
         }
     }
 
-    /// Writes the audit rows of a change that is about to be committed.
-    pub fn audit(&self, cx: &mut Write<'_>, batch: &RefCell<Batch>) -> Result<()> {
-        if self.origin.surface != Surface::System && !batch.borrow().has_audited() {
+    /// Writes the audit rows of a change that is about to be committed, or of its refusal.
+    ///
+    /// A refusal is no mutation. `refused` is the name of its problem.
+    pub fn audit(
+        &self,
+        cx: &mut Write<'_>,
+        batch: &RefCell<Batch>,
+        refused: Option<&'static str>,
+    ) -> Result<()> {
+        let is_mutation = refused.is_none() && self.origin.surface != Surface::System;
+        if is_mutation && !batch.borrow().has_audited() {
             cx.audit("mutation", self.origin.mutation())?;
         }
         if cx.caller().grant.is_some() {
-            cx.audit("authorization.decision", self.origin.decision(None))?;
+            cx.audit("authorization.decision", self.origin.decision(refused))?;
         }
         Ok(())
     }

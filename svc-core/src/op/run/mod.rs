@@ -31,7 +31,7 @@ use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
-use crate::op::declare::job::{BoxedOutput, Job};
+use crate::op::declare::job::{BoxedOutput, Job, Progress};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
@@ -331,7 +331,8 @@ impl Dispatch {
             }
             Ok(Job::Write { job, wants }) => {
                 let (status, job) = (operation.http().success.status(), Prepared::Ready(job));
-                self.change(WriteCall { call, status, job, wants, output: None, done }, on);
+                let progress = Progress::Again;
+                self.change(WriteCall { call, status, job, wants, progress, done }, on);
             }
             Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
         }

@@ -9,7 +9,7 @@ use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::call::caller::Surface;
-use crate::op::declare::job::{ReadJob, Wants, WriteJob};
+use crate::op::declare::job::{Progress, ReadJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
 use crate::sync::lock;
 
@@ -24,11 +24,11 @@ impl Dispatch {
         wait_for(|made, done| {
             let job: WriteJob = Box::new(move |cx| {
                 *lock(&made) = Some(run(cx)?);
-                Ok(Some(Box::new(())))
+                Ok(Progress::Done(Box::new(())))
             });
             let call = Call::instance(self, workspace, surface);
             let (job, wants) = (Prepared::Ready(job), Wants::default());
-            let task = WriteCall { call, status: 200, job, wants, output: None, done };
+            let task = WriteCall { call, status: 200, job, wants, progress: Progress::Again, done };
             self.change(task, RunOn::Caller);
         })
     }

@@ -34,9 +34,7 @@ pub(in crate::op) fn run<S: Stage>(
     stage.guard(call)?;
     let output = stage.perform(call, job)?;
     stage.project(call)?;
-    if S::is_over(&output) {
-        stage.audit(call)?;
-    }
+    stage.audit(call, &output)?;
     Ok(output)
 }
 
@@ -64,18 +62,13 @@ pub(in crate::op) trait Stage {
 
     fn perform(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Output>;
 
-    /// Whether the function has done all that was requested.
-    fn is_over(_output: &Self::Output) -> bool {
-        true
-    }
-
     /// Calls the projectors with the events that the function has emitted.
     fn project(&self, _call: &Call) -> Result<()> {
         Ok(())
     }
 
     /// Writes the audit rows.
-    fn audit(&self, _call: &Call) -> Result<()> {
+    fn audit(&self, _call: &Call, _output: &Self::Output) -> Result<()> {
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::cache::ReaderCache;
 use crate::op::declare::hooks;
-use crate::op::declare::job::{BoxedOutput, ReadJob, ReadingJob, Wants, WriteJob};
+use crate::op::declare::job::{BoxedOutput, Progress, ReadJob, ReadingJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
 use crate::store::Conn;
 use crate::store::executor::{ReadTask, Reader, Task, WriteTask};
@@ -60,7 +60,7 @@ impl Changing<'_> {
 
 impl Stage for Changing<'_> {
     type Job = WriteJob;
-    type Output = Option<BoxedOutput>;
+    type Output = Progress;
 
     fn find(&self, call: &Call) -> Result<Entered> {
         call.find_changing(self.conn, self.batch)
@@ -76,21 +76,22 @@ impl Stage for Changing<'_> {
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
-    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Option<BoxedOutput>> {
+    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Progress> {
         job(&mut self.context(call)?)
-    }
-
-    /// A step is no request of its own: the last one is audited.
-    fn is_over(output: &Option<BoxedOutput>) -> bool {
-        output.is_some()
     }
 
     fn project(&self, call: &Call) -> Result<()> {
         hooks::project(&mut self.context(call)?)
     }
 
-    fn audit(&self, call: &Call) -> Result<()> {
-        call.audit(&mut self.context(call)?, self.batch)
+    /// A step is no request of its own: the last one is audited.
+    fn audit(&self, call: &Call, progress: &Progress) -> Result<()> {
+        let refused = match progress {
+            Progress::Done(_) => None,
+            Progress::Again => return Ok(()),
+            Progress::Refused(error) => Some(error.code().name()),
+        };
+        call.audit(&mut self.context(call)?, self.batch, refused)
     }
 }
 
@@ -140,7 +141,7 @@ pub(super) struct WriteCall {
     pub status: u16,
     pub job: Prepared<WriteJob>,
     pub wants: Wants,
-    pub output: Option<BoxedOutput>,
+    pub progress: Progress,
     pub done: Done,
 }
 
@@ -154,8 +155,8 @@ impl WriteTask<Batch> for WriteCall {
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
-        self.output = None;
-        self.output = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
+        self.progress = Progress::Again;
+        self.progress = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
         if let Some(entered) = &mut self.call.entered {
             entered.lsn = log_lsn(conn, batch, &entered.caller)?;
         }
@@ -174,14 +175,16 @@ impl Task for WriteCall {
 
     /// Replies, or queues the change again if only a step of it was committed.
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        if outcome.is_ok() && self.output.is_none() {
+        if outcome.is_ok() && matches!(self.progress, Progress::Again) {
             let dispatch = Arc::clone(&self.call.dispatch);
             return dispatch.executor.write(self);
         }
-        let Self { call, status, output, done, .. } = *self;
-        match outcome.map(|()| output) {
-            Ok(Some(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
-            Ok(None) => done(Err(Error::internal("a change was committed without an output"))),
+        let Self { call, status, progress, done, .. } = *self;
+        match outcome.map(|()| progress) {
+            Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
+            // Its decision was committed together with what it has emitted.
+            Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
+            Ok(Progress::Again) => done(Err(Error::internal("a change was committed without an output"))),
             Err(error) => call.finish(Err(error), done),
         }
     }
