@@ -48,3 +48,18 @@ create table findings (
 );
 create index findings_that_block on findings (thread_id, lsn, number)
     where severity = 'critical' and resolution is null;
+
+-- What is to land, and whether that is required before the close. Whatever was not set yet is null; `lsn` is the
+-- position at which it was.
+create table land_gates (
+    thread_id uuid primary key references threads (id),
+    required boolean not null default false,
+    pointer text,
+    head_sha text,
+    verdict text,
+    objection text,
+    member_id uuid references members (id),
+    actor_id uuid references members (id),
+    set_at bigint,
+    lsn bigint
+);

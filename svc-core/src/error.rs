@@ -103,6 +103,9 @@ codes! {
     /// The close is refused: the detail and `reasons` name the conditions that are not met.
     CloseRefused = "close-refused", 409, "The thread may not close yet",
         "Meet the conditions in `reasons` and close the thread again, or cancel the thread.";
+    /// The operation belongs to a part of the service that the operator has not enabled.
+    NotEnabled = "not-enabled", 409, "Not enabled here",
+        "Do without it, or ask the operator to set the variable that the detail names.";
     /// The lease id is not that of the live claim: the claim lapsed, was released or handed over.
     StaleClaim = "stale-claim", 409, "The claim is no longer current",
         "Stop working on the thread, or claim the thread again.";

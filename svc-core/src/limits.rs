@@ -125,6 +125,8 @@ pub const FINDING_MAX: usize = 2000;
 pub const FINDING_PATH_MAX: usize = 500;
 /// Highest line number of a finding.
 pub const LINE_MAX: i64 = 100_000_000;
+/// Characters of the pointer of a land gate.
+pub const LAND_POINTER_MAX: usize = 500;
 /// Things that one reason against a close names.
 pub const REASON_IDS_MAX: i64 = 10;
 /// Notices that a thread read returns.

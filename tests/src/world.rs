@@ -41,6 +41,8 @@ pub struct Setup {
     pub rates: RateSettings,
     /// Whether a SQLite database is kept in memory, where writing takes no time, if the machine can do that.
     pub in_memory: bool,
+    /// Whether the service gives land advice; it does unless set.
+    pub land_advice: bool,
 }
 
 /// No limit.
@@ -49,7 +51,14 @@ const UNLIMITED: RateSettings =
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { seed: 1, features: Vec::new, clock: clock(), rates: UNLIMITED, in_memory: false }
+        Self {
+            seed: 1,
+            features: Vec::new,
+            clock: clock(),
+            rates: UNLIMITED,
+            in_memory: false,
+            land_advice: true,
+        }
     }
 }
 
@@ -80,6 +89,7 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     let mut options = Options::new(database.address(), KEK);
     options.mode = OpenMode::Create;
     options.rates = setup.rates;
+    options.settings.land_advice = setup.land_advice;
     options.reap_tick = None;
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);

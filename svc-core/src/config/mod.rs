@@ -90,6 +90,8 @@ pub struct Config {
     pub reap_tick: Option<Duration>,
     /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; none means that no acknowledgement is required.
     pub ack_timeout: Option<Duration>,
+    /// `SVC_LAND_ADVICE`.
+    pub land_advice: bool,
     /// `SVC_LOG`.
     pub log: String,
     /// `SVC_LOG_FORMAT`.
@@ -171,6 +173,7 @@ mod tests {
         let config = read(&[("PATH", "/bin"), ("SVC_LISTEN_ADDR", "")], "").unwrap();
         assert_eq!(config.listen_addr.to_string(), "127.0.0.1:8080");
         assert_eq!(config.lease_default, Duration::from_secs(600));
+        assert!(!config.land_advice);
         assert_eq!((config.body_max_bytes, config.ws_connections), (2_097_152, 10_000));
         assert_eq!(config.rate_limit, NonZeroU32::new(1200));
         assert_eq!((config.reap_tick, config.log.as_str()), (Some(Duration::from_secs(5)), "info"));

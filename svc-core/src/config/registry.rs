@@ -133,6 +133,9 @@ pub const VARIABLES: &[Variable] = &[
         "Seconds between two runs of the reaper, which ends lapsed claims; 0 turns it off."),
     variable("SVC_CLAIM_ACK_TIMEOUT_SECS", Form::Number(limits::ACK_TIMEOUT_SECS, 0, limits::LEASE_MAX_SECS),
         "Seconds within which a claim must be acknowledged; 0 requires no acknowledgement."),
+    variable("SVC_LAND_ADVICE", Form::Flag,
+        "Let callers ask what the close of a thread would meet (request_land_advice). The answer decides \
+        nothing."),
     variable("SVC_LOG", Form::Text("info"),
         "The filter of the diagnostic log: a level, or target=level pairs separated by commas. No level \
         writes tokens: the libraries for MCP and WebSocket would log whole messages, so only their errors \

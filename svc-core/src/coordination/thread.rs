@@ -5,7 +5,7 @@
 //! changes by an event at the thread's place, from which the ready queue follows.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::Result;

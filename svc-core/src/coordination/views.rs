@@ -11,7 +11,7 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
 use crate::conversation::places::{self, visible};
 use crate::coordination::checkpoint::{self, Checkpoint};
-use crate::coordination::lifecycle::transition::{self, UnmetCondition};
+use crate::coordination::lifecycle::transition::{self, Reason};
 use crate::coordination::notices::{self, Notice};
 use crate::coordination::thread::{self, Thread, ThreadState, thread_select, visible_thread};
 use crate::coordination::{results, rules};
@@ -236,7 +236,7 @@ struct ThreadContext {
     /// The problems that would keep you from claiming it now; empty if you can claim it.
     claim_refusals: Vec<Problem>,
     /// The conditions that would keep it from being closed now; empty if it is finished.
-    close_refusals: Vec<UnmetCondition>,
+    close_refusals: Vec<Reason>,
     /// How far the work had come when a holder last left word of it; null if none has.
     checkpoint: Option<Checkpoint>,
     /// The last 50 messages, oldest first; fewer if they would exceed 1 MiB.

@@ -6,3 +6,4 @@
 mod commit;
 mod judges;
 pub(crate) mod reviews;
+pub(crate) mod land_gate;

@@ -38,6 +38,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::queue_projector::feature(),
         coordination::reaper::feature(),
         gates::reviews::feature(),
+        gates::land_gate::feature(),
         integrity::events::feature(),
         integrity::audit::feature(),
     ]

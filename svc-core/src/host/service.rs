@@ -82,6 +82,7 @@ impl Options {
             settings: Settings {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
+                land_advice: config.land_advice,
                 ..Settings::default()
             },
             rates: RateSettings {

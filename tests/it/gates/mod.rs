@@ -1,5 +1,6 @@
 //! What must be settled before a thread closes.
 
+mod land_gate;
 mod reviews;
 
 use serde_json::{Value, json};

@@ -44,6 +44,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ),
     ("findings", "gates/reviews", &[]),
     ("key_checks", "log/keys", &[]),
+    ("land_gates", "gates/land_gate", &[]),
     ("leases", "op/declare/chore", &[]),
     ("live_items", "coordination/obstacles", &["coordination/queue", "coordination/slots"]),
     ("member_skills", "identity/members", &[]),

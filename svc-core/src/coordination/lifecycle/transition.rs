@@ -179,12 +179,12 @@ fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
 
 /// A condition that is not met.
 #[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct UnmetCondition {
-    /// The name of the condition, such as `children`.
+pub(crate) struct Reason {
+    /// The name of the condition.
     condition: &'static str,
-    /// What is missing.
+    /// What is missing, for people.
     detail: String,
-    /// What it is about, such as threads; absent if nothing in particular.
+    /// The ids of what it is about, such as child threads; absent if there is nothing to name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ids: Vec<String>,
 }
@@ -193,7 +193,7 @@ pub(in crate::coordination) struct UnmetCondition {
 ///
 /// All conditions are checked, so that the error names everything that is missing.
 fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<()> {
-    let reasons = reasons_against(cx, thread, transition)?;
+    let reasons = reasons_against(cx, thread, transition.name)?;
     if reasons.is_empty() {
         return Ok(());
     }
@@ -202,11 +202,12 @@ fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> 
     Err(Error::new(code, details.join("; ")).with("reasons", &reasons))
 }
 
-fn reasons_against(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<Vec<UnmetCondition>> {
+/// Returns every condition of the move named `action` that the thread does not meet now.
+fn reasons_against(cx: &Read<'_>, thread: &Thread, action: &str) -> Result<Vec<Reason>> {
     let mut reasons = Vec::new();
-    for Condition { name, unmet, .. } in cx.conditions(transition.name) {
+    for Condition { name, unmet, .. } in cx.conditions(action) {
         let unmet = unmet(cx, thread.id)?.into_iter();
-        reasons.extend(unmet.map(|Unmet { detail, ids }| UnmetCondition { condition: name, detail, ids }));
+        reasons.extend(unmet.map(|Unmet { detail, ids }| Reason { condition: name, detail, ids }));
     }
     Ok(reasons)
 }
@@ -241,12 +242,9 @@ const PARENT: &str =
     "select p.id, p.state from threads t join threads p on p.id = t.parent_id where t.id = $1";
 
 /// Returns the conditions that keep a thread from being closed; none if it is finished.
-pub(in crate::coordination) fn against_closing(
-    cx: &Read<'_>,
-    thread: &Thread,
-) -> Result<Vec<UnmetCondition>> {
+pub(crate) fn against_closing(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
     allowed(Action::Close, thread.state)
-        .map_or_else(|_| Ok(Vec::new()), |line| reasons_against(cx, thread, line))
+        .map_or_else(|_| Ok(Vec::new()), |line| reasons_against(cx, thread, line.name))
 }
 
 /// Returns the names of the actions that would succeed now if the caller took them.
@@ -257,7 +255,7 @@ pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static st
         return Ok(names);
     }
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
-        if reasons_against(cx, thread, line)?.is_empty() {
+        if reasons_against(cx, thread, line.name)?.is_empty() {
             names.push(line.name);
         }
     }

@@ -21,7 +21,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::Handle;
 use crate::time::Time;
-pub(crate) use skills::{MemberSkillsChanged, REVIEW, any_active_has, holders, skills_of};
+pub(crate) use skills::{LAND_GATE, MemberSkillsChanged, REVIEW, any_active_has, holders, skills_of};
 use skills::{list_skills, set_skills};
 
 named_enum! {

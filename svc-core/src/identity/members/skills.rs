@@ -22,7 +22,10 @@ use crate::text::{Handle, Items};
 /// Skills that say whose judgement counts.
 ///
 /// Others confer and revoke them; a member never sets them for itself.
-const GOVERNANCE_SKILLS: [&str; 2] = ["land_gate", REVIEW];
+const GOVERNANCE_SKILLS: [&str; 2] = [LAND_GATE, REVIEW];
+
+/// The skill whose holders say whether a thread's work may land.
+pub(crate) const LAND_GATE: &str = "land_gate";
 
 /// The skill whose holders review any thread.
 pub(crate) const REVIEW: &str = "review";

@@ -45,6 +45,8 @@ pub struct Settings {
     pub lease_default: Duration,
     /// The time for the acknowledgement of a claim; none means no reminder.
     pub ack_timeout: Option<Duration>,
+    /// Whether callers may ask what the close of a thread would meet.
+    pub land_advice: bool,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
     pub(crate) reap_tick: Option<Duration>,
 }
@@ -54,6 +56,7 @@ impl Default for Settings {
         Self {
             lease_default: Duration::from_secs(limits::LEASE_DEFAULT_SECS.unsigned_abs()),
             ack_timeout: Some(Duration::from_secs(limits::ACK_TIMEOUT_SECS.unsigned_abs())),
+            land_advice: false,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
         }
     }

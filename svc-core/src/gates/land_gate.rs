@@ -1,0 +1,420 @@
+//! The land gate: what is to land, and whether somebody has let it pass.
+//!
+//! A gate points at one thing, such as a branch, at one commit. A pass counts under the rules of approvals,
+//! from a member with the skill `land_gate`; each later pointer or verdict takes its place, and a later
+//! result or reopening voids it. The close asks for it only where it is required.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::ThreadTransition;
+use crate::coordination::lifecycle::transition::{self, CLOSE, Reason};
+use crate::coordination::thread::{Thread, visible_thread};
+use crate::error::{Code, Error};
+use crate::gates::commit::CommitHash;
+use crate::gates::judges::{Judge, Judgement, Judges, Objection, check_may_lower};
+use crate::id::{MemberId, ThreadId};
+use crate::identity::members;
+use crate::limits::LAND_POINTER_MAX;
+use crate::log::event::{Event, EventKind};
+use crate::op::{Condition, Feature, Read, Sample, Unmet, Write, destructive, idempotent, read, write};
+use crate::store::{columns, named_enum};
+use crate::text::Text;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "land_gate",
+            vec![
+                idempotent("set_land_gate", set_land_gate)
+                    .title("Point a thread's land gate at what is to land")
+                    .put("/threads/{thread_id}/land-gate")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| {
+                        json!({"thread_id": w.id("gated_thread"), "pointer": "feature/printer",
+                               "head_sha": "0f3c9a1", "verdict": "pass"})
+                    }),
+                read("get_land_gate", get_land_gate)
+                    .title("Read a thread's land gate")
+                    .get("/threads/{thread_id}/land-gate")
+                    .needs(&[ThreadTransition])
+                    .example(|w| json!({"thread_id": w.id("gated_thread")})),
+                idempotent("require_land_gate", require_land_gate)
+                    .title("Require the land gate of a thread")
+                    .put("/threads/{thread_id}/land-gate/requirement")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| json!({"thread_id": w.id("thread")})),
+                destructive("clear_land_gate", clear_land_gate)
+                    .title("Require the land gate of a thread no longer")
+                    .delete("/threads/{thread_id}/land-gate/requirement")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
+                    .example(|w| json!({"thread_id": w.id("gated_thread")})),
+                write("request_land_advice", request_land_advice)
+                    .title("Ask what the close of a thread would meet")
+                    .post("/threads/{thread_id}/land-gate/advice")
+                    .rest_only()
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState, Code::NotEnabled])
+                    .example(|w| json!({"thread_id": w.id("gated_thread")})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<LandGateSet>(),
+            EventKind::of::<LandGateRequired>(),
+            EventKind::of::<LandGateCleared>(),
+        ])
+        .condition(Condition { name: "land-gate", action: CLOSE, unmet: missing_pass })
+        // Nobody in a sample has the skill, so that no example claims it.
+        .sample(
+            Sample::new("gated_thread", "create_thread", |w| {
+                json!({"channel_id": w.id("channel"), "title": "Port the spooler", "required_skills": ["c"]})
+            })
+            .then("require_land_gate", |w| json!({"thread_id": w.id("gated_thread")}))
+            .then("set_land_gate", |w| {
+                json!({"thread_id": w.id("gated_thread"), "pointer": "spooler", "head_sha": "5be01d7"})
+            }),
+        )
+}
+
+named_enum! {
+    /// Whether what a land gate points at may land.
+    pub(crate) enum LandVerdict { Pass = "pass", Fail = "fail" }
+}
+
+/// A land gate was pointed at something, or it was judged.
+#[derive(Serialize, JsonSchema)]
+struct LandGateSet<'a> {
+    /// What is to land, such as a branch.
+    pointer: &'a str,
+    /// The commit at which it is.
+    head_sha: &'a CommitHash,
+    /// Whether it may land; null if that was not judged.
+    verdict: Option<LandVerdict>,
+}
+
+impl Event for LandGateSet<'_> {
+    const KIND: &'static str = "LandGateSet";
+}
+
+/// The close of a thread requires a pass of its land gate from now on.
+#[derive(Serialize, JsonSchema)]
+struct LandGateRequired {}
+
+impl Event for LandGateRequired {
+    const KIND: &'static str = "LandGateRequired";
+}
+
+/// The close of a thread no longer requires a pass of its land gate.
+#[derive(Serialize, JsonSchema)]
+struct LandGateCleared {}
+
+impl Event for LandGateCleared {
+    const KIND: &'static str = "LandGateCleared";
+}
+
+/// A land gate's row.
+#[derive(Clone, Debug, Default)]
+struct Stored {
+    required: bool,
+    pointer: Option<String>,
+    head_sha: Option<CommitHash>,
+    verdict: Option<LandVerdict>,
+    objection: Option<Objection>,
+    member_id: Option<MemberId>,
+    actor_id: Option<MemberId>,
+    set_at: Option<Time>,
+    lsn: Option<i64>,
+}
+
+columns! {
+    land_gate_columns: Stored as g {
+        required,
+        pointer,
+        head_sha,
+        verdict,
+        objection,
+        member_id,
+        actor_id,
+        set_at,
+        lsn,
+    }
+}
+
+/// Returns the land gate of a thread; one that requires nothing and points nowhere if it has none.
+fn stored(cx: &Read<'_>, thread: ThreadId) -> Result<Stored> {
+    Ok(cx.one(ONE, &[&thread])?.unwrap_or_default())
+}
+
+const ONE: &str = concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
+
+impl Stored {
+    /// Returns who pointed it there last, and what stood against that.
+    fn judgement(&self) -> Option<Judgement> {
+        let by = Judge { member: self.member_id?, actor: self.actor_id? };
+        Some(Judgement { by, lsn: self.lsn?, objection: self.objection })
+    }
+
+    /// Returns why what it points at may not land; the inner value is none if it may.
+    ///
+    /// The outer value is none if it points nowhere.
+    fn objection(&self, judges: &Judges) -> Option<Option<Objection>> {
+        let judgement = self.judgement()?;
+        if self.verdict != Some(LandVerdict::Pass) {
+            return Some(Some(Objection::Verdict));
+        }
+        Some(judges.objection_against(&judgement))
+    }
+}
+
+/// Returns who may let a thread's work land.
+fn judges(cx: &Read<'_>, thread: &Thread) -> Result<Judges> {
+    Judges::among(cx, thread, members::holders(cx, members::LAND_GATE)?)
+}
+
+/// A thread's land gate.
+#[derive(Serialize, JsonSchema)]
+struct LandGate {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Whether the close requires a pass that counts.
+    required: bool,
+    /// Whether the gate lets the thread close: a pass counts, or none is required.
+    satisfied: bool,
+    /// What is to land, such as a branch; null if the gate was never set.
+    pointer: Option<String>,
+    /// The commit at which it is.
+    head_sha: Option<CommitHash>,
+    /// Whether it may land; null if that was not judged.
+    verdict: Option<LandVerdict>,
+    /// Whether the verdict is a pass that counts.
+    counts: bool,
+    /// Why it is not; null if it is, or if the gate was never set.
+    why_not: Option<Objection>,
+    /// The member who set it last.
+    member_id: Option<MemberId>,
+    /// The member whose credential set it; another one only under delegation.
+    actor_id: Option<MemberId>,
+    /// When it was set last.
+    set_at: Option<Time>,
+    /// The position of that in the workspace's event log.
+    lsn: Option<i64>,
+}
+
+impl LandGate {
+    fn of(thread: &Thread, stored: Stored, judges: &Judges) -> Self {
+        let objection = stored.objection(judges);
+        let counts = objection == Some(None);
+        Self {
+            thread_id: thread.id,
+            required: stored.required,
+            satisfied: counts || !stored.required,
+            pointer: stored.pointer,
+            head_sha: stored.head_sha,
+            verdict: stored.verdict,
+            counts,
+            why_not: objection.flatten(),
+            member_id: stored.member_id,
+            actor_id: stored.actor_id,
+            set_at: stored.set_at,
+            lsn: stored.lsn,
+        }
+    }
+}
+
+/// Points a thread's land gate at what is to land, with a verdict if you have one, and returns the gate.
+///
+/// It replaces the pointer and the verdict of before, so that a pass is always about what is pointed at. A
+/// pass counts from a member with the skill `land_gate` who neither owns the thread nor has ever worked on
+/// it, under delegation the delegate neither. That must hold when it is given and at the close. A later
+/// result or reopening of the thread voids it.
+///
+/// Fails with 409 `wrong-state` if the thread is finished.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetLandGate {
+    /// The thread.
+    thread_id: ThreadId,
+    /// What is to land, such as a branch or the address of a pull request.
+    pointer: Text<1, LAND_POINTER_MAX>,
+    /// The git commit at which it is: the hash, or at least 4 digits of it.
+    head_sha: CommitHash,
+    /// Whether it may land. Default: not judged yet.
+    verdict: Option<LandVerdict>,
+}
+
+fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let by = Judge::of(cx.caller())?;
+    thread.check_unfinished()?;
+    let judges = judges(cx, &thread)?;
+    let before = stored(cx, thread.id)?;
+    let mut after = Stored {
+        required: before.required,
+        pointer: Some(input.pointer.to_string()),
+        head_sha: Some(input.head_sha.clone()),
+        verdict: input.verdict,
+        objection: judges.objection_to(by),
+        member_id: Some(by.member),
+        actor_id: Some(by.actor),
+        set_at: Some(cx.now()),
+        // Its position is not known yet, but after all others.
+        lsn: Some(i64::MAX),
+    };
+    if is_same(&before, &after, &judges) {
+        return Ok(LandGate::of(&thread, before, &judges));
+    }
+    let set = LandGateSet { pointer: &input.pointer, head_sha: &input.head_sha, verdict: input.verdict };
+    after.lsn = Some(cx.emit(thread.place().about(by.member), &set)?.lsn);
+    cx.execute(
+        1,
+        SET,
+        &[
+            &thread.id,
+            &after.pointer,
+            &after.head_sha,
+            &after.verdict,
+            &after.objection,
+            &after.member_id,
+            &after.actor_id,
+            &after.set_at,
+            &after.lsn,
+        ],
+    )?;
+    Ok(LandGate::of(&thread, after, &judges))
+}
+
+/// Whether setting the gate again would say nothing new: the same by the same people, as good as before.
+fn is_same(before: &Stored, after: &Stored, judges: &Judges) -> bool {
+    let said = |gate: &Stored| (gate.pointer.clone(), gate.head_sha.clone(), gate.verdict);
+    said(before) == said(after)
+        && (before.member_id, before.actor_id) == (after.member_id, after.actor_id)
+        && before.objection(judges) == after.objection(judges)
+}
+
+const SET: &str = "
+    insert into land_gates
+        (thread_id, pointer, head_sha, verdict, objection, member_id, actor_id, set_at, lsn)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    on conflict (thread_id) do update set pointer = excluded.pointer, head_sha = excluded.head_sha,
+        verdict = excluded.verdict, objection = excluded.objection, member_id = excluded.member_id,
+        actor_id = excluded.actor_id, set_at = excluded.set_at, lsn = excluded.lsn";
+
+/// Returns a thread's land gate: what is to land, and whether a pass of it counts.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetLandGate {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    Ok(LandGate::of(&thread, stored(cx, thread.id)?, &judges(cx, &thread)?))
+}
+
+/// Requires a pass of the land gate before a thread may close, and returns the gate.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RequireLandGate {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn require_land_gate(cx: &mut Write<'_>, input: &RequireLandGate) -> Result<LandGate> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let gate = stored(cx, thread.id)?;
+    if !gate.required {
+        cx.emit(thread.place(), &LandGateRequired {})?;
+        cx.execute(1, REQUIRE, &[&thread.id])?;
+    }
+    Ok(LandGate::of(&thread, Stored { required: true, ..gate }, &judges(cx, &thread)?))
+}
+
+const REQUIRE: &str = "
+    insert into land_gates (thread_id, required) values ($1, true)
+    on conflict (thread_id) do update set required = excluded.required";
+
+/// Lets a thread close without a pass of the land gate, and returns the gate.
+///
+/// What it points at stays.
+///
+/// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 404 `not-found` if
+/// no pass is required; 409 `wrong-state` if the thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClearLandGate {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    check_may_lower(cx, &thread)?;
+    let gate = stored(cx, thread.id)?;
+    if !gate.required {
+        return Err(Error::not_found("land gate requirement"));
+    }
+    thread.check_not_archived()?;
+    cx.emit(thread.place(), &LandGateCleared {})?;
+    cx.execute(1, CLEAR, &[&thread.id])?;
+    Ok(LandGate::of(&thread, Stored { required: false, ..gate }, &judges(cx, &thread)?))
+}
+
+const CLEAR: &str = "update land_gates set required = false where thread_id = $1";
+
+/// A thread that requires its land gate does not close without a pass that counts.
+fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let gate = stored(cx, id)?;
+    if !gate.required {
+        return Ok(Vec::new());
+    }
+    let thread = visible_thread(cx, id)?;
+    let detail = match gate.objection(&judges(cx, &thread)?) {
+        Some(None) => return Ok(Vec::new()),
+        Some(Some(Objection::Verdict)) => "the land gate was not passed".to_owned(),
+        Some(Some(objection)) => format!("the pass of the land gate does not count ({})", objection.name()),
+        None => "the land gate points at nothing".to_owned(),
+    };
+    Ok(vec![Unmet { detail, ids: Vec::new() }])
+}
+
+/// What the close of a thread would meet now.
+#[derive(Serialize, JsonSchema)]
+struct LandAdvice {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Whether it could close.
+    could_close: bool,
+    /// The conditions that are not met.
+    reasons: Vec<Reason>,
+}
+
+/// Returns what the close of a thread would meet now. It decides nothing.
+///
+/// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
+/// `SVC_LAND_ADVICE=1`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RequestLandAdvice {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn request_land_advice(cx: &mut Write<'_>, input: &RequestLandAdvice) -> Result<LandAdvice> {
+    if !cx.settings().land_advice {
+        return Err(Error::new(Code::NotEnabled, "land advice is not enabled: set SVC_LAND_ADVICE=1"));
+    }
+    let thread = visible_thread(cx, input.thread_id)?;
+    thread.check_unfinished()?;
+    let reasons = transition::against_closing(cx, &thread)?;
+    Ok(LandAdvice { thread_id: thread.id, could_close: reasons.is_empty(), reasons })
+}
