@@ -18,6 +18,7 @@ pub mod search;
 mod server;
 pub mod simulation;
 pub mod site;
+pub mod witness;
 mod world;
 
 use std::sync::OnceLock;

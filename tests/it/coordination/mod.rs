@@ -12,4 +12,5 @@ mod spawn;
 mod thread;
 mod usage;
 mod wakes;
+mod witness;
 mod workers;

@@ -6,6 +6,7 @@ use svc_core::Engine;
 use svc_tests::database::engines;
 use svc_tests::in_parallel;
 use svc_tests::simulation::{Course, courses};
+use svc_tests::witness::{Clocks, assert_kept};
 
 const STEPS: &str = "SVC_TEST_SIM_STEPS";
 const SEED: &str = "SVC_TEST_SIM_SEED";
@@ -19,8 +20,8 @@ fn number<T: std::str::FromStr>(name: &str, default: T) -> T {
 fn simulate(courses: &[Course]) {
     in_parallel(2, |part| {
         for course in courses.iter().skip(part).step_by(2) {
-            let ran = course.run();
-            ran.unwrap_or_else(|found| panic!("{course:?}, {found}"));
+            let events = course.run().unwrap_or_else(|found| panic!("{course:?}, {found}"));
+            assert_kept(&format!("{course:?}"), &events, Clocks::SetBack, 1);
         }
     });
 }

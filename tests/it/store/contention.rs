@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -14,6 +15,7 @@ use svc_tests::client::kept::Kept;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::until;
 use svc_tests::site::{Caller, Server, Site};
+use svc_tests::witness::{self, Clocks, assert_kept};
 use svc_tests::{World, answer_of, call, in_parallel, on_both_engines, runtime};
 use tokio::task::JoinSet;
 
@@ -145,6 +147,84 @@ fn two_servers_on_one_database_share_the_tasks() {
         }
         check_claimed(claimed.concat(), &wanted);
         assert!(ready(&site.database, &channel).is_empty());
+    }
+}
+
+/// Tasks with footprints: fewer, because most wait for others.
+const FOOTPRINTS: usize = 96;
+
+/// What the task of a number touches. Many conflict, and some need a slot.
+fn footprint(number: usize) -> Value {
+    let path = json!({"kind": "path", "value": format!("src/{}", number % 11)});
+    let items = match number % 4 {
+        0 => json!([path]),
+        1 => json!([{"kind": "glob", "value": format!("src/{}*", number % 3)}]),
+        2 => json!([path, {"kind": "slot", "value": "gpu"}]),
+        _ => json!([{"kind": "slot", "value": "GPU"}]),
+    };
+    let mode = if number.is_multiple_of(5) { "shared" } else { "exclusive" };
+    json!({"repo": "acme/app", "mode": mode, "items": items})
+}
+
+/// Claims from a server and does what it is given, until all that was made is done.
+fn work_off(caller: Caller<'_>, workspace_id: &str, done: &AtomicUsize) {
+    let mut turn = 0;
+    while done.load(Ordering::SeqCst) < FOOTPRINTS {
+        let claimed = caller.post(&format!("/workspaces/{workspace_id}/claim-next"), json!({}));
+        let Some(id) = claimed["id"].as_str() else {
+            caller.get(&format!("/workspaces/{workspace_id}/wait/ready?timeout_secs=1"));
+            continue;
+        };
+        let lease = &claimed["claim_lease_id"];
+        turn += 1;
+        if turn % 4 == 0 {
+            caller.post(&format!("/threads/{id}/claim/release"), json!({"claim_lease_id": lease}));
+        } else {
+            let result = json!({"claim_lease_id": lease, "result": {"done": true}});
+            caller.put(&format!("/threads/{id}/result"), result);
+            done.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Changes how much can be done at the same time, whenever something is done.
+fn obstruct(caller: Caller<'_>, workspace_id: &str, done: &AtomicUsize) {
+    let workspace = format!("/workspaces/{workspace_id}");
+    let mut seen = 0;
+    while seen < FOOTPRINTS {
+        until("more is done", || done.load(Ordering::SeqCst) > seen);
+        seen = done.load(Ordering::SeqCst);
+        caller.put(&format!("{workspace}/slots"), json!({"slot": "gpu", "capacity": 1 + seen % 3}));
+        caller.put(&format!("{workspace}/repo-pauses"), json!({"repo": "acme/app"}));
+        let resumed = caller.ask("DELETE", &format!("{workspace}/repo-pauses?repo=acme/app"), None);
+        assert!(resumed.is_success(), "{:#}", resumed.body);
+    }
+}
+
+#[test]
+fn claims_of_two_servers_keep_footprints_slots_and_pauses() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        let servers = [site.serve(&[]), site.serve(&[])];
+        let (token, workspace_id) = (&site.founders.admin, &site.founders.workspace_id);
+        let admin = servers[0].caller(token);
+        let channel = new_channel(admin, &site, "tasks");
+        for number in 0..FOOTPRINTS {
+            let task = json!({"title": format!("task {number}"), "footprint": footprint(number)});
+            admin.post(&format!("/channels/{channel}/threads"), task);
+        }
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let done = &done;
+            for number in 0..12 {
+                let caller = servers[number % 2].caller(token);
+                scope.spawn(move || work_off(caller, workspace_id, done));
+            }
+            scope.spawn(move || obstruct(admin, workspace_id, done));
+        });
+        let events = witness::events(&site.open(), token, workspace_id, 0);
+        let claims = u64::try_from(FOOTPRINTS).unwrap();
+        assert_kept(engine.name(), &events, Clocks::Steady, claims);
     }
 }
 

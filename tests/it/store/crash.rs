@@ -1,7 +1,7 @@
 //! Crashes: a server that is killed under load, again and again on the same database.
 //!
-//! It has kept every write that it acknowledged, and the log is whole. A kill cannot show that a write has
-//! reached the disk, so the settings that guarantee it are asserted as well.
+//! It has kept every write that it acknowledged, the log is whole, and claims have kept their rules. A kill
+//! cannot show that a write has reached the disk, so the settings that guarantee it are asserted as well.
 
 use std::time::Duration;
 
@@ -48,7 +48,9 @@ fn every_acknowledged_write_survives(engine: Engine) {
     for round in 1..=ROUNDS {
         records.extend(crash(&mut site.serve(&[]), &workload, WRITES[round % WRITES.len()]));
         if round % CHECK_EVERY == 0 {
-            assert_sound(&format!("round {round} on {}", engine.name()), &check(&site, &records));
+            let what = format!("round {round} on {}", engine.name());
+            assert_sound(&what, &check(&site, &records));
+            workload.assert_claims_kept(&what, &site);
         }
     }
 }

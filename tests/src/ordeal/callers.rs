@@ -20,6 +20,7 @@ use crate::client::{mcp, rest};
 use crate::process::TEST_TIMEOUT;
 use crate::runtime;
 use crate::site::{Site, done};
+use crate::witness::{self, Clocks, assert_kept};
 
 /// Callers over HTTP in an ordeal.
 pub const CALLERS: usize = 24;
@@ -28,6 +29,9 @@ pub const CALLERS: usize = 24;
 const CALL_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a caller pauses after a response that says to try again.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// A slot that some threads need.
+const SLOT: &str = "gpu";
 
 /// How often a probe writes before a fault.
 const PROBES: u32 = 8;
@@ -62,6 +66,7 @@ impl Workload {
         let id = |value: &Value| value["id"].as_str().unwrap().to_owned();
         let channel = |name| id(&call("create_channel", json!({"workspace_id": workspace, "name": name})));
         let (homes, tasks) = (channel("homes"), channel("tasks"));
+        call("set_slot_capacity", json!({"workspace_id": workspace, "slot": SLOT, "capacity": 4}));
         let person = |number: usize| {
             let handle = format!("caller-{number}");
             let agent = json!({"workspace_id": workspace, "handle": handle, "display_name": handle});
@@ -89,6 +94,12 @@ impl Workload {
     /// Pads the messages of all callers by so many characters from now on.
     pub fn pad(&self, characters: usize) {
         self.padding.store(characters, Ordering::Relaxed);
+    }
+
+    /// Checks with the witness that claims kept the rules.
+    pub fn assert_claims_kept(&self, what: &str, site: &Site) {
+        let events = witness::events(&site.open(), &site.founders.admin, &self.workspace, 0);
+        assert_kept(what, &events, Clocks::Steady, 1);
     }
 
     /// A caller that writes through a server.
@@ -216,7 +227,10 @@ impl Caller<'_> {
     /// Makes a thread.
     pub fn create_thread(&mut self) -> bool {
         let title = self.unique("thread");
-        let input = json!({"channel_id": self.workload.channel, "title": title});
+        let mut input = json!({"channel_id": self.workload.channel, "title": title});
+        if let Some(footprint) = footprint(self.turn.wrapping_add(7 * self.person.number)) {
+            input["footprint"] = footprint;
+        }
         let made = self.write("create_thread", &input, Write::Thread(title));
         self.keep(made, |own, id, _| own.threads.push(id))
     }
@@ -324,6 +338,18 @@ impl Caller<'_> {
         self.records.push(Record { member: self.person.member.clone(), write, verdict, took });
         ids
     }
+}
+
+/// What the thread of a turn touches: nothing, a path, or what others may touch too.
+fn footprint(turn: usize) -> Option<Value> {
+    let path = json!({"kind": "path", "value": format!("src/{turn}")});
+    let items = match turn % 6 {
+        1 | 4 => json!([path]),
+        2 => json!([path, {"kind": "slot", "value": SLOT}]),
+        5 => json!([{"kind": "glob", "value": format!("docs/{}*", turn % 4)}]),
+        _ => return None,
+    };
+    Some(json!({"repo": "acme/app", "items": items}))
 }
 
 /// An id in the form that the service accepts.

@@ -7,6 +7,7 @@ use svc_core::time::Time;
 
 use super::Simulation;
 use super::model::{Conflicts, Footprint, MEMBERS, Recorded};
+use crate::witness;
 use crate::world::text;
 
 /// The conflicts that an answer lists, as the model has them.
@@ -149,15 +150,7 @@ impl Simulation<'_> {
 
     /// The events of the workspace after a position.
     pub(super) fn events_after(&mut self, lsn: i64) -> Vec<Value> {
-        let (mut events, mut after) = (Vec::new(), lsn);
-        loop {
-            let input = json!({"workspace_id": self.workspace(), "after_id": after, "limit": 500});
-            let page = self.admin("list_events", &input);
-            events.extend(page["items"].as_array().unwrap().iter().cloned());
-            after = page["after_id"].as_i64().unwrap();
-            if page["next_cursor"].is_null() {
-                return events;
-            }
-        }
+        let service = &self.services[self.random.below(self.services.len())];
+        witness::events(service, &self.members[0], &self.workspace(), lsn)
     }
 }
