@@ -168,6 +168,7 @@ mod gates;
 mod integrity;
 mod host;
 
+pub use coordination::left_out::parts as claim_engine_parts;
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::operation_table;

@@ -39,6 +39,8 @@ pub struct Setup {
     pub clock: Clock,
     /// The rate limits; none unless set.
     pub rates: RateSettings,
+    /// The part of the claim engine that is left out.
+    pub left_out: Option<&'static str>,
     /// Whether a SQLite database is kept in memory, where writing takes no time, if the machine can do that.
     pub in_memory: bool,
     /// Whether the service gives land advice; it does unless set.
@@ -56,6 +58,7 @@ impl Default for Setup {
             features: Vec::new,
             clock: clock(),
             rates: UNLIMITED,
+            left_out: None,
             in_memory: false,
             land_advice: true,
         }
@@ -90,6 +93,7 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     options.mode = OpenMode::Create;
     options.rates = setup.rates;
     options.settings.land_advice = setup.land_advice;
+    options.settings.left_out = setup.left_out;
     options.reap_tick = None;
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);
@@ -179,11 +183,21 @@ impl World {
 
     /// Does something that may wait, and lets `span` pass once it waits.
     pub fn once_time_is_over<T: Send>(&self, span: Duration, run: impl FnOnce() -> T + Send) -> T {
+        self.once_time_is_over_for(&self.service, span, run)
+    }
+
+    /// Does something that may wait in a service, and lets `span` pass once it waits there.
+    pub fn once_time_is_over_for<T: Send>(
+        &self,
+        service: &Service,
+        span: Duration,
+        run: impl FnOnce() -> T + Send,
+    ) -> T {
         std::thread::scope(|scope| {
             let running = scope.spawn(run);
             let mut left = Some(span);
             while !running.is_finished() {
-                if self.service.parked_waits() > 0 {
+                if service.parked_waits() > 0 {
                     left.take().into_iter().for_each(|span| self.clock.advance(span));
                 }
                 std::thread::park_timeout(Duration::from_millis(1));

@@ -11,6 +11,7 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::claims::{expire_lapsed, no_longer_touch};
 use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
+use crate::coordination::left_out;
 use crate::coordination::obstacles::{self, Conflict};
 use crate::coordination::rules::live;
 use crate::coordination::thread::visible_thread;
@@ -108,7 +109,7 @@ fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Resul
         let id = footprint::intern(cx, wanted.as_ref())?;
         cx.execute(1, SET_FOOTPRINT, &[&thread.id, &id])?;
         if is_live && let Some(touched) = &thread.footprint {
-            no_longer_touch(cx, thread.id, touched)?;
+            no_longer_touch(cx, thread.id, touched, left_out::FREES_FOOTPRINT)?;
         }
         if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
             obstacles::begin(cx, thread.id, touched)?;

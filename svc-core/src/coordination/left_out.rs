@@ -3,6 +3,9 @@
 //! The name of a part stands in [`Settings::left_out`](crate::op::Settings::left_out), and the code of the
 //! part asks `Read::leaves_out`. A build for release leaves nothing out.
 
+/// What has no part of its own.
+pub(super) const NOTHING: &str = "";
+
 /// A thread that somebody works on is not claimed.
 pub(super) const UNCLAIMED: &str = "rule: unclaimed";
 /// Only an open thread is claimed.
@@ -30,7 +33,7 @@ pub(super) const OVERLAP: &str = "rule: overlap";
 
 /// A hand-off changes who holds the claim.
 pub(super) const HAND_OVER: &str = "end: handed off";
-/// What begins a claim first ends those that have lapsed.
+/// What begins a claim, or sets a footprint, first ends those that have lapsed.
 pub(super) const EXPIRE: &str = "end: expired";
 
 /// What follows from a free obstacle follows when the first has left the queue.
@@ -49,7 +52,8 @@ pub(super) const RELEASED: [&str; 2] = ["end: released", "free: released"];
 pub(super) const RESULT: [&str; 2] = ["end: result", "free: result"];
 pub(super) const CLOSED: [&str; 2] = ["end: closed", "free: closed"];
 pub(super) const CANCELLED: [&str; 2] = ["end: cancelled", "free: cancelled"];
-pub(super) const EXPIRED: [&str; 2] = [EXPIRE, "free: expired"];
+/// The reaper would never be done if what it ends did not end: [`EXPIRE`] has that part.
+pub(super) const EXPIRED: [&str; 2] = [NOTHING, "free: expired"];
 
 /// The names of all parts.
 pub fn parts() -> Vec<&'static str> {
@@ -69,5 +73,6 @@ pub fn parts() -> Vec<&'static str> {
     ];
     let frees = [FREES_NEXT, FREES_FOOTPRINT, FREES_CAPACITY, FREES_NO_CAPACITY, FREES_RESUME];
     let ends = [RELEASED, RESULT, CLOSED, CANCELLED, EXPIRED].concat();
-    rules.into_iter().chain([HAND_OVER]).chain(ends).chain(frees).collect()
+    let all = rules.into_iter().chain([HAND_OVER, EXPIRE]).chain(ends).chain(frees);
+    all.filter(|part| *part != NOTHING).collect()
 }

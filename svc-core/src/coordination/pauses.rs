@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::coordination::footprint::Repo;
+use crate::coordination::left_out;
 use crate::coordination::obstacles::Obstacle;
 use crate::coordination::queue;
 use crate::error::{Code, Error};
@@ -204,7 +205,7 @@ fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
     cx.execute(1, RESUME, &[&workspace, &repo_key])?;
     cx.emit(Subject::WORKSPACE, &RepoResumed { repo: &pause.repo })?;
     cx.audit("repo.resume", json!({"repo": pause.repo}))?;
-    queue::free(cx, Obstacle::pause(workspace, &repo_key))?;
+    queue::free(cx, Obstacle::pause(workspace, &repo_key), left_out::FREES_RESUME)?;
     Ok(pause)
 }
 

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::conversation::places;
 use crate::coordination::thread::{Held, Thread, ThreadState};
-use crate::coordination::{budget, obstacles};
+use crate::coordination::{budget, left_out, obstacles};
 use crate::error::{Code, Error, Problem};
 use crate::id::MemberId;
 use crate::identity::members;
@@ -28,6 +28,8 @@ pub(in crate::coordination) struct Candidate<'a> {
 
 /// A rule of claiming.
 struct Rule {
+    /// Its name, for the test that leaves it out.
+    name: &'static str,
     /// Fails if the member cannot claim the thread because of it.
     check: fn(&Read<'_>, &Candidate<'_>) -> Result<()>,
     /// Whether the receiver of a claim has to pass it too.
@@ -36,24 +38,25 @@ struct Rule {
 
 /// Every rule of claiming.
 const RULES: &[Rule] = &[
-    Rule { check: is_unclaimed, at_hand_off: false },
-    Rule { check: is_open, at_hand_off: false },
-    Rule { check: has_no_result, at_hand_off: false },
-    Rule { check: has_budget_left, at_hand_off: true },
-    Rule { check: is_not_dead, at_hand_off: false },
-    Rule { check: waits_for_nothing, at_hand_off: false },
-    Rule { check: is_no_holder, at_hand_off: true },
-    Rule { check: is_unfrozen, at_hand_off: true },
-    Rule { check: has_the_skills, at_hand_off: true },
-    Rule { check: sees_the_channel, at_hand_off: true },
-    Rule { check: is_in_use, at_hand_off: false },
-    Rule { check: is_unobstructed, at_hand_off: false },
+    Rule { name: left_out::UNCLAIMED, check: is_unclaimed, at_hand_off: false },
+    Rule { name: left_out::OPEN, check: is_open, at_hand_off: false },
+    Rule { name: left_out::NO_RESULT, check: has_no_result, at_hand_off: false },
+    Rule { name: left_out::NOTHING, check: has_budget_left, at_hand_off: true },
+    Rule { name: left_out::NOTHING, check: is_not_dead, at_hand_off: false },
+    Rule { name: left_out::DEPENDENCIES, check: waits_for_nothing, at_hand_off: false },
+    Rule { name: left_out::NO_HOLDER, check: is_no_holder, at_hand_off: true },
+    Rule { name: left_out::UNFROZEN, check: is_unfrozen, at_hand_off: true },
+    Rule { name: left_out::SKILLS, check: has_the_skills, at_hand_off: true },
+    Rule { name: left_out::CHANNEL, check: sees_the_channel, at_hand_off: true },
+    Rule { name: left_out::IN_USE, check: is_in_use, at_hand_off: false },
+    // Each obstacle has a part of its own.
+    Rule { name: left_out::NOTHING, check: is_unobstructed, at_hand_off: false },
 ];
 
 /// Fails if the caller cannot claim a thread.
 pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     let candidate = Candidate { thread, member: cx.caller().member_id()?, is_caller: true };
-    RULES.iter().try_for_each(|rule| (rule.check)(cx, &candidate))
+    check(cx, &candidate, RULES.iter())
 }
 
 /// Returns every problem that would keep the caller from claiming a thread now.
@@ -86,7 +89,15 @@ pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Resul
 /// Fails if a member cannot receive the claim on a thread.
 pub(in crate::coordination) fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
     let candidate = Candidate { thread, member: to, is_caller: false };
-    RULES.iter().filter(|rule| rule.at_hand_off).try_for_each(|rule| (rule.check)(cx, &candidate))
+    check(cx, &candidate, RULES.iter().filter(|rule| rule.at_hand_off))
+}
+
+fn check<'r>(
+    cx: &Read<'_>,
+    candidate: &Candidate<'_>,
+    mut rules: impl Iterator<Item = &'r Rule>,
+) -> Result<()> {
+    rules.try_for_each(|rule| if cx.leaves_out(rule.name) { Ok(()) } else { (rule.check)(cx, candidate) })
 }
 
 /// The error of a thread that cannot be given to the member; `reason` is for programs.
@@ -206,4 +217,17 @@ fn is_in_use(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<
 
 fn is_unobstructed(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
     thread.footprint.as_ref().map_or(Ok(()), |touched| obstacles::check_free(cx, touched, Some(thread.id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_is_a_part_that_can_be_left_out() {
+        let parts = left_out::parts();
+        let others = RULES.iter().filter(|rule| !parts.contains(&rule.name));
+        let others: Vec<&str> = others.map(|rule| rule.name).collect();
+        assert_eq!(others, [left_out::NOTHING], "only obstacles have parts of their own");
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::coordination::footprint::slot_key;
+use crate::coordination::left_out;
 use crate::coordination::obstacles::{self, Obstacle};
 use crate::coordination::queue;
 use crate::error::{Code, Error};
@@ -147,7 +148,7 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     };
     cx.emit(Subject::WORKSPACE, &SlotCapacitySet { slot: &slot, capacity })?;
     cx.audit("slot.capacity.set", json!({"slot": slot, "capacity": capacity}))?;
-    queue::free(cx, obstacle)?;
+    queue::free(cx, obstacle, left_out::FREES_CAPACITY)?;
     Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) })
 }
 
@@ -177,7 +178,7 @@ fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<
     cx.execute(1, CLEAR, &[&workspace, &slot_key])?;
     cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;
     cx.audit("slot.capacity.clear", json!({"slot": slot}))?;
-    queue::free(cx, Obstacle::slot(workspace, &slot_key))?;
+    queue::free(cx, Obstacle::slot(workspace, &slot_key), left_out::FREES_NO_CAPACITY)?;
     Ok(SlotCapacity { workspace_id: workspace, slot, capacity: None })
 }
 

@@ -145,7 +145,7 @@ impl Simulation<'_> {
         if let Some(channel) = channel {
             input["channel_id"] = json!(self.channels[channel]);
         }
-        let found = self.ask(member, "wait_for_ready", &input).output();
+        let found = self.wait(member, "wait_for_ready", &input).output();
         Some(found["thread_id"].as_str().map(str::to_owned))
     }
 

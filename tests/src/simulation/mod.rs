@@ -13,6 +13,7 @@ mod surroundings;
 mod checks;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::time::Time;
@@ -40,6 +41,8 @@ pub struct Course {
     pub steps: usize,
     /// How many services share the database.
     pub services: u64,
+    /// The part of the claim engine that is left out.
+    pub left_out: Option<&'static str>,
 }
 
 /// Where the service and the model have disagreed.
@@ -60,6 +63,7 @@ pub fn courses(engine: Engine, first_seed: u64, steps: usize, sharing: &[u64]) -
         seed,
         steps: (steps - begun).min(STEPS_MAX),
         services: *services,
+        left_out: None,
     };
     let begun = (0..steps).step_by(STEPS_MAX);
     (first_seed..).zip(begun.zip(sharing.iter().cycle())).map(course).collect()
@@ -76,7 +80,8 @@ impl Course {
     ///
     /// Fails with the first step of which something else came than the model says.
     pub fn run(self) -> Result<Vec<Value>, Disagreement> {
-        let world = World::with(self.engine, Setup { in_memory: true, ..Setup::default() });
+        let world =
+            World::with(self.engine, Setup { in_memory: true, left_out: self.left_out, ..Setup::default() });
         let mut simulation = Simulation::new(&world, self.seed, self.services);
         for step in 1..=self.steps {
             let is_checked = step % CHECKED_EVERY == 0 || step == self.steps;
@@ -148,6 +153,14 @@ impl<'w> Simulation<'w> {
         let service = &self.services[self.random.below(self.services.len())];
         let answer = answer_of(call(service, Some(&self.members[member]), operation, input));
         refusals::check(self.world.operation(operation), answer)
+    }
+
+    /// Calls a wait of one of the services, whose time is over once it waits.
+    fn wait(&mut self, member: usize, operation: &str, input: &Value) -> Answer {
+        let service = &self.services[self.random.below(self.services.len())];
+        let token = &self.members[member];
+        let asked = || answer_of(call(service, Some(token), operation, input));
+        self.world.once_time_is_over_for(service, Duration::from_secs(2), asked)
     }
 
     /// Calls an operation as the first member which must succeed.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space};
+use crate::coordination::left_out;
 use crate::error::{Code, Error};
 use crate::hash::sha256;
 use crate::id::{MemberId, ThreadId, WorkspaceId};
@@ -134,9 +135,16 @@ pub(in crate::coordination) fn in_the_way(
     most: i64,
 ) -> Result<Vec<Blocked>> {
     let limited = limited(cx)?;
-    let mut found: Vec<Blocked> = limited.pause_of(cx.caller().workspace_id, footprint).into_iter().collect();
-    found.extend(probe::full_slots(cx, footprint, &limited, own, most)?);
-    found.extend(probe::overlaps(cx, footprint, own, most)?);
+    let mut found = Vec::new();
+    if !cx.leaves_out(left_out::PAUSES) {
+        found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
+    }
+    if !cx.leaves_out(left_out::SLOTS) {
+        found.extend(probe::full_slots(cx, footprint, &limited, own, most)?);
+    }
+    if !cx.leaves_out(left_out::OVERLAP) {
+        found.extend(probe::overlaps(cx, footprint, own, most)?);
+    }
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(found)
 }

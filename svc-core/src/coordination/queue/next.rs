@@ -10,6 +10,7 @@ use super::parked;
 use crate::Result;
 use crate::conversation::places;
 use crate::coordination::footprint::{self, RepoKey};
+use crate::coordination::left_out;
 use crate::coordination::obstacles;
 use crate::coordination::skill_sets::{self, Sets};
 use crate::error::Error;
@@ -221,7 +222,10 @@ fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
             Some(own) => own,
             None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
         };
-        Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
+        let newer = sets.after(eligible.newest);
+        let all = || newer.iter().map(|(id, _)| *id).collect();
+        let covered = if cx.leaves_out(left_out::SKILLS) { all() } else { covered(&own, newer) };
+        Arc::make_mut(&mut eligible.sets).extend(covered);
         eligible.newest = sets.newest();
         eligible.own = Some(own);
         Ok(())

@@ -49,6 +49,8 @@ pub struct Settings {
     pub land_advice: bool,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
     pub(crate) reap_tick: Option<Duration>,
+    /// The part of the claim engine that a test leaves out; a release build leaves nothing out.
+    pub left_out: Option<&'static str>,
 }
 
 impl Default for Settings {
@@ -58,6 +60,7 @@ impl Default for Settings {
             ack_timeout: Some(Duration::from_secs(limits::ACK_TIMEOUT_SECS.unsigned_abs())),
             land_advice: false,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
+            left_out: None,
         }
     }
 }
@@ -119,6 +122,11 @@ impl<'a> Read<'a> {
     /// Returns the limits that an operator can set.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// Returns whether a test leaves out this part of the claim engine.
+    pub(crate) fn leaves_out(&self, part: &str) -> bool {
+        cfg!(debug_assertions) && self.shared.settings.left_out == Some(part)
     }
 
     /// Returns every row of a statement.
