@@ -236,7 +236,63 @@ mod tests {
         prefix(one).iter().zip(&prefix(other)).all(|(a, b)| a == b)
     }
 
+    /// Whether a shell's glob matches all of a text: `*` and `?` within a part, `**` across parts.
+    fn matches(glob: &[char], text: &[char]) -> bool {
+        match (glob, text) {
+            ([], _) => text.is_empty(),
+            (['*', '*', rest @ ..], _) => (0..=text.len()).any(|at| matches(rest, &text[at..])),
+            (['*', rest @ ..], _) => {
+                let part = text.iter().position(|c| *c == '/').unwrap_or(text.len());
+                (0..=part).any(|at| matches(rest, &text[at..]))
+            }
+            (['?', rest @ ..], [first, others @ ..]) => *first != '/' && matches(rest, others),
+            (['[', rest @ ..], [first, others @ ..]) => {
+                let Some(end) = rest.iter().position(|c| *c == ']') else { return false };
+                rest[..end].contains(first) && matches(&rest[end + 1..], others)
+            }
+            (['{', rest @ ..], _) => {
+                let Some(end) = rest.iter().position(|c| *c == '}') else { return false };
+                rest[..end].split(|c| *c == ',').any(|choice| {
+                    text.starts_with(choice) && matches(&rest[end + 1..], &text[choice.len()..])
+                })
+            }
+            ([wanted, rest @ ..], [first, others @ ..]) => wanted == first && matches(rest, others),
+            _ => false,
+        }
+    }
+
+    /// Whether an item touches a file: it names the file or a folder above it.
+    fn touches((kind, value): &(&str, String), file: &str) -> bool {
+        let value: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        let value: Vec<char> = value.join("/").chars().collect();
+        let ends = file.match_indices('/').map(|(at, _)| at).chain([file.len()]);
+        let mut above = ends.map(|at| file[..at].chars().collect::<Vec<char>>());
+        match *kind {
+            "glob" => above.any(|text| matches(&value, &text)),
+            _ => value.is_empty() || above.any(|text| text == value),
+        }
+    }
+
+    /// Files of the same parts as [`value`], so that many are touched.
+    fn file() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec!["a", "ab", "b", "A", "x", "ax", "a*", "0"]);
+        proptest::collection::vec(part, 1..5).prop_map(|parts| parts.join("/"))
+    }
+
     proptest! {
+        #[test]
+        fn two_items_that_touch_one_file_overlap(
+            one in value(),
+            other in value(),
+            files in proptest::collection::vec(file(), 30),
+        ) {
+            let shared = files.iter().find(|file| touches(&one, file) && touches(&other, file));
+            if let Some(file) = shared {
+                let (a, b) = (extent(one.0, &one.1), extent(other.0, &other.1));
+                prop_assert!(a.overlaps(&b), "both touch {}", file);
+            }
+        }
+
         #[test]
         fn overlap_is_that_of_a_naive_matcher(one in value(), other in value()) {
             let (a, b) = (extent(one.0, &one.1), extent(other.0, &other.1));

@@ -58,9 +58,18 @@ fn parse(text: &str) -> Option<String> {
     };
     let path = path.strip_suffix('/').unwrap_or(path);
     let (owner, name) = path.split_once('/')?;
-    // A repository may be called `.git`.
-    let name = name.strip_suffix(".git").filter(|name| is_name(name)).unwrap_or(name);
+    let name = without_suffix(name);
     (is_name(owner) && is_name(name)).then(|| format!("{owner}/{name}"))
+}
+
+/// Returns a name without `.git` at its end, so that what was read is read as the same again.
+///
+/// A repository may be called `.git`.
+fn without_suffix(mut name: &str) -> &str {
+    while let Some(shorter) = name.strip_suffix(".git").filter(|name| is_name(name)) {
+        name = shorter;
+    }
+    name
 }
 
 fn is_host(host: &str) -> bool {
@@ -136,6 +145,8 @@ impl FromValue for RepoKey {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -144,6 +155,7 @@ mod tests {
             "Acme/App",
             "https://host.example/Acme/App",
             "https://host.example:8443/Acme/App.git",
+            "https://host.example/Acme/App.git.git",
             "https://someone:secret@host.example/Acme/App.git/",
             "http://host/Acme/App",
             "ssh://git@host.example:22/Acme/App.git",
@@ -188,5 +200,97 @@ mod tests {
             assert!(Repo::new(text).is_err(), "{text:?}");
         }
         assert!(Repo::new(&format!("a/{}", "b".repeat(REPO_MAX))).is_err());
+    }
+
+    /// What URLs consist of, and what does not belong into one.
+    fn hostile() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            prop::sample::select(vec![
+                "https://",
+                "ssh://",
+                "git@",
+                "host",
+                ":",
+                "/",
+                "//",
+                "@",
+                "acme",
+                "app",
+                ".git",
+                "..",
+                ".",
+                "%2f",
+                "%00",
+                "?q=1",
+                "#f",
+                "\\",
+                " ",
+                "\n",
+                "\0",
+                "\u{202e}",
+                "\u{e4}",
+                "22",
+                "user:secret@",
+                "file://",
+                "-",
+                "_",
+                "[::1]",
+                "\u{ff0f}",
+                "'",
+                "\"",
+            ])
+            .prop_map(str::to_owned),
+            "[a-zA-Z0-9._-]{1,4}",
+            any::<char>().prop_map(|c| c.to_string()),
+        ];
+        let nearly = (
+            prop::sample::select(vec!["", "https://u@host/", "ssh://host:22/", "git@host:", "host:", "/"]),
+            "[a-zA-Z0-9._-]{1,4}/[a-zA-Z0-9._-]{0,4}([.]git){0,3}",
+            prop::sample::select(vec!["", "/", "//", "\0", "?q"]),
+        );
+        prop_oneof![
+            prop::collection::vec(part, 0..9).prop_map(|parts| parts.concat()),
+            nearly.prop_map(|(before, name, after)| format!("{before}{name}{after}")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_is_an_owner_and_a_name(text in hostile()) {
+            if let Ok(repo) = Repo::new(&text) {
+                let (owner, name) = repo.split_once('/').unwrap();
+                for part in [owner, name] {
+                    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+                    prop_assert!(part.chars().all(is_plain), "{repo:?}");
+                    prop_assert!(part.chars().any(|c| c != '.'), "{repo:?}");
+                }
+                prop_assert!(text.contains(&*repo), "{repo:?} is not in {text:?}");
+                prop_assert_eq!(&Repo::new(&repo).unwrap(), &repo, "read again");
+            }
+        }
+
+        #[test]
+        fn every_form_of_a_url_is_the_same_repository(
+            owner in "[A-Za-z0-9_-][A-Za-z0-9._-]{0,8}",
+            name in "[A-Za-z0-9_-]{1,9}",
+            user in "[a-z]{1,5}(:[a-zA-Z0-9:@%]{0,9})?",
+            port in 1..65536_u32,
+        ) {
+            let wanted = Repo::new(&format!("{owner}/{name}")).unwrap();
+            for prefix in [
+                format!("https://{user}@git.example:{port}/"),
+                "https://git.example/".to_owned(),
+                format!("ssh://{user}@git.example:{port}/"),
+                "git@git.example:".to_owned(),
+                String::new(),
+            ] {
+                for suffix in ["", "/", ".git", ".git/"] {
+                    let text = format!("{prefix}{owner}/{name}{suffix}");
+                    prop_assert_eq!(&Repo::new(&text).unwrap(), &wanted, "{}", text);
+                }
+            }
+            let shouted = Repo::new(&wanted.to_uppercase()).unwrap();
+            prop_assert_eq!(shouted.key(), wanted.key());
+        }
     }
 }

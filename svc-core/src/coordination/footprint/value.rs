@@ -200,6 +200,7 @@ pub(crate) fn slot_key(slot: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -270,5 +271,45 @@ mod tests {
         assert!(footprint(json!({"items": [slot, {"kind": "lane", "value": "docs"}]})).is_err());
         let many = vec![slot; FOOTPRINT_ITEMS_MAX + 1];
         assert!(footprint(json!({"items": many})).is_err());
+    }
+
+    /// Paths of parts that are hostile, or nearly so.
+    fn hostile() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            prop::sample::select(vec![
+                "a", "src", ".", "..", "...", "..a", "a..", "", " ", "~", "*", "**", "{a,b}", "[", "\\",
+                "a\\..", "\0", "\n", "\t", "\u{7f}", "\u{85}", "\u{202e}", "\u{2028}", "\u{feff}", "%2e%2e",
+                "\u{ff0f}", "\u{2215}", "C:", "-rf", "$(x)", "'", "\"", "\u{e4}", "a\u{308}",
+            ])
+            .prop_map(str::to_owned),
+            any::<char>().prop_map(|c| c.to_string()),
+            "[a-z]{1,200}",
+        ];
+        prop::collection::vec(part, 0..7).prop_map(|parts| parts.join("/"))
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_is_below_the_root_or_rejected(sent in hostile()) {
+            let breaks = |c: char| {
+                c.is_control() || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
+                    || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            };
+            let leaves = sent.split('/').any(|part| part == "..") || sent.contains('\\');
+            let length = sent.chars().count();
+            let wanted = !leaves && !sent.contains(breaks) && (1..=FOOTPRINT_ITEM_MAX).contains(&length);
+            for kind in ["path", "glob"] {
+                let found = item(kind, &sent);
+                prop_assert_eq!(found.is_ok(), wanted, "{:?}: {:?}", &sent, &found);
+                let Ok(Item { value, .. }) = found else { continue };
+                let parts: Vec<&str> = value.split('/').collect();
+                let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != "..";
+                prop_assert!(value == "." || parts.iter().all(is_plain), "{value:?}");
+                prop_assert_eq!(&item(kind, &value).unwrap().value, &value, "read again");
+                // Segments are what a caller could have meant by them, in their order.
+                let meant: Vec<&str> = sent.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+                prop_assert_eq!(if value == "." { Vec::new() } else { parts }, meant);
+            }
+        }
     }
 }
