@@ -51,7 +51,7 @@
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, set-up |
 //! | `conversation` | channels, messages, what is visible to whom |
-//! | `coordination` | threads, dependencies, the ready queue, claims, results, the reaper |
+//! | `coordination` | threads, dependencies, the ready queue, claims, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, the land gate |
 //! | `integrity` | reading the event log and the audit trail |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
@@ -69,6 +69,8 @@
 //! | claim | the right of one member to work on a thread, until its lease ends |
 //! | footprint | what a thread will touch: items of one repository, and slots of the workspace |
 //! | slot | a resource of the workspace that a number of claims may use at the same time |
+//! | attempt | a claim that ended without a result: it was released, lapsed or taken away |
+//! | exhausted | of a thread: nothing is left of a limit of its budget |
 //! | obstacle | what is in the way of a footprint: an item that a claim touches, a full slot, a pause |
 //! | park | to take a thread out of the ready queue, behind an obstacle that was in its way |
 //! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
@@ -168,6 +170,7 @@ mod gates;
 mod integrity;
 mod host;
 
+pub use coordination::claims::{ClaimEnd, end_all};
 pub use coordination::left_out::parts as claim_engine_parts;
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};

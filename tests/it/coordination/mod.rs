@@ -4,6 +4,7 @@ mod budgets;
 mod checkpoint;
 mod claims;
 mod dependencies;
+mod ends;
 mod footprints;
 mod notices;
 mod occupancy;

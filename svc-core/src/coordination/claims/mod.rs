@@ -165,11 +165,13 @@ enum Reason {
     Cancelled,
     Expired,
     Failed,
+    Frozen,
+    Deactivated,
 }
 
 /// How a claim ends without a new holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClaimEnd {
+pub enum ClaimEnd {
     /// The holder released it.
     Released,
     /// The holder set the thread's result.
@@ -180,13 +182,17 @@ pub(crate) enum ClaimEnd {
     Cancelled,
     /// The lease lapsed.
     Expired,
+    /// The holder was frozen.
+    Frozen,
+    /// The holder was deactivated.
+    Deactivated,
 }
 
 impl ClaimEnd {
     /// Whether it is an attempt of the thread that has failed.
     fn is_attempt(self) -> bool {
         match self {
-            Self::Released | Self::Expired => true,
+            Self::Released | Self::Expired | Self::Frozen | Self::Deactivated => true,
             Self::Result | Self::Closed | Self::Cancelled => false,
         }
     }
@@ -199,6 +205,7 @@ impl ClaimEnd {
             Self::Closed => left_out::CLOSED,
             Self::Cancelled => left_out::CANCELLED,
             Self::Expired => left_out::EXPIRED,
+            Self::Frozen | Self::Deactivated => [left_out::NOTHING; 2],
         }
     }
 }
@@ -211,6 +218,8 @@ impl From<ClaimEnd> for Reason {
             ClaimEnd::Closed => Self::Closed,
             ClaimEnd::Cancelled => Self::Cancelled,
             ClaimEnd::Expired => Self::Expired,
+            ClaimEnd::Frozen => Self::Frozen,
+            ClaimEnd::Deactivated => Self::Deactivated,
         }
     }
 }
@@ -412,6 +421,27 @@ const END: &str = "
         attempts = attempts + $4
     where id = $1 and claim_lease_id = $2";
 
+/// Ends all claims of a member of the caller's workspace, and returns how many of them were live.
+///
+/// However many there are, they end in one transaction, in the order in which their threads were created.
+pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<usize> {
+    let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member])?;
+    let mut ended: usize = 0;
+    for (id,) in held {
+        let Some(thread) = thread_of_workspace(cx, id)? else { continue };
+        if has_lapsed(&thread, cx.now()) {
+            end_claim(cx, &thread, ClaimEnd::Expired)?;
+        } else {
+            end_claim(cx, &thread, end)?;
+            ended = ended.saturating_add(1);
+        }
+    }
+    Ok(ended)
+}
+
+/// Uses the index of claimed threads.
+const HELD_BY: &str = "select id from threads where workspace_id = $1 and assignee_id = $2 order by lsn";
+
 /// Whether the claim in a thread's row has lapsed.
 pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
     thread.held.is_some_and(|held| !held.is_live(now))
@@ -496,7 +526,12 @@ mod tests {
 
     #[test]
     fn an_ended_claim_states_its_reason() {
-        for (end, wanted) in [(ClaimEnd::Released, "released"), (ClaimEnd::Expired, "expired")] {
+        for (end, wanted) in [
+            (ClaimEnd::Released, "released"),
+            (ClaimEnd::Expired, "expired"),
+            (ClaimEnd::Frozen, "frozen"),
+            (ClaimEnd::Deactivated, "deactivated"),
+        ] {
             assert_eq!(serde_json::to_value(Reason::from(end)).unwrap(), json!(wanted));
         }
         assert_eq!(serde_json::to_value(Reason::HandedOff).unwrap(), json!("handed_off"));
