@@ -63,3 +63,26 @@ create table land_gates (
     set_at bigint,
     lsn bigint
 );
+
+-- A pending gate whose time is over counts as expired; a chore writes it down.
+create table approval_gates (
+    id uuid primary key,
+    workspace_id uuid not null references workspaces (id),
+    channel_id uuid not null references channels (id),
+    thread_id uuid not null references threads (id),
+    state text not null,
+    blocks_close boolean not null,
+    requested_by uuid not null references members (id),
+    requested_actor_id uuid not null references members (id),
+    requested_at bigint not null,
+    expires_at bigint,
+    resolved_by uuid references members (id),
+    resolved_actor_id uuid references members (id),
+    resolved_at bigint,
+    message_id uuid not null,
+    lsn bigint not null
+);
+create index approval_gates_of_workspace on approval_gates (workspace_id, lsn);
+create index approval_gates_of_thread on approval_gates (thread_id, lsn);
+create index approval_gates_by_end on approval_gates (expires_at)
+    where state = 'pending' and expires_at is not null;

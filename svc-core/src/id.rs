@@ -67,6 +67,8 @@ ids! {
     ReviewId,
     /// The id of a finding of a review.
     FindingId,
+    /// An approval gate's id.
+    GateId,
     /// The fencing id of one claim: fresh whenever a thread changes hands.
     LeaseId,
 }

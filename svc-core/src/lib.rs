@@ -52,7 +52,7 @@
 //! | `identity` | workspaces, members, tokens, set-up |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the ready queue, claims, budgets, results, the reaper |
-//! | `gates` | what must be settled before a thread closes: reviews, the land gate |
+//! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
 //! | `integrity` | reading the event log and the audit trail |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!

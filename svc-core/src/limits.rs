@@ -127,6 +127,14 @@ pub const FINDING_PATH_MAX: usize = 500;
 pub const LINE_MAX: i64 = 100_000_000;
 /// Characters of the pointer of a land gate.
 pub const LAND_POINTER_MAX: usize = 500;
+/// Characters of the question of an approval gate.
+pub const QUESTION_MAX: usize = 4000;
+/// Approval gates of a thread: each close looks through them.
+pub const GATES_MAX: i64 = 1000;
+/// Shortest time after which an approval gate expires, in seconds.
+pub const GATE_EXPIRY_MIN_SECS: i64 = 60;
+/// Longest time after which an approval gate expires, in seconds: 30 days.
+pub const GATE_EXPIRY_MAX_SECS: i64 = 2_592_000;
 /// Things that one reason against a close names.
 pub const REASON_IDS_MAX: i64 = 10;
 /// Notices that a thread read returns.

@@ -130,7 +130,8 @@ pub const VARIABLES: &[Variable] = &[
         Form::Number(limits::LEASE_DEFAULT_SECS, limits::LEASE_MIN_SECS, limits::LEASE_MAX_SECS),
         "Default lease of a claim, in seconds."),
     variable("SVC_CLAIM_REAP_TICK_SECS", Form::Number(limits::REAP_TICK_SECS, 0, 3600),
-        "Seconds between two runs of the reaper, which ends lapsed claims; 0 turns it off."),
+        "Seconds between two runs of the reaper, which ends lapsed claims and writes down which approval \
+        gates have expired; 0 turns it off."),
     variable("SVC_CLAIM_ACK_TIMEOUT_SECS", Form::Number(limits::ACK_TIMEOUT_SECS, 0, limits::LEASE_MAX_SECS),
         "Seconds within which a claim must be acknowledged; 0 requires no acknowledgement."),
     variable("SVC_LAND_ADVICE", Form::Flag,

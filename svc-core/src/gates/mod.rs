@@ -7,3 +7,4 @@ mod commit;
 mod judges;
 pub(crate) mod reviews;
 pub(crate) mod land_gate;
+pub(crate) mod approvals;

@@ -39,6 +39,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::reaper::feature(),
         gates::reviews::feature(),
         gates::land_gate::feature(),
+        gates::approvals::feature(),
         integrity::events::feature(),
         integrity::audit::feature(),
     ]

@@ -1,7 +1,9 @@
 //! What must be settled before a thread closes.
 
+mod approvals;
 mod land_gate;
 mod reviews;
+mod story;
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;

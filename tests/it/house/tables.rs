@@ -12,6 +12,7 @@ use crate::house::rules::{none, root, sources};
 ///
 /// `channels` is joined wherever `visible!` decides who sees what is in one.
 const TABLES: &[(&str, &str, &[&str])] = &[
+    ("approval_gates", "gates/approvals", &[]),
     ("audit", "log/batch", &["log/verify", "integrity/audit"]),
     ("channel_members", "conversation/channels", &["conversation/places"]),
     (
@@ -28,6 +29,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/queue",
             "coordination/results",
             "coordination/views",
+            "gates/approvals",
             "integrity/audit",
             "integrity/events",
         ],

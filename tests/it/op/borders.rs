@@ -48,7 +48,8 @@ impl Border {
     /// The hidden objects that are tried in a field; over the wire only those that its name could mean.
     fn hidden(&self, way: Way, field: &str) -> Vec<&(&'static str, String)> {
         let all: Vec<_> = self.private.iter().chain(&self.foreign).collect();
-        let kinds = ["workspace", "member", "token", "channel", "thread", "message", "lease", "finding"];
+        let kinds =
+            ["workspace", "member", "token", "channel", "thread", "message", "lease", "finding", "gate"];
         let meant = if field.starts_with("depends_on") { "thread" } else { field };
         match kinds.into_iter().find(|kind| meant.contains(kind)) {
             Some(kind) if way != Way::Core => {
@@ -112,6 +113,7 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
     let finding = json!({"severity": "minor", "body": SECRET, "path": SECRET});
     let review = json!({"thread_id": thread, "verdict": "comment", "body": SECRET, "findings": [finding]});
     let review = call(agent, "submit_review", review);
+    let gate = id(&call(agent, "request_approval", json!({"thread_id": thread, "question": SECRET})));
     vec![
         ("private channel", channel),
         ("private thread", thread),
@@ -121,6 +123,7 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
         ("private lease", text(&claim["claim_lease_id"])),
         ("private message", message),
         ("private withdrawn message", withdrawn),
+        ("private gate", gate),
         ("private review", id(&review)),
         ("private finding", id(&review["findings"][0])),
     ]
@@ -138,6 +141,7 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
     let finding = json!({"severity": "minor", "body": SECRET});
     let review = json!({"thread_id": thread, "verdict": "comment", "findings": [finding]});
     let review = call("submit_review", review);
+    let gate = id(&call("request_approval", json!({"thread_id": thread, "question": SECRET})));
     vec![
         ("other workspace", text(&me["workspace_id"])),
         ("other member", text(&me["member_id"])),
@@ -146,6 +150,7 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
         ("other thread", thread),
         ("other lease", text(&claim["claim_lease_id"])),
         ("other message", message),
+        ("other gate", gate),
         ("other finding", id(&review["findings"][0])),
     ]
 }
@@ -368,6 +373,7 @@ fn no_list_shows_what_is_hidden() {
             "list_workspace_threads",
             "list_thread_results",
             "list_active_claims",
+            "list_approval_gates",
             "list_events",
             "wait_for_event",
             "list_audit",

@@ -107,7 +107,7 @@ const REMOVE_SKILL: &str =
     "delete from member_skills where member_id = $1 and skill = $2 and governance = false";
 
 pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
-    if cx.caller().grant.is_some() {
+    if cx.caller().is_delegated() {
         return Err(Error::forbidden("only the member itself can set its skills, not a delegate"));
     }
     let mut me = load_member(cx, cx.caller().member_id()?)?;

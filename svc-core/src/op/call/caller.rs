@@ -200,6 +200,11 @@ impl Caller {
         })
     }
 
+    /// Returns whether another member's credential acts for the member.
+    pub fn is_delegated(&self) -> bool {
+        self.grant.is_some() || self.actor != self.member
+    }
+
     /// Returns who acted, for events and audit rows.
     pub fn attribution(&self) -> Attribution {
         Attribution { actor_id: self.actor, subject_id: self.member, grant_id: self.grant }

@@ -1,0 +1,162 @@
+//! Deciding a gate: who may, and what each decision leads to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ApprovalGate, GateState, Stored, visible_gate};
+use crate::Result;
+use crate::capability::{Capability, Needs};
+use crate::coordination::thread::visible_thread;
+use crate::error::Error;
+use crate::gates::judges::Judge;
+use crate::id::{GateId, MemberId};
+use crate::log::event::Event;
+use crate::op::{Caller, Write};
+use crate::store::named_enum;
+
+named_enum! {
+    /// What is decided about an approval gate.
+    pub(super) enum Decision { Accept = "accept", Decline = "decline", Cancel = "cancel" }
+}
+
+impl Decision {
+    fn leads_to(self) -> GateState {
+        match self {
+            Self::Accept => GateState::Accepted,
+            Self::Decline => GateState::Declined,
+            Self::Cancel => GateState::Cancelled,
+        }
+    }
+}
+
+/// An approval gate was decided, or its time was over.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ApprovalDecided {
+    /// The gate.
+    pub gate_id: GateId,
+    /// What was decided; null if it expired.
+    pub decision: Option<Decision>,
+    /// The state of the gate from now on.
+    pub state: GateState,
+    /// The member who decided; null if it expired.
+    pub resolved_by: Option<MemberId>,
+}
+
+impl Event for ApprovalDecided {
+    const KIND: &'static str = "ApprovalDecided";
+}
+
+/// Decides an approval gate and returns it.
+///
+/// Accepting needs `approval:grant`. Declining and cancelling need it too, unless you asked for the approval.
+/// The same decision again changes nothing.
+///
+/// Fails with 403 `forbidden` if you accept what you asked for, yourself or by a delegate, if you accept as a
+/// delegate, or if you decline or cancel what others asked for without `approval:grant`; 409 `wrong-state` if
+/// the gate was decided otherwise or has expired, or if its thread is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApprovalDecide {
+    /// The gate.
+    gate_id: GateId,
+    /// What to decide.
+    decision: Decision,
+}
+
+pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<ApprovalGate> {
+    let Stored(gate) = visible_gate(cx, input.gate_id)?;
+    let by = Judge::of(cx.caller())?;
+    let asker = Judge { member: gate.requested_by, actor: gate.requested_actor_id };
+    check_may_decide(cx.caller(), by, asker, input.decision)?;
+    let state = input.decision.leads_to();
+    let mut gate = Stored(gate).open(cx)?;
+    if gate.state == state {
+        return Ok(gate);
+    }
+    if gate.state != GateState::Pending {
+        let found = gate.state.name();
+        return Err(Error::wrong_state(format!("the approval gate is {found}")).with("state", found));
+    }
+    let thread = visible_thread(cx, gate.thread_id)?;
+    thread.check_not_archived()?;
+    gate.state = state;
+    gate.resolved_by = Some(by.member);
+    gate.resolved_actor_id = Some(by.actor);
+    gate.resolved_at = Some(cx.now());
+    let decided = ApprovalDecided {
+        gate_id: gate.id,
+        decision: Some(input.decision),
+        state,
+        resolved_by: gate.resolved_by,
+    };
+    cx.emit(thread.place().about(gate.requested_by), &decided)?;
+    cx.execute(
+        1,
+        DECIDE,
+        &[&gate.id, &gate.state, &gate.resolved_by, &gate.resolved_actor_id, &gate.resolved_at],
+    )?;
+    Ok(gate)
+}
+
+const DECIDE: &str = "
+    update approval_gates set state = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
+    where id = $1 and state = 'pending'";
+
+/// Fails unless the caller may make the decision about what `asker` asked for.
+fn check_may_decide(caller: &Caller, by: Judge, asker: Judge, decision: Decision) -> Result<()> {
+    let is_asker = by.people().iter().any(|member| asker.people().contains(member));
+    if decision != Decision::Accept {
+        if is_asker || caller.capabilities.has(Capability::ApprovalGrant) {
+            return Ok(());
+        }
+        return Err(Error::forbidden(
+            "only the member who asked, or a caller with approval:grant, declines or cancels an approval",
+        ));
+    }
+    if is_asker {
+        return Err(Error::forbidden("nobody accepts what it asked for itself, or by a delegate"));
+    }
+    if caller.is_delegated() {
+        return Err(Error::forbidden("a delegate accepts no approval gate"));
+    }
+    caller.check_capability(Needs::OneOf(&[Capability::ApprovalGrant]))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::error::Code;
+    use crate::id::WorkspaceId;
+
+    #[test]
+    fn others_accept_and_the_asker_takes_back() {
+        use Capability::{ApprovalGrant, ThreadTransition};
+        use Decision::{Accept, Cancel, Decline};
+        let id = |n: u128| MemberId::from(Uuid::from_u128(n));
+        let judge = |member, actor| Judge { member: id(member), actor: id(actor) };
+        let grants: &[Capability] = &[ThreadTransition, ApprovalGrant];
+        let (forbidden, missing) = (Some(Code::Forbidden), Some(Code::MissingCapability));
+        // Whoever asked is 1, by a token of 2.
+        let table = [
+            (judge(3, 3), grants, [None, None, None]),
+            (judge(3, 3), &grants[..1], [missing, forbidden, forbidden]),
+            (judge(3, 4), grants, [forbidden, None, None]),
+            (judge(3, 4), &grants[..1], [forbidden, forbidden, forbidden]),
+            (judge(1, 1), grants, [forbidden, None, None]),
+            (judge(1, 1), &grants[..1], [forbidden, None, None]),
+            (judge(2, 2), grants, [forbidden, None, None]),
+            (judge(1, 3), grants, [forbidden, None, None]),
+            (judge(3, 1), grants, [forbidden, None, None]),
+        ];
+        for (by, capabilities, wanted) in table {
+            let mut caller = Caller::bearer_for_tests(WorkspaceId::INSTANCE, by.member, capabilities);
+            caller.actor = Some(by.actor);
+            let code = |decision| {
+                check_may_decide(&caller, by, judge(1, 2), decision).err().map(|error| error.code())
+            };
+            assert_eq!([Accept, Decline, Cancel].map(code), wanted, "{by:?} {capabilities:?}");
+        }
+    }
+}

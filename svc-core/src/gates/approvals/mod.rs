@@ -1,0 +1,433 @@
+//! Approval gates: a question to the people of a workspace, which somebody else than the asker accepts.
+//!
+//! A gate is pending until it is decided or its time is over. A gate that blocks the close does so unless it
+//! was accepted or cancelled, or a later gate of its thread was accepted. The question is a sealed message of
+//! the thread by the asker. A gate whose time is over is expired at once, although the event comes later.
+
+mod decide;
+mod expiry;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ApprovalGrant, ThreadTransition, WorkspaceRead};
+use crate::conversation::messages::{self, SealedPost};
+use crate::conversation::places::{self, visible};
+use crate::coordination::lifecycle::transition::CLOSE;
+use crate::coordination::thread::visible_thread;
+use crate::error::{Code, Error};
+use crate::gates::judges::Judge;
+use crate::id::{ChannelId, GateId, MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
+use crate::log::event::{Event, EventKind};
+use crate::op::{
+    Condition, Effect, Feature, Maker, Operation, Read, Sample, Shared, Unmet, Write, prepared, read, write,
+};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{columns, named_enum};
+use crate::text::{Count, Prose};
+use crate::time::Time;
+
+/// The notice of the message with a gate's question.
+const NOTICE: &str = "approval";
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("approvals", operations())
+        .events(vec![EventKind::of::<ApprovalRequested>(), EventKind::of::<decide::ApprovalDecided>()])
+        .condition(Condition { name: "approval-gate", action: CLOSE, unmet: blocking_gates })
+        .chore(expiry::chore())
+        .sample(
+            Sample::new(
+                "approval_gate",
+                "request_approval",
+                |w| json!({"thread_id": w.id("gated_thread"), "question": "May the old spooler go?"}),
+            )
+            .by(Maker::Agent),
+        )
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        prepared("request_approval", Effect::Write, seal_question, request_approval)
+            .title("Ask for an approval")
+            .post("/threads/{thread_id}/approval-gates")
+            .needs(&[ThreadTransition])
+            .created()
+            .refuses(&[Code::WrongState])
+            .example(|w| {
+                json!({"thread_id": w.id("gated_thread"), "question": "May I delete the old tables?",
+                       "expires_in_secs": 86400})
+            }),
+        read("get_approval_gate", get_approval_gate)
+            .title("Read an approval gate")
+            .get("/approval-gates/{gate_id}")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"gate_id": w.id("approval_gate")})),
+        read("list_approval_gates", list_approval_gates)
+            .title("List the approval gates of a workspace")
+            .get("/workspaces/{workspace_id}/approval-gates")
+            .needs(&[WorkspaceRead])
+            .example(|w| {
+                json!({"workspace_id": w.id("workspace"), "thread_id": w.id("gated_thread"),
+                       "state": "pending", "limit": 10})
+            }),
+        write("approval_decide", decide::approval_decide)
+            .title("Decide an approval gate")
+            .post("/approval-gates/{gate_id}/decision")
+            .needs(&[ThreadTransition, ApprovalGrant])
+            .refuses(&[Code::Forbidden, Code::WrongState])
+            .example(|w| json!({"gate_id": w.id("approval_gate"), "decision": "accept"})),
+    ]
+}
+
+named_enum! {
+    /// How far an approval gate has come. All states but `pending` are final.
+    pub(crate) enum GateState {
+        Pending = "pending",
+        Accepted = "accepted",
+        Declined = "declined",
+        Cancelled = "cancelled",
+        Expired = "expired",
+    }
+}
+
+/// A member asked for an approval.
+#[derive(Serialize, JsonSchema)]
+struct ApprovalRequested {
+    /// The gate.
+    gate_id: GateId,
+    /// Whether the thread does not close before it is accepted.
+    blocks_close: bool,
+    /// When it expires; null for never.
+    expires_at: Option<Time>,
+    /// The message with the question.
+    message_id: MessageId,
+}
+
+impl Event for ApprovalRequested {
+    const KIND: &'static str = "ApprovalRequested";
+}
+
+/// An approval gate.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ApprovalGate {
+    /// The gate's id.
+    id: GateId,
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The channel of its thread.
+    channel_id: ChannelId,
+    /// The thread.
+    thread_id: ThreadId,
+    /// How far it has come.
+    state: GateState,
+    /// The question; blank once its message is withdrawn, or if it cannot be opened.
+    question: String,
+    /// Whether the thread does not close before the gate is accepted or cancelled.
+    blocks_close: bool,
+    /// The member who asked.
+    requested_by: MemberId,
+    /// The member whose credential asked; another one only under delegation.
+    requested_actor_id: MemberId,
+    /// When it was asked.
+    requested_at: Time,
+    /// When it expires unless it is decided; null for never.
+    expires_at: Option<Time>,
+    /// The member who decided it.
+    resolved_by: Option<MemberId>,
+    /// The member whose credential decided it; another one only under delegation.
+    resolved_actor_id: Option<MemberId>,
+    /// When it was decided, or when it expired.
+    resolved_at: Option<Time>,
+    /// The message of the thread with the question.
+    message_id: MessageId,
+    /// The position of the request in the workspace's event log.
+    lsn: i64,
+}
+
+/// A gate's row, before it is known what its message says and whether its time is over.
+struct Stored(ApprovalGate);
+
+columns! {
+    pub(super) gate_columns: ApprovalGate in Stored as g {
+        id,
+        workspace_id,
+        channel_id,
+        thread_id,
+        state,
+        blocks_close,
+        requested_by,
+        requested_actor_id,
+        requested_at,
+        expires_at,
+        resolved_by,
+        resolved_actor_id,
+        resolved_at,
+        message_id,
+        lsn,
+    }
+    make { question: String::new() }
+    insert "insert into approval_gates" {}
+}
+
+impl Stored {
+    /// Returns the gate as it is now.
+    fn open(self, cx: &Read<'_>) -> Result<ApprovalGate> {
+        let words = messages::words(cx, self.0.message_id)?;
+        let question = words.map_or_else(String::new, |(question, _)| question);
+        Ok(ApprovalGate { question, ..self.at(cx.now()) })
+    }
+
+    fn at(self, now: Time) -> ApprovalGate {
+        let Self(gate) = self;
+        let over = gate.expires_at.filter(|end| gate.state == GateState::Pending && *end <= now);
+        if over.is_none() {
+            return gate;
+        }
+        ApprovalGate { state: GateState::Expired, resolved_at: over, ..gate }
+    }
+}
+
+/// Asks the people of the workspace for an approval, and returns the gate.
+///
+/// Whoever has `approval:grant` can accept it, but not you, nor by a delegate. The question is posted as one
+/// message of yours, which cannot be edited.
+///
+/// Fails with 409 `wrong-state` if the thread is finished or has 1000 gates, or if its channel is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RequestApproval {
+    /// The thread.
+    thread_id: ThreadId,
+    /// What is to be approved.
+    question: Prose<1, QUESTION_MAX>,
+    /// Whether the thread does not close before this is accepted or cancelled. Default: true.
+    blocks_close: Option<bool>,
+    /// In how many seconds the gate expires unless it is decided, from 60 to 2592000. Default: never.
+    expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
+}
+
+/// A question that is sealed.
+struct SealedQuestion {
+    id: GateId,
+    post: SealedPost,
+}
+
+fn seal_question(input: &RequestApproval, shared: &Shared, now: Time) -> Result<SealedQuestion> {
+    let id = shared.entropy.id(now)?;
+    let metadata = json!({"notice": NOTICE, "gate_id": id});
+    Ok(SealedQuestion { id, post: messages::seal_post(shared, now, &input.question, &metadata)? })
+}
+
+fn request_approval(
+    cx: &mut Write<'_>,
+    input: &RequestApproval,
+    sealed: &SealedQuestion,
+) -> Result<ApprovalGate> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let asker = Judge::of(cx.caller())?;
+    thread.check_unfinished()?;
+    let place = places::visible_place(cx, thread.id)?;
+    place.check_not_archived()?;
+    let (count,): (i64,) = cx.one(COUNT, &[&thread.id])?.unwrap_or_default();
+    if count >= GATES_MAX {
+        return Err(Error::wrong_state(format!("a thread has at most {GATES_MAX} approval gates")));
+    }
+    let expires_at = input.expires_in_secs.map(|secs| cx.now().shifted(secs.get().saturating_mul(1_000_000)));
+    let requested = ApprovalRequested {
+        gate_id: sealed.id,
+        blocks_close: input.blocks_close.unwrap_or(true),
+        expires_at,
+        message_id: sealed.post.message_id(),
+    };
+    let lsn = cx.emit(thread.place().about(asker.member), &requested)?.lsn;
+    let message_id = messages::post_sealed(cx, &place, Some(asker.member), &sealed.post)?.id;
+    let gate = ApprovalGate {
+        id: sealed.id,
+        workspace_id: thread.workspace_id,
+        channel_id: thread.channel_id,
+        thread_id: thread.id,
+        state: GateState::Pending,
+        question: input.question.to_string(),
+        blocks_close: requested.blocks_close,
+        requested_by: asker.member,
+        requested_actor_id: asker.actor,
+        requested_at: cx.now(),
+        expires_at,
+        resolved_by: None,
+        resolved_actor_id: None,
+        resolved_at: None,
+        message_id,
+        lsn,
+    };
+    gate.with_new_row(|row| cx.insert(row))?;
+    Ok(gate)
+}
+
+const COUNT: &str = "select count(*) from approval_gates where thread_id = $1";
+
+/// Returns an approval gate.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetApprovalGate {
+    /// The gate.
+    gate_id: GateId,
+}
+
+fn get_approval_gate(cx: &Read<'_>, input: &GetApprovalGate) -> Result<ApprovalGate> {
+    visible_gate(cx, input.gate_id)?.open(cx)
+}
+
+/// Loads the gate, if the caller may see its channel.
+fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<Stored> {
+    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let stored = found.ok_or_else(|| Error::not_found("approval gate"))?;
+    let hidden = |error: Error| match error.code() {
+        Code::NotFound => Error::not_found("approval gate"),
+        _ => error,
+    };
+    places::visible_channel(cx, stored.0.channel_id).map_err(hidden)?;
+    Ok(stored)
+}
+
+const BY_ID: &str =
+    concat!("select ", gate_columns!(), " from approval_gates g where g.id = $1 and g.workspace_id = $2");
+
+/// Returns the approval gates of a workspace that you may see, in the order in which they were requested.
+///
+/// One page covers at most 2000 gates, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListApprovalGates {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// Only gates of this thread.
+    thread_id: Option<ThreadId>,
+    /// Only gates in this state.
+    state: Option<GateState>,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<ApprovalGate>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let (after, rows, now) = (Cursor::after(input.cursor), rows_to_read(input.limit), cx.now());
+    let lsn = |gate: &Stored| gate.0.lsn;
+    let page = if let Some(id) = input.thread_id {
+        let thread = visible_thread(cx, id)?;
+        let found = cx.rows(OF_THREAD, &[&thread.id, &after, &input.state, &now, &rows])?;
+        Page::of(found, input.limit, lsn)
+    } else {
+        let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+        let (last, sight) = (horizon.up_to(), cx.caller().sight.params());
+        let params = sight.and(&[&input.workspace_id, &after, &input.state, &now, &last, &rows]);
+        Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, lsn)
+    };
+    page.try_map(|gate| gate.open(cx))
+}
+
+/// The condition that a gate is in the state `$state`, if that is not null, at the time `$now`.
+macro_rules! in_state {
+    ($state:literal, $now:literal) => {
+        concat!(
+            "(cast(",
+            $state,
+            " as text) is null or ",
+            $state,
+            " = case when g.state = 'pending' and g.expires_at <= ",
+            $now,
+            " then 'expired' else g.state end)"
+        )
+    };
+}
+
+/// A thread has no more of them than a page may look through.
+const OF_THREAD: &str = concat!(
+    "select ",
+    gate_columns!(),
+    " from approval_gates g where g.thread_id = $1 and g.lsn > $2 and ",
+    in_state!("$3", "$4"),
+    " order by g.lsn limit $5"
+);
+
+const OF_WORKSPACE: &str = concat!(
+    "select ",
+    gate_columns!(),
+    " from approval_gates g join channels c on c.id = g.channel_id
+     where g.workspace_id = $5 and g.lsn > $6 and g.lsn <= $9 and ",
+    in_state!("$7", "$8"),
+    " and ",
+    visible!(c),
+    " order by g.lsn limit $10"
+);
+
+const HORIZON: &str =
+    "select lsn from approval_gates where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+/// A thread does not close while a gate blocks it.
+fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let blocking: Vec<(GateId, i64)> = cx.query(BLOCKING, &[&id, &REASON_IDS_MAX])?;
+    let detail = match blocking.first() {
+        None => return Ok(Vec::new()),
+        Some((_, 1)) => "an approval gate was not accepted".to_owned(),
+        Some((_, more)) => format!("{more} approval gates were not accepted"),
+    };
+    Ok(vec![Unmet { detail, ids: blocking.iter().map(|(gate, _)| gate.to_string()).collect() }])
+}
+
+const BLOCKING: &str = "
+    select g.id, count(*) over () from approval_gates g
+    where g.thread_id = $1 and g.blocks_close and g.state not in ('accepted', 'cancelled')
+        and not exists (
+            select 1 from approval_gates later
+            where later.thread_id = $1 and later.lsn > g.lsn and later.state = 'accepted')
+    order by g.lsn limit $2";
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn only_a_pending_gate_expires() {
+        let id = Uuid::from_u128;
+        let end = Time::from_micros(100);
+        let stored = |state, expires_at| {
+            Stored(ApprovalGate {
+                id: id(1).into(),
+                workspace_id: id(2).into(),
+                channel_id: id(3).into(),
+                thread_id: id(4).into(),
+                state,
+                question: String::new(),
+                blocks_close: true,
+                requested_by: id(5).into(),
+                requested_actor_id: id(5).into(),
+                requested_at: Time::from_micros(0),
+                expires_at,
+                resolved_by: None,
+                resolved_actor_id: None,
+                resolved_at: None,
+                message_id: id(6).into(),
+                lsn: 1,
+            })
+        };
+        let at = |micros, state, expires_at| {
+            let gate = stored(state, expires_at).at(Time::from_micros(micros));
+            (gate.state, gate.resolved_at)
+        };
+        for &state in GateState::ALL {
+            assert_eq!(at(99, state, Some(end)), (state, None));
+            assert_eq!(at(i64::MAX, state, None), (state, None));
+            let wanted =
+                if state == GateState::Pending { (GateState::Expired, Some(end)) } else { (state, None) };
+            assert_eq!(at(100, state, Some(end)), wanted);
+        }
+    }
+}

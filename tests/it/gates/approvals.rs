@@ -1,0 +1,219 @@
+//! Approval gates: who decides, what a decision leads to, and what blocks a close.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_tests::client::Answer;
+use svc_tests::{World, on_both_engines, text};
+
+use super::{Person, go, new_thread, row_id, unmet};
+
+fn request(world: &World, token: &str, thread: &str, more: Value) -> Value {
+    let mut input = json!({"thread_id": thread, "question": "May it go?"});
+    input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    world.call(token, "request_approval", input).output()
+}
+
+fn decide(world: &World, token: &str, gate: &Value, decision: &str) -> Answer {
+    world.call(token, "approval_decide", json!({"gate_id": gate["id"], "decision": decision}))
+}
+
+fn read(world: &World, gate: &Value) -> Value {
+    world.agent("get_approval_gate", json!({"gate_id": gate["id"]}))
+}
+
+#[test]
+fn the_same_decision_again_is_none_and_another_one_is_refused() {
+    on_both_engines(|world| {
+        let thread = new_thread(world);
+        // The last is accepted, so that those before no longer block the close.
+        let decisions = [("decline", "declined"), ("cancel", "cancelled"), ("accept", "accepted")];
+        for (decision, state) in decisions {
+            let gate = request(world, &world.people.agent, &thread, json!({}));
+            assert_eq!(json!([gate["state"], gate["blocks_close"]]), json!(["pending", true]));
+            assert_eq!(read(world, &gate), gate);
+            let lsn = world.lsn();
+            let decided = decide(world, &world.people.admin, &gate, decision).output();
+            assert_eq!(json!([decided["state"], decided["resolved_by"]]), json!([state, world.id("admin")]));
+            assert_eq!(decide(world, &world.people.admin, &gate, decision).output(), decided);
+            assert_eq!(world.kinds_after(lsn), ["ApprovalDecided"]);
+            for (other, _) in decisions.into_iter().filter(|(other, _)| *other != decision) {
+                let refused = decide(world, &world.people.admin, &gate, other).refused(409, "wrong-state");
+                assert_eq!(refused["state"], json!(state));
+            }
+            assert_eq!(read(world, &gate), decided);
+        }
+        go(world, &thread, "close").output();
+        let late = json!({"thread_id": thread, "question": "And now?"});
+        world.call(&world.people.agent, "request_approval", late).refused(409, "wrong-state");
+    });
+}
+
+#[test]
+fn others_accept_with_the_right_to_and_the_asker_takes_back() {
+    on_both_engines(|world| {
+        let [asker, delegate, other] = ["asker", "delegate", "other"].map(|name| Person::new(world, name));
+        let granted = |person: &Person| {
+            let input = json!({"workspace_id": world.id("workspace"), "member_id": person.id, "label": "x",
+                               "capabilities": ["thread:transition", "approval:grant"]});
+            text(&world.admin("mint_token", input)["secret"])
+        };
+        let lent = delegate.acting_for(world, &asker.id);
+        // No operation lends it: the right of a delegate is refused even if its token has it.
+        let lent_with_right = {
+            let secret = delegate.acting_for(world, &other.id);
+            let token = row_id(world, &text(&world.call(&secret, "whoami", json!({})).output()["token_id"]));
+            world.database.execute(&format!(
+                "update tokens set capabilities = (select max(capabilities) from tokens) where id = {token};
+                 update heads set epoch = epoch + 1"
+            ));
+            secret
+        };
+        let (forbidden, missing) = ((403, "forbidden"), (403, "missing-capability"));
+        let done = (200, "");
+        // By whom it was asked, who decides, and the outcomes of accepting and of cancelling.
+        let table: Vec<(&str, String, [(u16, &str); 2])> = vec![
+            (&asker.token, world.people.admin.clone(), [done, done]),
+            (&asker.token, granted(&other), [done, done]),
+            (&asker.token, other.token.clone(), [missing, forbidden]),
+            (&asker.token, asker.token.clone(), [forbidden, done]),
+            (&asker.token, granted(&asker), [forbidden, done]),
+            (&asker.token, lent.clone(), [forbidden, done]),
+            (&asker.token, lent_with_right, [forbidden, done]),
+            (&lent, granted(&asker), [forbidden, done]),
+            (&lent, granted(&delegate), [forbidden, done]),
+            (&lent, granted(&other), [done, done]),
+        ];
+        let thread = new_thread(world);
+        for (number, (asked_by, decider, wanted)) in table.iter().enumerate() {
+            for (decision, wanted) in ["accept", "cancel"].into_iter().zip(wanted) {
+                let gate = request(world, asked_by, &thread, json!({}));
+                let answer = decide(world, decider, &gate, decision);
+                assert_eq!((answer.status, answer.code()), *wanted, "{number} {decision}: {:#}", answer.body);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_gate_expires_at_once_and_the_event_follows() {
+    on_both_engines(|world| {
+        let thread = new_thread(world);
+        for secs in [59, 2_592_001] {
+            let input = json!({"thread_id": thread, "question": "When?", "expires_in_secs": secs});
+            world.call(&world.people.agent, "request_approval", input).refused(400, "malformed-request");
+        }
+        let endless = request(world, &world.people.agent, &thread, json!({"blocks_close": false}));
+        let gate = request(world, &world.people.agent, &thread, json!({"expires_in_secs": 60}));
+        let states = |state: &str| {
+            let input = json!({"workspace_id": world.id("workspace"), "thread_id": thread, "state": state});
+            let page = world.agent("list_approval_gates", input);
+            page["items"].as_array().unwrap().iter().map(|gate| text(&gate["id"])).collect::<Vec<_>>()
+        };
+        assert_eq!(states("pending"), [text(&endless["id"]), text(&gate["id"])]);
+        let all = world.agent("list_approval_gates", json!({"workspace_id": world.id("workspace")}));
+        let of_all: Vec<&Value> = all["items"].as_array().unwrap().iter().rev().take(2).collect();
+        assert_eq!(of_all, [&gate, &endless]);
+        let lsn = world.lsn();
+        world.clock.advance(Duration::from_secs(60));
+        let expired = read(world, &gate);
+        assert_eq!(json!([expired["state"], expired["resolved_at"]]), json!(["expired", gate["expires_at"]]));
+        assert_eq!(
+            (states("pending"), states("expired")),
+            (vec![text(&endless["id"])], vec![text(&gate["id"])])
+        );
+        let refuse = || {
+            let refused = decide(world, &world.people.admin, &gate, "accept").refused(409, "wrong-state");
+            assert_eq!(refused["state"], json!("expired"));
+            assert_eq!(unmet(world, &thread), [("approval-gate".to_owned(), json!([gate["id"]]))]);
+        };
+        refuse();
+        assert_eq!(world.lsn(), lsn, "all of that without an event");
+        world.service.housekeep().unwrap();
+        world.service.housekeep().unwrap();
+        assert_eq!(world.kinds_after(lsn), ["ApprovalDecided"], "once");
+        assert_eq!(read(world, &gate), expired, "the row says the same");
+        refuse();
+        world.pass(Duration::from_secs(30 * 86_400));
+        assert_eq!(read(world, &endless)["state"], json!("pending"));
+    });
+}
+
+/// The gates of a thread: whether each blocks, and what becomes of it. Then the numbers of those that block.
+type Case = (&'static [(bool, Option<&'static str>)], &'static [usize]);
+
+const CASES: &[Case] = &[
+    (&[(true, None)], &[0]),
+    (&[(false, None)], &[]),
+    (&[(true, Some("accept"))], &[]),
+    (&[(true, Some("cancel"))], &[]),
+    (&[(true, Some("decline"))], &[0]),
+    (&[(false, Some("decline"))], &[]),
+    (&[(true, Some("decline")), (true, Some("accept"))], &[]),
+    (&[(true, None), (false, Some("accept"))], &[]),
+    (&[(true, Some("accept")), (true, Some("decline"))], &[1]),
+    (&[(true, Some("decline")), (true, Some("cancel"))], &[0]),
+    (&[(true, Some("decline")), (true, None), (true, Some("cancel"))], &[0, 1]),
+];
+
+#[test]
+fn a_gate_blocks_unless_it_or_a_later_one_was_accepted() {
+    on_both_engines(|world| {
+        for (gates, wanted) in CASES {
+            let thread = new_thread(world);
+            let ask =
+                |blocks: bool| request(world, &world.people.agent, &thread, json!({"blocks_close": blocks}));
+            let asked: Vec<Value> = gates.iter().map(|(blocks, _)| ask(*blocks)).collect();
+            for (gate, (_, decision)) in asked.iter().zip(*gates) {
+                if let Some(decision) = decision {
+                    decide(world, &world.people.admin, gate, decision).output();
+                }
+            }
+            if wanted.is_empty() {
+                go(world, &thread, "close").output();
+            } else {
+                let ids: Vec<&Value> = wanted.iter().map(|number| &asked[*number]["id"]).collect();
+                assert_eq!(unmet(world, &thread), [("approval-gate".to_owned(), json!(ids))], "{gates:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_question_is_a_sealed_message_that_is_not_edited() {
+    on_both_engines(|world| {
+        let thread = new_thread(world);
+        let question = "xylophone-4731?";
+        let lsn = world.lsn();
+        let gate = request(world, &world.people.agent, &thread, json!({"question": question}));
+        assert_eq!(world.kinds_after(lsn), ["ApprovalRequested", "MessagePosted"]);
+        let message = world.agent("get_message", json!({"message_id": gate["message_id"]}));
+        assert_eq!(
+            json!([message["body"], message["author_id"], message["metadata"]["notice"]]),
+            json!([question, world.id("agent"), "approval"])
+        );
+        assert!(!format!("{:?}", world.database.dump()).contains(question), "it is sealed");
+        let edit = json!({"message_id": gate["message_id"], "body": "May I have tea?"});
+        world.call(&world.people.agent, "edit_message", edit).refused(409, "wrong-state");
+        world.agent("delete_message", json!({"message_id": gate["message_id"]}));
+        world.admin("purge_message", json!({"message_id": gate["message_id"]}));
+        assert_eq!(
+            json!([read(world, &gate)["question"], read(world, &gate)["state"]]),
+            json!(["", "pending"])
+        );
+        decide(world, &world.people.admin, &gate, "accept").output();
+        let list = json!({"workspace_id": world.id("workspace"), "thread_id": thread, "limit": 1});
+        assert_eq!(world.agent("list_approval_gates", list)["items"][0]["question"], json!(""));
+    });
+}
+
+#[test]
+fn a_gate_of_an_archived_thread_is_not_decided() {
+    on_both_engines(|world| {
+        let thread = new_thread(world);
+        let gate = request(world, &world.people.agent, &thread, json!({"blocks_close": false}));
+        go(world, &thread, "close").output();
+        go(world, &thread, "archive").output();
+        decide(world, &world.people.admin, &gate, "accept").refused(409, "wrong-state");
+    });
+}
