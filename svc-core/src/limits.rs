@@ -105,6 +105,8 @@ pub const TOOL_MAX: usize = 200;
 pub const SPAWN_CHILDREN_MAX: i64 = 1_000_000;
 /// Most tools of a child that a spawn budget allows: as many as can be named.
 pub const SPAWN_TOOLS_MAX: i64 = 100;
+/// Threads and gates of each kind in the context of a workspace.
+pub const WORKSPACE_CONTEXT_MAX: i64 = 20;
 /// Members that the occupancy of a workspace names, with claims and without.
 pub const OCCUPANCY_MEMBERS_MAX: i64 = 1000;
 /// How far the occupancy of a workspace counts threads.

@@ -201,11 +201,7 @@ columns! {
 }
 
 /// Returns the threads of a page that a [`thread_select`] finds.
-pub(in crate::coordination) fn select(
-    cx: &Read<'_>,
-    sql: &'static str,
-    params: &[&dyn ToParam],
-) -> Result<Rows<Thread>> {
+pub(crate) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Rows<Thread>> {
     let found: Rows<Stored> = cx.rows(sql, params)?;
     Ok(found.map(|stored| stored.at(cx.now())))
 }

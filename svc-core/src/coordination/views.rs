@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::capability::Capability::WorkspaceRead;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
 use crate::conversation::places::{self, visible};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::lifecycle::transition::{self, Reason};
 use crate::coordination::notices::{self, Notice};
+use crate::coordination::queue::{self, Scope, Wanted};
 use crate::coordination::thread::{self, Thread, ThreadState, thread_select, visible_thread};
 use crate::coordination::{results, rules};
 use crate::error::Problem;
@@ -275,6 +276,16 @@ fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadC
         notices: notices::last(cx, thread.id)?,
         thread,
     })
+}
+
+/// Returns the thread that the caller would be given if it claimed the next one of the workspace now.
+pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
+    let caller = cx.caller();
+    if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
+        return Ok(None);
+    }
+    let next = queue::next(cx, &Wanted { scope: Scope::Workspace, repo: None })?;
+    next.map(|next| visible_thread(cx, next.thread_id)).transpose()
 }
 
 /// Returns a thread's events, oldest first.

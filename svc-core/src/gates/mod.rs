@@ -8,3 +8,4 @@ mod judges;
 pub(crate) mod reviews;
 pub(crate) mod land_gate;
 pub(crate) mod approvals;
+pub(crate) mod context;

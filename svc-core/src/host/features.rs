@@ -40,6 +40,7 @@ pub(crate) fn features() -> Vec<Feature> {
         gates::reviews::feature(),
         gates::land_gate::feature(),
         gates::approvals::feature(),
+        gates::context::feature(),
         integrity::events::feature(),
         integrity::audit::feature(),
     ]

@@ -45,7 +45,7 @@ migrations! {
     14 "0014_checkpoints",
     15 "0015_gates",
     16 "0016_budgets",
-    17 "0017_in_review",
+    17 "0017_awaiting",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

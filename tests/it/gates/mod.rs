@@ -1,6 +1,7 @@
 //! What must be settled before a thread closes.
 
 mod approvals;
+mod context;
 mod land_gate;
 mod reviews;
 mod story;
@@ -56,10 +57,8 @@ fn take_skill(world: &World, member: &str, skill: &str) {
         .execute(&format!("delete from member_skills where member_id = {member} and skill = '{skill}'"));
 }
 
-/// No operation changes an owner yet.
 fn set_owner(world: &World, thread: &str, owner: &str) {
-    let (thread, owner) = (row_id(world, thread), row_id(world, owner));
-    world.database.execute(&format!("update threads set owner_id = {owner} where id = {thread}"));
+    world.admin("set_thread_owner", json!({"thread_id": thread, "owner_id": owner}));
 }
 
 /// A new thread of the admin, in a channel of all.

@@ -138,8 +138,10 @@ const EDITS: &str = "
     select e.lsn, e.message_id from message_edits e join messages m on m.id = e.message_id
     where m.workspace_id = $1";
 
-const QUEUED: &str =
-    "select r.thread_id from ready r join threads t on t.id = r.thread_id where t.workspace_id = $1";
+/// Threads that something was in the way of are parked beside the queue.
+const QUEUED: &str = "
+    select q.thread_id from (select thread_id from ready union all select thread_id from parked) q
+    join threads t on t.id = q.thread_id where t.workspace_id = $1";
 
 const CLAIMABLE: &str = "
     select t.id from threads t join channels c on c.id = t.channel_id

@@ -114,7 +114,7 @@ impl Event for ApprovalRequested {
 
 /// An approval gate.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct ApprovalGate {
+pub(super) struct ApprovalGate {
     /// The gate's id.
     id: GateId,
     /// The workspace.
@@ -330,6 +330,30 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     };
     page.try_map(|gate| gate.open(cx))
 }
+
+/// Returns the first gates that the caller could accept now.
+pub(super) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
+    let caller = cx.caller();
+    let Some(member) = caller.member else { return Ok(Vec::new()) };
+    if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) {
+        return Ok(Vec::new());
+    }
+    let (workspace, now) = (caller.workspace_id, cx.now());
+    let gates: Vec<Stored> =
+        cx.query(AWAITING, &caller.sight.params().and(&[&workspace, &now, &member, &most]))?;
+    gates.into_iter().map(|gate| gate.open(cx)).collect()
+}
+
+/// By the index of pending gates.
+const AWAITING: &str = concat!(
+    "select ",
+    gate_columns!(),
+    " from approval_gates g join channels c on c.id = g.channel_id
+     where g.workspace_id = $5 and g.state = 'pending' and (g.expires_at is null or g.expires_at > $6)
+         and g.requested_by <> $7 and g.requested_actor_id <> $7 and ",
+    visible!(c),
+    " order by g.lsn limit $8"
+);
 
 /// The condition that a gate is in the state `$state`, if that is not null, at the time `$now`.
 macro_rules! in_state {
