@@ -75,6 +75,8 @@
 //! | park | to take a thread out of the ready queue, behind an obstacle that was in its way |
 //! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
 //! | pin | the hash of the event that made a claim: what its holder agreed to |
+//! | gate | what must be settled before a thread may close; an approval gate asks a person |
+//! | verdict | what a review or a land gate decides; whether it counts is up to the rules of judges |
 //! | head | the row of a workspace with the last LSN, hash and epochs of its log |
 //! | epoch | a number of a head that rises when cached entries of a kind become invalid |
 //! | seal | to encrypt a message with a key of its own |
