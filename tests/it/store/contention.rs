@@ -44,9 +44,9 @@ fn check_claimed(claimed: Vec<String>, wanted: &BTreeSet<String>) {
 }
 
 /// Claims until no task is left.
-fn claim_all(world: &World, token: &str) -> Vec<String> {
-    let next = json!({"workspace_id": world.id("workspace")});
-    let claim = || id_of(&world.call(token, "claim_next_workspace_thread", next.clone()).output());
+fn claim_all(world: &World, token: &str, channel: &str) -> Vec<String> {
+    let next = json!({"channel_id": channel});
+    let claim = || id_of(&world.call(token, "claim_next_thread", next.clone()).output());
     std::iter::from_fn(claim).collect()
 }
 
@@ -55,7 +55,7 @@ fn many_claimers_in_one_service_get_each_task_once() {
     on_both_engines(|world| {
         let tokens: Vec<String> =
             (0..CLAIMERS).map(|number| world.new_agent(&format!("claimer-{number}")).1).collect();
-        let channel = world.id("channel").to_string();
+        let channel = world.new_channel("contended");
         std::thread::scope(|scope| {
             for part in 0..CLAIMERS {
                 let titles = (part..TASKS).step_by(CLAIMERS).map(|number| format!("task {number}"));
@@ -64,14 +64,15 @@ fn many_claimers_in_one_service_get_each_task_once() {
             }
         });
         let wanted = ready(&world.database, &channel);
-        assert!(wanted.len() >= TASKS);
+        assert_eq!(wanted.len(), TASKS);
+        let channel = &channel;
         let claimed: Vec<String> = std::thread::scope(|scope| {
             let claimers: Vec<_> =
-                tokens.iter().map(|token| scope.spawn(move || claim_all(world, token))).collect();
+                tokens.iter().map(|token| scope.spawn(move || claim_all(world, token, channel))).collect();
             claimers.into_iter().flat_map(|claimer| claimer.join().unwrap()).collect()
         });
         check_claimed(claimed, &wanted);
-        assert!(ready(&world.database, &channel).is_empty());
+        assert!(ready(&world.database, channel).is_empty());
     });
 }
 

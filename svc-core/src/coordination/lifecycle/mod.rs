@@ -75,7 +75,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Set a thread's owner")
                     .put("/threads/{thread_id}/owner")
                     .needs(&[ThreadTransition])
-                    .refuses(&[Code::WrongState])
+                    .refuses(&[Code::NotFound, Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("thread"), "owner_id": w.id("agent")})),
                 idempotent("set_required_skills", set_required_skills)
                     .title("Set the skills that a thread requires")
