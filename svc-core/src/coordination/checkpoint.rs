@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::coordination::thread::Thread;
+use crate::coordination::workers;
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CHECKPOINT_MAX_BYTES;
 use crate::log::canonical;
@@ -98,6 +99,7 @@ pub(in crate::coordination) fn leave(
     let event = ClaimCheckpointed { thread_id: thread.id, bytes };
     let lsn = cx.emit(thread.place().about(member), &event)?.lsn;
     cx.execute(1, REPLACE, &[&thread.id, &member, &now, &lsn, text])?;
+    workers::add_delegate(cx, thread.id, lsn)?;
     if !thread.has_checkpoint {
         cx.execute(1, MARK, &[&thread.id])?;
     }

@@ -1,6 +1,7 @@
 //! Who worked on a thread.
 //!
-//! Those are the members who claimed it, received it or set its result, and the delegates who acted for them.
+//! Those are the members who claimed it, received it or set its result, and the delegates who acted for them
+//! under the claim.
 //! They are no independent judges of the result. A member is added at the first such action and never
 //! removed, whatever becomes of the claim.
 
@@ -19,6 +20,16 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     let mut workers = BTreeSet::from([holder]);
     workers.extend(caller.member.into_iter().chain(caller.actor));
     workers.into_iter().try_for_each(|worker| cx.execute_any(ADD, &[&thread, &worker, &lsn]))
+}
+
+/// Records that a delegate has acted under a claim of the member for whom it acts, if the caller is one.
+///
+/// `lsn` is the position of the event.
+pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
+    match cx.caller().actor.filter(|actor| cx.caller().member != Some(*actor)) {
+        Some(delegate) => cx.execute_any(ADD, &[&thread, &delegate, &lsn]),
+        None => Ok(()),
+    }
 }
 
 const ADD: &str = "

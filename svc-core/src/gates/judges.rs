@@ -106,7 +106,9 @@ pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     let workers = workers::of(cx, thread.id)?;
     let caller = cx.caller();
     if caller.member.iter().chain(&caller.actor).any(|member| workers.contains(member)) {
-        return Err(Error::forbidden("whoever has worked on a thread may not lower what its close requires"));
+        return Err(Error::forbidden(
+            "whoever has worked on a thread may neither lower what its close asks nor choose who approves",
+        ));
     }
     Ok(())
 }

@@ -457,3 +457,44 @@ fn governance_skills_are_not_set() {
         assert_eq!(world.database.number(&held), 1);
     });
 }
+
+#[test]
+fn a_delegate_who_renews_or_acknowledges_has_worked() {
+    on_both_engines(|world| {
+        for operation in ["renew_claim", "acknowledge_claim"] {
+            let [maker, lent] =
+                ["maker", "lent"].map(|handle| Person::new(world, &format!("{handle}-{}", &operation[..5])));
+            let thread = new_thread(world);
+            world.admin("set_review_requirement", json!({"thread_id": thread, "approvals": 1}));
+            world.admin("add_reviewer", json!({"thread_id": thread, "member_id": lent.id}));
+            world.call(&maker.token, "claim_thread", json!({"thread_id": thread})).output();
+            world.pass(std::time::Duration::from_secs(1));
+            let acting = lent.acting_for(world, &maker.id);
+            world.call(&acting, operation, json!({"thread_id": thread})).output();
+            world
+                .call(&maker.token, "set_thread_result", json!({"thread_id": thread, "result": {}}))
+                .output();
+            let review = json!({"thread_id": thread, "verdict": "approve"});
+            world.call(&lent.token, "submit_review", review).output();
+            let status = world.admin("get_review_status", json!({"thread_id": thread}));
+            assert_eq!(status["reviews"][0]["why_not"], json!("worker"), "{operation}: {status:#}");
+        }
+    });
+}
+
+#[test]
+fn a_worker_does_not_choose_who_approves_its_work() {
+    on_both_engines(|world| {
+        let [maker, friend] = ["maker", "friend"].map(|handle| Person::new(world, handle));
+        let thread = new_thread(world);
+        world.admin("set_review_requirement", json!({"thread_id": thread, "approvals": 1}));
+        let list = |token: &str| {
+            let input = json!({"thread_id": thread, "member_id": friend.id});
+            world.call(token, "add_reviewer", input)
+        };
+        work(world, &maker.token, &thread);
+        list(&maker.token).refused(403, "forbidden");
+        list(&world.people.admin).output();
+        list(&maker.token).output();
+    });
+}

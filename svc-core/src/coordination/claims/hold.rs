@@ -13,6 +13,7 @@ use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, NewCheckpoint};
 use crate::coordination::rules::{check_receiver, live};
 use crate::coordination::thread::{Held, Thread, visible_thread};
+use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::log::event::Event;
@@ -181,7 +182,8 @@ fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Cla
         cx.execute(1, ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
         let acknowledged =
             ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
-        cx.emit(thread.place().about(held.holder), &acknowledged)?;
+        let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
+        workers::add_delegate(cx, thread.id, lsn)?;
         thread.acknowledged_at = Some(now);
     }
     Ok(Claim::of(thread, held))
@@ -235,7 +237,8 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let limited = budget::of(cx, &thread)?;
     let renewed = Held { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
     if renewed != held {
-        set_lease_end(cx, &thread, renewed)?;
+        let lsn = set_lease_end(cx, &thread, renewed)?;
+        workers::add_delegate(cx, thread.id, lsn)?;
     }
     if let Some(budget) = &limited {
         budget::follow(cx, &thread, budget)?;
@@ -243,8 +246,8 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     Ok(Claim::of(thread, renewed))
 }
 
-/// Sets the end of the lease of a claim to that of `changed`.
-fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held) -> Result<()> {
+/// Sets the end of the lease of a claim to that of `changed`, and returns the position of the event.
+fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held) -> Result<i64> {
     cx.execute(1, RENEW, &[&thread.id, &changed.lease_id, &changed.until])?;
     let event = ClaimRenewed {
         thread_id: thread.id,
@@ -252,8 +255,7 @@ fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held) -> Result<(
         claim_lease_id: changed.lease_id,
         expires_at: changed.until,
     };
-    cx.emit(thread.place().about(changed.holder), &event)?;
-    Ok(())
+    Ok(cx.emit(thread.place().about(changed.holder), &event)?.lsn)
 }
 
 /// Shortens the lease of a thread's live claim to what its budget leaves.
@@ -264,7 +266,9 @@ pub(in crate::coordination) fn shorten_lease(
 ) -> Result<()> {
     let held = live(thread, cx.now());
     match held.zip(budget.last_lease_end(cx.now())) {
-        Some((held, last)) if last < held.until => set_lease_end(cx, thread, Held { until: last, ..held }),
+        Some((held, last)) if last < held.until => {
+            set_lease_end(cx, thread, Held { until: last, ..held }).map(|_| ())
+        }
         _ => Ok(()),
     }
 }

@@ -73,7 +73,7 @@ fn requirements() -> Vec<Operation> {
             .title("List a member as a reviewer of a thread")
             .put("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
-            .refuses(&[Code::WrongState])
+            .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "member_id": w.id("agent")})),
         destructive("remove_reviewer", requirement::remove_reviewer)
             .title("Take a member off a thread's reviewers")

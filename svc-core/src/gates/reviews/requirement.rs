@@ -146,8 +146,8 @@ columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, add
 /// The member's approvals count without the skill `review` too, unless the member owns the thread or works on
 /// it. Listing a member again changes nothing.
 ///
-/// Fails with 409 `wrong-state` if the thread is archived, if the member may not see its channel, or if 100
-/// others are listed.
+/// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 409 `wrong-state`
+/// if the thread is archived, if the member may not see its channel, or if 100 others are listed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddReviewer {
@@ -164,6 +164,8 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     if let Some(listed) = cx.one(ONE, &[&thread.id, &member_id])? {
         return Ok(listed);
     }
+    // Whoever may choose who approves needs nobody's approval.
+    check_may_lower(cx, &thread)?;
     if !places::channel_visible_to(cx, thread.channel_id, member_id)? {
         return Err(Error::wrong_state(
             "the member may not see the thread's channel: add the member to it first",
