@@ -217,3 +217,32 @@ fn a_gate_of_an_archived_thread_is_not_decided() {
         decide(world, &world.people.admin, &gate, "accept").refused(409, "wrong-state");
     });
 }
+
+#[test]
+fn gates_of_archived_threads_wait_for_nobody() {
+    on_both_engines(|world| {
+        let awaited = || {
+            let input = json!({"workspace_id": world.id("workspace")});
+            world.admin("get_workspace_context", input)["approvals"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|gate| gate["question"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let asker = Person::new(world, "asker-of-old");
+        let ask = |thread: &str, question: &str| {
+            let input = json!({"thread_id": thread, "question": question, "blocks_close": false});
+            world.call(&asker.token, "request_approval", input).output();
+        };
+        let (old, live) = (new_thread(world), new_thread(world));
+        (0..20).for_each(|_| ask(&old, "old?"));
+        ask(&live, "live?");
+        assert!(!awaited().contains(&"live?".to_owned()), "there are 20 before it");
+        for action in ["close", "archive"] {
+            go(world, &old, action).output();
+        }
+        assert!(awaited().contains(&"live?".to_owned()), "{:?}", awaited());
+        assert!(!awaited().contains(&"old?".to_owned()), "{:?}", awaited());
+    });
+}

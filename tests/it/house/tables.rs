@@ -96,6 +96,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/results",
             "coordination/slots",
             "coordination/views",
+            "gates/approvals",
             "gates/context",
         ],
     ),

@@ -331,7 +331,7 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     page.try_map(|gate| gate.open(cx))
 }
 
-/// Returns the first gates that the caller could accept now.
+/// Returns the first gates that the caller could accept now, among the oldest 2000 pending ones.
 pub(super) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
     let caller = cx.caller();
     let Some(member) = caller.member else { return Ok(Vec::new()) };
@@ -339,8 +339,10 @@ pub(super) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
         return Ok(Vec::new());
     }
     let (workspace, now) = (caller.workspace_id, cx.now());
-    let gates: Vec<Stored> =
-        cx.query(AWAITING, &caller.sight.params().and(&[&workspace, &now, &member, &most]))?;
+    let last = cx.horizon(PENDING_HORIZON, &[&workspace], 0)?.up_to();
+    let params = caller.sight.params();
+    let params = params.and(&[&workspace, &now, &member, &most, &last]);
+    let gates: Vec<Stored> = cx.query(AWAITING, &params)?;
     gates.into_iter().map(|gate| gate.open(cx)).collect()
 }
 
@@ -349,11 +351,17 @@ const AWAITING: &str = concat!(
     "select ",
     gate_columns!(),
     " from approval_gates g join channels c on c.id = g.channel_id
-     where g.workspace_id = $5 and g.state = 'pending' and (g.expires_at is null or g.expires_at > $6)
+     join threads t on t.id = g.thread_id
+     where g.workspace_id = $5 and t.state <> 'archived' and g.lsn <= $9
+         and g.state = 'pending' and (g.expires_at is null or g.expires_at > $6)
          and g.requested_by <> $7 and g.requested_actor_id <> $7 and ",
     visible!(c),
     " order by g.lsn limit $8"
 );
+
+const PENDING_HORIZON: &str = "
+    select lsn from approval_gates where workspace_id = $1 and state = 'pending' and lsn > $2
+    order by lsn limit 1 offset $3";
 
 /// The condition that a gate is in the state `$state`, if that is not null, at the time `$now`.
 macro_rules! in_state {
@@ -407,9 +415,9 @@ fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
 const BLOCKING: &str = "
     select g.id, count(*) over () from approval_gates g
     where g.thread_id = $1 and g.blocks_close and g.state not in ('accepted', 'cancelled')
-        and not exists (
-            select 1 from approval_gates later
-            where later.thread_id = $1 and later.lsn > g.lsn and later.state = 'accepted')
+        and g.lsn > (
+            select coalesce(max(a.lsn), 0) from approval_gates a
+            where a.thread_id = $1 and a.state = 'accepted')
     order by g.lsn limit $2";
 
 #[cfg(test)]
