@@ -97,9 +97,11 @@ impl Workload {
     }
 
     /// Checks with the witness that claims kept the rules.
+    ///
+    /// Callers that are cut off early may have claimed nothing.
     pub fn assert_claims_kept(&self, what: &str, site: &Site) {
         let events = witness::events(&site.open(), &site.founders.admin, &self.workspace, 0);
-        assert_kept(what, &events, Clocks::Steady, 1);
+        assert_kept(what, &events, Clocks::Steady, 0);
     }
 
     /// A caller that writes through a server.
