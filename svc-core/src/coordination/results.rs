@@ -30,7 +30,7 @@ use crate::op::{
     Effect, Feature, LongPoll, Poll, Read, Sample, Shared, WaitSecs, Write, prepared, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{Param, ToParam, columns, new_row};
+use crate::store::{BulkWrite, Param, RowWrite, RowWriteKind, ToParam, columns};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -246,18 +246,10 @@ fn set_thread_result(
         bytes: stored.bytes,
     };
     let lsn = cx.emit(thread.place().about(worker), &event)?.lsn;
-    cx.insert(&new_row!("insert into results" {
-        thread_id: thread.id,
-        lsn,
-        workspace_id: thread.workspace_id,
-        result_kind: input.result_kind,
-        result: stored.text,
-        produced_by: worker,
-        produced_at: now,
-    }))?;
-    cx.execute(1, MARK, &[&thread.id, &lsn])?;
+    let kind = &input.result_kind;
+    cx.write_row(&ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
     workers::add(cx, thread.id, lsn, worker)?;
-    end_claim(cx, &thread, ClaimEnd::Result)?;
+    end_claim(cx, &thread, ClaimEnd::Result(lsn))?;
     Ok(ThreadResult {
         thread_id: thread.id,
         result: stored.result.clone(),
@@ -268,7 +260,19 @@ fn set_thread_result(
     })
 }
 
-const MARK: &str = "update threads set has_result = true, judged_from = $2 where id = $1";
+static ADD: RowWrite = RowWrite {
+    table: "results",
+    statement: BulkWrite {
+        sqlite: "insert into results
+                     (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
+                 values ($1, $2, $3, $4, $5, $6, $7)",
+        postgres: "insert into results
+                       (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
+                   select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[],
+                       $6::uuid[], $7::bigint[])",
+    },
+    kind: RowWriteKind::Adds,
+};
 
 /// Returns a thread's latest result, which stays readable after the thread was reopened.
 ///

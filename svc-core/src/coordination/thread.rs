@@ -4,9 +4,12 @@
 //! in the files of this folder that use this one: each keeps the thread's columns up to date and records its
 //! changes by an event at the thread's place, from which the ready queue follows.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
+use uuid::Uuid;
 
 use crate::Result;
 use crate::conversation::places;
@@ -14,10 +17,11 @@ use crate::coordination::footprint::{Footprint, Mode, Repo, StoredItems};
 use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::log::batch::BatchMemo;
 use crate::log::event::Subject;
 use crate::op::{Read, Write};
 use crate::page::Rows;
-use crate::store::{ToParam, columns, named_enum};
+use crate::store::{Engine, RowWrite, ToParam, columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
@@ -137,6 +141,7 @@ impl Held {
 }
 
 /// A thread's row, before it is known whether its claim is live.
+#[derive(Clone)]
 struct Stored(Thread);
 
 impl Stored {
@@ -206,16 +211,6 @@ pub(crate) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) 
     Ok(found.map(|stored| stored.at(cx.now())))
 }
 
-/// Returns the only thread that a [`thread_select`] finds, if there is one.
-pub(in crate::coordination) fn select_one(
-    cx: &Read<'_>,
-    sql: &'static str,
-    params: &[&dyn ToParam],
-) -> Result<Option<Thread>> {
-    let found: Option<Stored> = cx.one(sql, params)?;
-    Ok(found.map(|stored| stored.at(cx.now())))
-}
-
 /// A statement that selects whole threads as `t`; `$rest` is the rest of the statement.
 macro_rules! thread_select {
     ($($rest:tt)*) => {
@@ -278,9 +273,100 @@ impl Thread {
     }
 }
 
+/// The threads that the jobs of a batch have read.
+#[derive(Default)]
+struct ReadThreads {
+    rows: HashMap<ThreadId, Stored>,
+    /// Those without a footprint, whatever else has changed.
+    plain: HashSet<ThreadId>,
+    /// Those that jobs of the batch will read, as far as is known.
+    expected: BTreeSet<ThreadId>,
+    /// Whether the batch was asked for them.
+    has_asked: bool,
+}
+
+/// Most threads that are known after a batch.
+const KNOWN_MAX: usize = 1024;
+
+impl BatchMemo for ReadThreads {
+    const TABLES: &'static [&'static str] = &["threads"];
+
+    fn changed(&mut self) {
+        self.rows.clear();
+        self.plain.clear();
+    }
+
+    fn row_changed(&mut self, _: &'static RowWrite, key: Uuid) {
+        self.rows.remove(&ThreadId::from(key));
+    }
+
+    fn committed(&mut self) {
+        (self.has_asked, self.expected) = (false, BTreeSet::new());
+        // Footprints are large.
+        self.rows.retain(|_, Stored(thread)| thread.footprint_id == 0);
+        if self.rows.len() > KNOWN_MAX || self.plain.len() > KNOWN_MAX {
+            self.changed();
+        }
+    }
+}
+
+impl ReadThreads {
+    fn add(&mut self, stored: Stored) {
+        let Stored(thread) = &stored;
+        if thread.footprint_id == 0 {
+            self.plain.insert(thread.id);
+        }
+        self.rows.insert(thread.id, stored);
+    }
+
+    /// Returns a thread and those that are expected, which are read together once.
+    fn take_expected(&mut self, of_batch: Vec<ThreadId>, id: ThreadId) -> Vec<Uuid> {
+        if !self.has_asked {
+            self.has_asked = true;
+            self.expected.extend(of_batch);
+        }
+        self.expected.insert(id);
+        let expected = std::mem::take(&mut self.expected).into_iter();
+        expected.filter(|id| !self.rows.contains_key(id)).map(ThreadId::uuid).collect()
+    }
+}
+
+/// Announces threads that this job or others of its batch will read.
+pub(in crate::coordination) fn expect(cx: &Read<'_>, threads: impl IntoIterator<Item = ThreadId>) {
+    let _: Option<()> = cx.memo(|read: &mut ReadThreads| read.expected.extend(threads));
+}
+
+/// Records what a change of a thread's row, and nothing else, has made of the thread.
+pub(in crate::coordination) fn known_as(cx: &Read<'_>, thread: &Thread) {
+    let _: Option<()> = cx.memo(|read: &mut ReadThreads| read.add(Stored(thread.clone())));
+}
+
+/// Whether this batch has read that a thread has no footprint.
+pub(in crate::coordination) fn is_known_plain(cx: &Read<'_>, id: ThreadId) -> bool {
+    cx.memo(|read: &mut ReadThreads| read.plain.contains(&id)).unwrap_or(false)
+}
+
 /// Loads the thread `id` for the service itself, which sees those of private channels too.
+///
+/// Each is read once in a batch unless it changes. On Postgres all that the jobs of a batch name are read
+/// together.
 pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<Option<Thread>> {
-    select_one(cx, BY_ID, &[&id, &cx.caller().workspace_id])
+    let workspace = cx.caller().workspace_id;
+    let known = cx.memo(|read: &mut ReadThreads| read.rows.get(&id).cloned()).flatten();
+    if let Some(stored) = known.filter(|Stored(thread)| thread.workspace_id == workspace) {
+        return Ok(Some(stored.at(cx.now())));
+    }
+    let found: Vec<Stored> = match cx.engine() {
+        Engine::Sqlite => cx.query(BY_ID, &[&id, &workspace])?,
+        Engine::Postgres => {
+            let expected = cx.expected_threads();
+            let ids = cx.memo(|read: &mut ReadThreads| read.take_expected(expected, id));
+            cx.query(BY_IDS, &[&ids.unwrap_or_else(|| vec![id.uuid()]), &workspace])?
+        }
+    };
+    let own = found.iter().find(|Stored(thread)| thread.id == id).cloned();
+    let _: Option<()> = cx.memo(|read: &mut ReadThreads| found.into_iter().for_each(|row| read.add(row)));
+    Ok(own.map(|stored| stored.at(cx.now())))
 }
 
 /// Loads the thread `id`, if the caller may see it.
@@ -292,6 +378,8 @@ pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
 
 const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 
+const BY_IDS: &str = thread_select!("where t.id = any($1::uuid[]) and t.workspace_id = $2");
+
 /// A thread in a channel that the caller may not see is not found.
 fn as_hidden_thread(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
@@ -300,6 +388,9 @@ fn as_hidden_thread(error: Error) -> Error {
 /// Inserts the row of a new thread.
 pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     thread.with_new_row(|row| cx.insert(row))?;
+    if thread.footprint_id == 0 {
+        let _: Option<bool> = cx.memo(|read: &mut ReadThreads| read.plain.insert(thread.id));
+    }
     if thread.tools.is_empty() {
         return Ok(());
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use crate::Result;
 use crate::id::{MemberId, ThreadId};
 use crate::op::{Read, Write};
+use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 
 /// Records that the caller has worked on the thread, and that `holder` does from now on.
 ///
@@ -19,7 +20,7 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     let caller = cx.caller();
     let mut workers = BTreeSet::from([holder]);
     workers.extend(caller.member.into_iter().chain(caller.actor));
-    workers.into_iter().try_for_each(|worker| cx.execute_any(ADD, &[&thread, &worker, &lsn]))
+    workers.into_iter().try_for_each(|worker| cx.write_row(&ADD, &[&thread, &worker, &lsn]))
 }
 
 /// Records that a delegate has acted under a claim of the member for whom it acts, if the caller is one.
@@ -27,13 +28,21 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
 /// `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
     match cx.caller().actor.filter(|actor| cx.caller().member != Some(*actor)) {
-        Some(delegate) => cx.execute_any(ADD, &[&thread, &delegate, &lsn]),
+        Some(delegate) => cx.write_row(&ADD, &[&thread, &delegate, &lsn]),
         None => Ok(()),
     }
 }
 
-const ADD: &str = "
-    insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3) on conflict do nothing";
+static ADD: RowWrite = RowWrite {
+    table: "thread_workers",
+    statement: BulkWrite {
+        sqlite: "insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3)
+                 on conflict do nothing",
+        postgres: "insert into thread_workers (thread_id, member_id, lsn)
+                   select * from unnest($1::uuid[], $2::uuid[], $3::bigint[]) on conflict do nothing",
+    },
+    kind: RowWriteKind::AddsIfMissing,
+};
 
 /// Returns the members who have worked on the thread.
 pub(crate) fn of(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {

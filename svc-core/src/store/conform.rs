@@ -13,11 +13,12 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::conn::{BulkInsert, Conn};
+use super::conn::Conn;
 use super::engine::{Engine, Failure};
 use super::executor::{Executor, Open, Readers, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url, server_for_tests};
+use super::row_write::BulkWrite;
 use super::sqlite::{Role, SqliteConn};
 use super::value::Param;
 use crate::error::{Code, Error, Result};
@@ -217,8 +218,8 @@ const RULES: &[Rule] = &[
         assert!(read(1, &text, 20).is_empty());
     }),
     ("many rows are inserted or none", |subject| {
-        const MANY: BulkInsert =
-            BulkInsert { sqlite: INSERT, postgres: "insert into t select * from unnest($1::bigint[])" };
+        const MANY: BulkWrite =
+            BulkWrite { sqlite: INSERT, postgres: "insert into t select * from unnest($1::bigint[])" };
         let conn = subject.conn();
         conn.begin_write().unwrap();
         conn.insert_many(&MANY, &[vec![Param::Int(1)], vec![Param::Int(2)]]).unwrap();

@@ -11,15 +11,10 @@ use super::disk::Disk;
 use super::engine::{Engine, Failure, StatementCounts, WalCut, check_rows};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
+use super::row_write::{BulkWrite, RowWrite};
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
 use crate::Result;
-
-/// A statement that inserts many rows: one row at a time on SQLite, all at once from arrays on Postgres.
-pub(crate) struct BulkInsert {
-    pub sqlite: &'static str,
-    pub postgres: &'static str,
-}
 
 /// A connection to one of the engines.
 pub enum Conn {
@@ -107,8 +102,22 @@ impl Conn {
         }
     }
 
+    /// Changes a row: now, or together with others before anything that reads its table.
+    pub(crate) fn write_row(&self, write: &'static RowWrite, params: &[&dyn ToParam]) -> Result<()> {
+        let params = bound(params);
+        match self {
+            Self::Postgres(conn) => conn.write_row(write, &params),
+            Self::Sqlite(conn) => {
+                let sql = write.statement.sqlite;
+                check_rows(write.kind.touched(1), conn.execute(sql, &params)?, sql)
+            }
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.defer(write.kind.touched(1), write.statement.sqlite, &params),
+        }
+    }
+
     /// Inserts rows given as lists of columns.
-    pub(crate) fn insert_many(&self, insert: &BulkInsert, rows: &[Vec<Param<'_>>]) -> Result<()> {
+    pub(crate) fn insert_many(&self, insert: &BulkWrite, rows: &[Vec<Param<'_>>]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }

@@ -13,6 +13,7 @@ mod value;
 mod row;
 mod columns;
 mod named;
+mod row_write;
 mod postgres;
 mod sqlite;
 #[cfg(test)]
@@ -26,7 +27,6 @@ mod opener;
 pub(crate) mod scrubber;
 
 pub(crate) use columns::{NewRow, columns, new_row};
-pub(crate) use conn::BulkInsert;
 pub use conn::Conn;
 pub use database::{Database, OpenMode};
 pub(crate) use engine::WalCut;
@@ -35,6 +35,8 @@ pub(crate) use named::named_enum;
 pub(crate) use opener::Opener;
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
+pub use row_write::RowWrite;
+pub(crate) use row_write::{BulkWrite, RowWriteKind, names_any};
 pub use value::{FromValue, Param, ToParam, Value};
 
 /// Creates an empty SQLite database in a folder of its own, and returns a connection that writes.

@@ -1,5 +1,6 @@
 //! Threads as tasks: their states, claims, dependencies and workers.
 
+mod batches;
 mod budgets;
 mod checkpoint;
 mod claims;

@@ -28,7 +28,7 @@ const ROUNDS: usize = 40;
 pub(super) struct Field {
     pub stage: Stage,
     pub agent_token: String,
-    _database: TestDatabase,
+    pub database: TestDatabase,
 }
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
@@ -56,7 +56,7 @@ impl Field {
             stage.call("create_agent", json!({"workspace_id": stage.workspace_id, "handle": "claimer"}));
         let agent_token = agent["token"]["secret"].as_str().expect("a secret").to_owned();
         runtime.block_on(stage.ask(&agent_token, "set_skills", json!({"skills": ["own-0", "own-1"]})));
-        Self { stage, agent_token, _database: database }
+        Self { stage, agent_token, database }
     }
 
     fn fill(engine: Engine, runtime: &Runtime, open: usize) -> Self {
@@ -122,7 +122,7 @@ impl Field {
     }
 }
 
-async fn cycle(stage: &Stage, token: &str) {
+pub(super) async fn cycle(stage: &Stage, token: &str) {
     let claimed = stage.ask(token, "claim_next_thread", json!({"channel_id": stage.channel_id})).await;
     let thread = claimed.get("id").and_then(Value::as_str).expect("something to claim");
     let lease = claimed["claim_lease_id"].clone();

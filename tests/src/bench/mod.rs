@@ -9,6 +9,7 @@ pub mod floor;
 pub mod footprints;
 pub mod herd;
 pub mod load;
+pub mod pop;
 pub mod posts;
 pub mod reads;
 pub mod simulate;

@@ -1,7 +1,8 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N]
-//! [--json]`; with `--json` the last line is an object. `bench simulate [--engine ..] [--steps N] [--seed N]
+//! [--json]`; with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs
+//! Postgres. `bench simulate [--engine ..] [--steps N] [--seed N]
 //! [--json]` takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
@@ -9,20 +10,22 @@ use std::process::ExitCode;
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
-use svc_tests::bench::{admission, claims, footprints, herd, posts, reads, simulate, verify, withdraw};
+use svc_tests::bench::{admission, claims, footprints, herd, pop, posts, reads, simulate, verify, withdraw};
 
 /// The allocator of `svc-http`, for both sides.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission \
-    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench simulate [--engine sqlite|postgres] \
+    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench pop --engine postgres [--callers N] \
+    [--pairs N] [--json]\n   or: bench simulate [--engine sqlite|postgres] \
     [--steps N] [--seed N] [--json]";
 
 struct Arguments {
     name: String,
     engine: Engine,
     pairs: usize,
+    callers: usize,
     steps: usize,
     seed: usize,
     json: bool,
@@ -33,6 +36,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
         name: String::new(),
         engine: Engine::Sqlite,
         pairs: 5,
+        callers: 64,
         steps: 100_000,
         seed: 1,
         json: false,
@@ -46,12 +50,13 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
                 Some("postgres") => parsed.engine = Engine::Postgres,
                 other => return Err(format!("unknown engine {other:?}")),
             },
-            "--pairs" | "--steps" | "--seed" => {
+            "--pairs" | "--callers" | "--steps" | "--seed" => {
                 let number =
                     arguments.next().and_then(|text| text.parse().ok()).filter(|number| *number >= 1);
                 let number = number.ok_or_else(|| format!("{argument} takes a whole number from 1"))?;
                 match argument.as_str() {
                     "--pairs" => parsed.pairs = number,
+                    "--callers" => parsed.callers = number,
                     "--steps" => parsed.steps = number,
                     _ => parsed.seed = number,
                 }
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let finding = match arguments.name.as_str() {
+        "pop" if engine == Engine::Postgres => pop::run(arguments.callers, pairs, runtime),
         "posts" => posts::run(engine, pairs, runtime),
         "reads" => reads::run(engine, pairs, runtime),
         "claims" => claims::run(engine, pairs, runtime),

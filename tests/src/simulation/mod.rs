@@ -22,7 +22,8 @@ use svc_core::{Engine, Service};
 use crate::client::Answer;
 use crate::refusals;
 use crate::world::{Setup, World, answer_of, call, text};
-use model::{Channel, MEMBERS, Model, Random};
+pub use model::Random;
+use model::{Channel, MEMBERS, Model};
 
 /// Seconds of a lease, unless a step takes another.
 const LEASE_SECS: i64 = 50;

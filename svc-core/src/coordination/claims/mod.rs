@@ -10,24 +10,28 @@ mod hold;
 mod lists;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::workers;
 use crate::Result;
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
-use crate::coordination::thread::{Held, Thread, thread_of_workspace};
+use crate::coordination::thread::{Held, Thread, known_as, thread_of_workspace};
 use crate::coordination::{dead_letters, left_out, obstacles, queue};
 use crate::error::{Code, Error};
-use crate::id::{LeaseId, MemberId, ThreadId};
+use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
+use crate::log::batch::BatchMemo;
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Sample, Write};
+use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 use crate::text::{Count, described};
 use crate::time::Time;
 pub(in crate::coordination) use hold::shorten_lease;
@@ -174,8 +178,8 @@ enum Reason {
 pub enum ClaimEnd {
     /// The holder released it.
     Released,
-    /// The holder set the thread's result.
-    Result,
+    /// The holder set the thread's result, at this position of the log.
+    Result(i64),
     /// The thread was closed.
     Closed,
     /// The thread was cancelled.
@@ -189,11 +193,19 @@ pub enum ClaimEnd {
 }
 
 impl ClaimEnd {
+    /// Returns the position of the result that ends it.
+    fn result(self) -> Option<i64> {
+        match self {
+            Self::Result(lsn) => Some(lsn),
+            _ => None,
+        }
+    }
+
     /// Whether it is an attempt of the thread that has failed.
     fn is_attempt(self) -> bool {
         match self {
             Self::Released | Self::Expired | Self::Frozen | Self::Deactivated => true,
-            Self::Result | Self::Closed | Self::Cancelled => false,
+            Self::Result(_) | Self::Closed | Self::Cancelled => false,
         }
     }
 
@@ -201,7 +213,7 @@ impl ClaimEnd {
     fn parts(self) -> [&'static str; 2] {
         match self {
             Self::Released => left_out::RELEASED,
-            Self::Result => left_out::RESULT,
+            Self::Result(_) => left_out::RESULT,
             Self::Closed => left_out::CLOSED,
             Self::Cancelled => left_out::CANCELLED,
             Self::Expired => left_out::EXPIRED,
@@ -214,7 +226,7 @@ impl From<ClaimEnd> for Reason {
     fn from(end: ClaimEnd) -> Self {
         match end {
             ClaimEnd::Released => Self::Released,
-            ClaimEnd::Result => Self::Result,
+            ClaimEnd::Result(_) => Self::Result,
             ClaimEnd::Closed => Self::Closed,
             ClaimEnd::Cancelled => Self::Cancelled,
             ClaimEnd::Expired => Self::Expired,
@@ -299,17 +311,33 @@ fn begin(
 ) -> Result<ClaimedThread> {
     let limited = budget::of(cx, &thread)?;
     let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
-    cx.execute(1, BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
+    cx.write_row(&BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
+    let _: Option<()> = cx.memo(|lapses: &mut Lapses| lapses.begins(cx.caller().workspace_id, terms.until));
+    queue::leaves(cx, thread.id);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }
-    assigned(cx, thread, &terms, Reason::Claimed)
+    let claimed = assigned(cx, thread, &terms, Reason::Claimed)?;
+    known_as(cx, &claimed.thread);
+    Ok(claimed)
 }
 
-const BEGIN: &str = "
-    update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4, assignment_expires_at = $5,
-        acknowledged_at = null, acknowledge_by = $6
-    where id = $1 and assignee_id is null";
+static BEGIN: RowWrite = RowWrite {
+    table: "threads",
+    statement: BulkWrite {
+        sqlite: "
+            update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4,
+                assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
+            where id = $1 and assignee_id is null",
+        postgres: "
+            update threads t set assignee_id = n.holder, claim_lease_id = n.lease_id, claimed_at = n.at,
+                assignment_expires_at = n.until, acknowledged_at = null, acknowledge_by = n.acknowledge_by
+            from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[])
+                as n (id, holder, lease_id, at, until, acknowledge_by)
+            where t.id = n.id and t.assignee_id is null",
+    },
+    kind: RowWriteKind::Changes,
+};
 
 /// Gives a thread with a live claim to another holder, with a new claim.
 fn hand_over(
@@ -378,7 +406,11 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     // Nobody worked under the claim after its lease had lapsed, however late that is noticed. If the clock
     // was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
-    cx.execute(1, END, &[&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt)])?;
+    let result = end.result();
+    cx.write_row(&END, &[&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result])?;
+    if result.is_some() {
+        queue::leaves(cx, thread.id);
+    }
     let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
     if !exceeded.is_empty() {
         dead_letters::add(cx, thread, held, &exceeded)?;
@@ -413,13 +445,29 @@ pub(super) fn no_longer_touch(
     freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle, part))
 }
 
-const END: &str = "
-    update threads set
-        worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
-        assignee_id = null, claim_lease_id = null,
-        claimed_at = null, assignment_expires_at = null, acknowledged_at = null, acknowledge_by = null,
-        attempts = attempts + $4
-    where id = $1 and claim_lease_id = $2";
+static END: RowWrite = RowWrite {
+    table: "threads",
+    statement: BulkWrite {
+        sqlite: "
+            update threads set
+                worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
+                assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
+                acknowledged_at = null, acknowledge_by = null, attempts = attempts + $4,
+                has_result = has_result or $5 is not null, judged_from = coalesce($5, judged_from)
+            where id = $1 and claim_lease_id = $2",
+        postgres: "
+            update threads t set
+                worked_micros = t.worked_micros + greatest(n.worked_until - t.claimed_at, 0),
+                assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
+                acknowledged_at = null, acknowledge_by = null, attempts = t.attempts + n.attempts,
+                has_result = t.has_result or n.result is not null,
+                judged_from = coalesce(n.result, t.judged_from)
+            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[])
+                as n (id, lease_id, worked_until, attempts, result)
+            where t.id = n.id and t.claim_lease_id = n.lease_id",
+    },
+    kind: RowWriteKind::Changes,
+};
 
 /// Ends all claims of a member of the caller's workspace, and returns how many of them were live.
 ///
@@ -452,12 +500,17 @@ pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
 /// What begins a claim calls it first: the log then has the end of one before the beginning of another, and
 /// nothing stays parked behind a claim that is in nobody's way.
 pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
-    while !cx.leaves_out(left_out::EXPIRE) {
-        let lapsed: Vec<(ThreadId,)> = cx.query(LAPSED, &[&cx.caller().workspace_id, &cx.now()])?;
+    let workspace = cx.caller().workspace_id;
+    while !cx.leaves_out(left_out::EXPIRE) && !none_has_lapsed(cx) {
+        let horizon = cx.now().plus(LOOK_AHEAD);
+        let ending: Vec<(ThreadId, Time)> = cx.query(ENDING, &[&workspace, &horizon])?;
+        let (lapsed, live): (Vec<_>, Vec<_>) = ending.into_iter().partition(|(_, until)| *until <= cx.now());
         if lapsed.is_empty() {
+            let next = live.first().map_or(horizon, |(_, until)| *until);
+            let _: Option<()> = cx.memo(|lapses: &mut Lapses| lapses.none_before(workspace, next));
             return Ok(());
         }
-        for (id,) in lapsed {
+        for (id, _) in lapsed {
             if let Some(thread) = thread_of_workspace(cx, id)? {
                 end_claim(cx, &thread, ClaimEnd::Expired)?;
                 // The claim that is about to begin may be of this thread: the projector would be too late.
@@ -468,10 +521,45 @@ pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
     Ok(())
 }
 
-const LAPSED: &str = "
-    select id from threads where workspace_id = $1 and assignment_expires_at <= $2
+/// How far ahead claims that will lapse are looked for, so that the other jobs of a batch need not look.
+const LOOK_AHEAD: Duration = Duration::from_secs(1);
+
+const ENDING: &str = "
+    select id, assignment_expires_at from threads where workspace_id = $1 and assignment_expires_at <= $2
         and assignment_expires_at is not null
     order by assignment_expires_at, id limit 256";
+
+/// Until when no claim of a workspace lapses, as far as a batch knows.
+#[derive(Default)]
+struct Lapses(HashMap<WorkspaceId, Time>);
+
+impl BatchMemo for Lapses {
+    const TABLES: &'static [&'static str] = &["threads"];
+
+    fn changed(&mut self) {
+        self.0.clear();
+    }
+
+    /// A claim that ends lapses no more, and [`begin`] reports each that begins.
+    fn row_changed(&mut self, _: &'static RowWrite, _: Uuid) {}
+}
+
+impl Lapses {
+    fn none_before(&mut self, workspace: WorkspaceId, next: Time) {
+        self.0.insert(workspace, next);
+    }
+
+    fn begins(&mut self, workspace: WorkspaceId, until: Time) {
+        if let Some(next) = self.0.get_mut(&workspace) {
+            *next = until.min(*next);
+        }
+    }
+}
+
+fn none_has_lapsed(cx: &Read<'_>) -> bool {
+    let next = cx.memo(|lapses: &mut Lapses| lapses.0.get(&cx.caller().workspace_id).copied()).flatten();
+    next.is_some_and(|next| cx.now() < next)
+}
 
 #[cfg(test)]
 mod tests {

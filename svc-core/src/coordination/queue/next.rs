@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::heads::{self, Sought};
 use super::parked;
 use crate::Result;
 use crate::conversation::places;
@@ -13,6 +14,7 @@ use crate::coordination::footprint::{self, RepoKey};
 use crate::coordination::left_out;
 use crate::coordination::obstacles;
 use crate::coordination::skill_sets::{self, Sets};
+use crate::coordination::thread::expect;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
@@ -157,13 +159,27 @@ pub(in crate::coordination) fn first(
     let mut sets = skill_sets::sets(cx)?;
     loop {
         let eligible = eligible_sets(cx, &sets)?;
+        let sought =
+            Sought { places: places.clone(), eligible: Arc::clone(&eligible), repo: wanted.repo.clone() };
+        if passed.is_empty()
+            && let Some(known) = heads::known(cx, &sought)
+        {
+            expect(cx, heads::upcoming(cx, &sought));
+            return Ok(known);
+        }
         let query = Query { probes, places: &places, eligible: &eligible, repo: &wanted.repo, passed };
         let found = match cx.engine() {
             Engine::Sqlite => query.on_sqlite(cx, sets.newest())?,
             Engine::Postgres => query.on_postgres(cx, sets.newest())?,
         };
         match found {
-            Found::Thread(thread) => return Ok(thread),
+            Found::Threads { first, most } => {
+                if passed.is_empty() {
+                    heads::keep(cx, sought.clone(), &first, most);
+                    expect(cx, heads::upcoming(cx, &sought));
+                }
+                return Ok(first.first().copied());
+            }
             Found::UnknownSets => sets = skill_sets::newer_sets(cx)?,
         }
     }
@@ -180,8 +196,8 @@ struct Query<'q> {
 
 /// The result of a query of the queue.
 enum Found {
-    /// The next thread, if there is one.
-    Thread(Option<NextThread>),
+    /// The first threads, in order, and how many they are at most.
+    Threads { first: Vec<NextThread>, most: usize },
     /// There are sets that the connection has not cached.
     UnknownSets,
 }
@@ -245,6 +261,8 @@ struct Probes {
     /// Passes by the footprints in its last parameter.
     passing_sqlite: &'static str,
     first_postgres: &'static str,
+    /// The first [`WINDOW`].
+    window_postgres: &'static str,
     walk_postgres: &'static str,
 }
 
@@ -256,13 +274,14 @@ macro_rules! unknown_sets_or_candidate {
         "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4),
                 candidate.thread_id, candidate.channel_id, candidate.footprint,
                 candidate.urgency, candidate.lsn
-         from (values (1)) as one (row) left join candidate on true"
+         from (values (1)) as one (row) left join candidate on true
+         order by candidate.urgency, candidate.lsn"
     };
 }
 
 /// The `candidate`: the best of the first rows that each `place` and skill set of `$places` has on Postgres.
 macro_rules! best_of {
-    ($places:literal, $place:literal, $of_repo:literal) => {
+    ($places:literal, $place:literal, $of_repo:literal, $limit:literal) => {
         concat!(
             "candidate as (
              select candidate.thread_id, candidate.channel_id, candidate.footprint, candidate.urgency,
@@ -274,11 +293,37 @@ macro_rules! best_of {
             $place,
             " = place.place and r.skill_set = place.skill_set",
             $of_repo,
-            " and not r.footprint = any($5::bigint[]) order by r.urgency, r.lsn limit 1) candidate
-             order by candidate.urgency, candidate.lsn limit 1) "
+            " and not r.footprint = any($5::bigint[]) order by r.urgency, r.lsn limit ",
+            $limit,
+            ") candidate order by candidate.urgency, candidate.lsn limit ",
+            $limit,
+            ") "
         )
     };
 }
+
+/// A statement that finds the first `$limit` threads at places and of skill sets that it names.
+macro_rules! first_postgres {
+    ($place:literal, $of_repo:literal, $limit:literal) => {
+        concat!(
+            "with ",
+            best_of!(
+                "(select wanted.place, covered.skill_set from unnest($1::uuid[]) as wanted (place)
+                 cross join unnest($2::bigint[]) as covered (skill_set)) as place",
+                $place,
+                $of_repo,
+                $limit
+            ),
+            unknown_sets_or_candidate!()
+        )
+    };
+}
+
+/// How many threads one statement reads ahead for the jobs of a batch.
+const WINDOW: usize = 256;
+
+/// Most parts of the queue, each of one place and skill set, of which it does so.
+const WINDOW_PARTS_MAX: usize = 16;
 
 /// The statements of one order. `$of_repo` restricts it, on SQLite with parameter 3 and on Postgres with 6;
 /// `$passed` is the number of SQLite's last parameter.
@@ -301,16 +346,8 @@ macro_rules! probes {
                 $passed,
                 ")) order by skill_set, urgency, lsn limit 1"
             ),
-            first_postgres: concat!(
-                "with ",
-                best_of!(
-                    "(select wanted.place, covered.skill_set from unnest($1::uuid[]) as wanted (place)
-                     cross join unnest($2::bigint[]) as covered (skill_set)) as place",
-                    $place,
-                    $of_repo_postgres
-                ),
-                unknown_sets_or_candidate!()
-            ),
+            first_postgres: first_postgres!($place, $of_repo_postgres, "1"),
+            window_postgres: first_postgres!($place, $of_repo_postgres, "256"),
             walk_postgres: concat!(
                 "with recursive walk (place, skill_set) as (
                      select wanted.place, (
@@ -331,7 +368,8 @@ macro_rules! probes {
                 best_of!(
                     "(select place, skill_set from walk where skill_set = any($2::bigint[])) as place",
                     $place,
-                    $of_repo_postgres
+                    $of_repo_postgres,
+                    "1"
                 ),
                 unknown_sets_or_candidate!()
             ),
@@ -388,7 +426,7 @@ impl Query<'_> {
             })?;
             best = best.into_iter().chain(candidate).min();
         }
-        Ok(Found::Thread(best.map(Candidate::thread)))
+        Ok(Found::Threads { first: best.map(Candidate::thread).into_iter().collect(), most: 1 })
     }
 
     /// Returns the first candidate at a place whose skill set is `skill_set` or a later one.
@@ -415,25 +453,32 @@ impl Query<'_> {
     }
 
     fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<Found> {
-        let few = self.places.len().saturating_mul(self.eligible.len()) <= CANDIDATES_MAX;
-        let sql = if few { self.probes.first_postgres } else { self.probes.walk_postgres };
+        let parts = self.places.len().saturating_mul(self.eligible.len());
+        let reads_ahead = cx.expected_takes() > 1 && self.passed.is_empty() && parts <= WINDOW_PARTS_MAX;
+        let (sql, most) = match parts {
+            _ if reads_ahead => (self.probes.window_postgres, WINDOW),
+            0..=CANDIDATES_MAX => (self.probes.first_postgres, 1),
+            _ => (self.probes.walk_postgres, 1),
+        };
         let mut params: Vec<&dyn ToParam> =
             vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest, &self.passed];
         params.extend(self.repo.as_ref().map(|repo| -> &dyn ToParam { repo }));
-        let found: Option<PostgresRow> = cx.one(sql, &params)?;
-        let (unknown, thread, channel, footprint, urgency, lsn) =
-            found.ok_or_else(|| Error::internal("a join to one row returned none"))?;
-        if unknown {
+        let found: Vec<PostgresRow> = cx.query(sql, &params)?;
+        let (has_unknown, ..) =
+            found.first().ok_or_else(|| Error::internal("a join to one row returned none"))?;
+        if *has_unknown {
             return Ok(Found::UnknownSets);
         }
-        let place = thread.zip(channel).zip(footprint).zip(urgency.zip(lsn));
-        Ok(Found::Thread(place.map(|(((thread_id, channel_id), footprint), (urgency, lsn))| NextThread {
-            urgency,
-            lsn,
-            thread_id,
-            channel_id,
-            footprint,
-        })))
+        let next = |(_, thread, channel, footprint, urgency, lsn): PostgresRow| {
+            Some(NextThread {
+                urgency: urgency?,
+                lsn: lsn?,
+                thread_id: thread?,
+                channel_id: channel?,
+                footprint: footprint?,
+            })
+        };
+        Ok(Found::Threads { first: found.into_iter().filter_map(next).collect(), most })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::log::cache::Epochs;
 use crate::log::chain::genesis;
-use crate::store::{BulkInsert, Param, Row};
+use crate::store::{BulkWrite, Param, Row};
 use crate::time::Time;
 
 /// The end of a workspace's logs.
@@ -50,13 +50,19 @@ impl Head {
         })
     }
 
+    /// Whether nobody has appended to the logs between the two.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let position = |head: &Self| (head.lsn, head.hash, head.audit_seq, head.epochs);
+        position(self) == position(other)
+    }
+
     /// Returns the head as it is once the batch has been committed.
     pub(super) fn committed(self) -> Self {
         Self { touched: false, stored: Some(self.lsn), ..self }
     }
 }
 
-pub(super) const INSERT_HEADS: BulkInsert = BulkInsert {
+pub(super) const INSERT_HEADS: BulkWrite = BulkWrite {
     sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
              values ($1, $2, $3, $4, $5, $6, $7)",
     postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
@@ -65,7 +71,7 @@ pub(super) const INSERT_HEADS: BulkInsert = BulkInsert {
 };
 
 /// Updates a head only if it is still at the position at which it was read.
-pub(super) const UPDATE_HEADS: BulkInsert = BulkInsert {
+pub(super) const UPDATE_HEADS: BulkWrite = BulkWrite {
     sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6, rules_epoch = $7
              where workspace_id = $1 and lsn = $8",
     postgres:

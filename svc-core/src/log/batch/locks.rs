@@ -72,6 +72,9 @@ impl Batch {
             let database_now: Time = row.take()?;
             self.skew_micros = self.clock.skew_to(database_now);
             self.cache.check(workspace, head.epochs);
+            if !self.committed.remove(&workspace).is_some_and(|committed| committed.is_same(&head)) {
+                self.memos.forget(workspace);
+            }
             self.heads.insert(workspace, head);
         }
         Ok(())

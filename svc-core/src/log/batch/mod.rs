@@ -5,6 +5,7 @@
 
 mod head;
 mod locks;
+mod memo;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,6 +25,8 @@ use crate::store::{Conn, Engine, Param};
 use crate::time::{Clock, Time};
 pub(crate) use head::Head;
 use head::{HEAD, INSERT_HEADS, UPDATE_HEADS, head_columns};
+pub use memo::BatchMemo;
+pub(crate) use memo::{Expected, Memos};
 pub(crate) use records::AuditEntry;
 use records::{AuditRow, INSERT_AUDIT, INSERT_EVENTS, audit_columns, event_columns};
 
@@ -41,6 +44,8 @@ pub(crate) struct Batch {
     /// How far the database's clock is ahead of ours, on Postgres.
     skew_micros: i64,
     heads: HashMap<WorkspaceId, Head>,
+    /// The heads as they were after the last commit, on Postgres, where others may have moved them since.
+    committed: HashMap<WorkspaceId, Head>,
     /// The workspaces named by the tasks of the batch: only their logs are written to.
     named: BTreeSet<WorkspaceId>,
     /// The heads that the running job has touched, as they were before it; none if the job creates the log.
@@ -51,6 +56,10 @@ pub(crate) struct Batch {
     job: Mark,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
+    /// What its jobs have read.
+    pub memos: Memos,
+    /// What its jobs will read.
+    pub expected: Expected,
     bus: Arc<Bus>,
 }
 
@@ -61,12 +70,15 @@ impl Batch {
             clock,
             skew_micros: 0,
             heads: HashMap::new(),
+            committed: HashMap::new(),
             named: BTreeSet::new(),
             undo: Vec::new(),
             events: Vec::new(),
             audit: Vec::new(),
             job: Mark::default(),
             loaded: None,
+            memos: Memos::default(),
+            expected: Expected::default(),
             bus,
         }
     }
@@ -224,14 +236,16 @@ impl BatchState for Batch {
         held: Held,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.named.clone_from(workspaces);
+        self.expected = Expected::default();
         if others_wrote {
             self.cache.clear();
+            self.memos.clear();
             self.heads.clear();
         }
         match conn.engine() {
             Engine::Sqlite => Ok(BTreeSet::new()),
             Engine::Postgres => {
-                self.heads.clear();
+                self.committed.extend(self.heads.drain());
                 self.lock_heads(conn, workspaces, held)
             }
         }
@@ -241,6 +255,7 @@ impl BatchState for Batch {
         self.undo.clear();
         self.loaded = None;
         self.cache.begin_job();
+        self.memos.begin_job();
         self.job = Mark { events: self.events.len(), audit: self.audit.len() };
     }
 
@@ -253,6 +268,7 @@ impl BatchState for Batch {
                 None => self.heads.remove(&workspace),
             };
         }
+        self.memos.undo_job();
         self.cache.clear();
     }
 
@@ -282,13 +298,16 @@ impl BatchState for Batch {
         for head in self.heads.values_mut() {
             *head = head.committed();
         }
+        self.memos.committed();
     }
 
     fn rolled_back(&mut self) {
         self.events.clear();
         self.audit.clear();
         self.undo.clear();
+        self.memos.clear();
         self.heads.clear();
+        self.committed.clear();
         self.cache.clear();
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::id::{ChannelId, WorkspaceId};
 use crate::log::event::{Attribution, Recorded};
-use crate::store::{BulkInsert, Param};
+use crate::store::{BulkWrite, Param};
 use crate::time::Time;
 
 /// The contents of an audit row.
@@ -26,7 +26,7 @@ pub(super) struct AuditRow {
     pub metadata: String,
 }
 
-pub(super) const INSERT_EVENTS: BulkInsert = BulkInsert {
+pub(super) const INSERT_EVENTS: BulkWrite = BulkWrite {
     sqlite: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
                  content_hash, payload) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     postgres: "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
@@ -35,7 +35,7 @@ pub(super) const INSERT_EVENTS: BulkInsert = BulkInsert {
                    $6::uuid[], $7::uuid[], $8::bytea[], $9::bytea[], $10::text[])",
 };
 
-pub(super) const INSERT_AUDIT: BulkInsert = BulkInsert {
+pub(super) const INSERT_AUDIT: BulkWrite = BulkWrite {
     sqlite: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id,
                  metadata) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     postgres: "insert into audit (workspace_id, seq, at, action, actor_id, subject_id, grant_id, channel_id,

@@ -8,9 +8,10 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::id::ThreadId;
 use crate::op::call::caller::{Surface, secret_hash};
 
 /// What is known of a request before its body is read.
@@ -58,6 +59,20 @@ pub(in crate::op) trait Shown {
 
     /// Returns about how many bytes it has.
     fn bytes(&self) -> usize;
+}
+
+impl Input {
+    /// Returns the thread that it names, if it does.
+    pub(in crate::op) fn thread_id(&self) -> Option<ThreadId> {
+        #[derive(Deserialize)]
+        struct Named {
+            thread_id: ThreadId,
+        }
+        match self.text.iter().find(|(name, _)| name.as_str() == "thread_id") {
+            Some((_, text)) => text.parse::<uuid::Uuid>().ok().map(ThreadId::from),
+            None => serde_json::from_slice::<Named>(&self.body).ok().map(|named| named.thread_id),
+        }
+    }
 }
 
 impl Shown for Input {

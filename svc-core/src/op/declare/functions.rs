@@ -135,7 +135,7 @@ where
             let output = run(cx, &input)?;
             Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
         });
-        Ok(Job::Write { job, wants: Wants::default() })
+        Ok(Job::Write { job, wants: Wants { takes_next: true, ..Wants::default() } })
     })
 }
 

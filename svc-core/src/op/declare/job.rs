@@ -107,12 +107,14 @@ pub struct Wants {
     ///
     /// Their heads are locked together with that one's, in the order of ids.
     pub workspaces: Vec<WorkspaceId>,
+    /// Whether it takes the next thread of a queue.
+    pub takes_next: bool,
 }
 
 impl Wants {
     /// Returns the need for the log of one more workspace.
     pub fn workspace(id: WorkspaceId) -> Self {
-        Self { workspaces: vec![id] }
+        Self { workspaces: vec![id], takes_next: false }
     }
 }
 

@@ -335,6 +335,11 @@ impl Operation {
         self
     }
 
+    /// Whether it is about one thread, whose id its path names.
+    pub(in crate::op) fn is_about_a_thread(&self) -> bool {
+        self.http.path.contains("{thread_id}")
+    }
+
     /// Returns the name of the operation, which is also that of the MCP tool and of the OpenAPI operation.
     pub fn name(&self) -> &'static str {
         self.name

@@ -12,17 +12,17 @@ use serde_json::Value;
 
 use crate::entropy::Entropy;
 use crate::error::Error;
-use crate::id::{ChannelId, Id, WorkspaceId};
-use crate::log::batch::{AuditEntry, Batch};
+use crate::id::{ChannelId, Id, ThreadId, WorkspaceId};
+use crate::log::batch::{AuditEntry, Batch, BatchMemo};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
-use crate::log::event::{Event, Recorded, Subject};
+use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::log::seal::Sealer;
 use crate::op::call::caller::Caller;
 use crate::op::declare::hooks::Condition;
 use crate::op::declare::table::Table;
 use crate::page::{Horizon, Rows};
 use crate::store::executor::Reader;
-use crate::store::{Conn, Engine, FromRow, NewRow, ToParam, Visitor};
+use crate::store::{Conn, Engine, FromRow, NewRow, Param, RowWrite, ToParam, Visitor};
 use crate::time::Time;
 use crate::{Result, limits};
 
@@ -205,6 +205,30 @@ impl<'a> Read<'a> {
         Ok(entry)
     }
 
+    /// Returns what `run` returns of what the jobs of this batch have read; none for a reader.
+    pub(crate) fn memo<T: BatchMemo, R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
+        match &self.cache {
+            CacheRef::Reader(_) => None,
+            CacheRef::Writer(batch) => batch.borrow_mut().memos.with(self.caller.workspace_id, run),
+        }
+    }
+
+    /// Returns how many jobs of this batch take the next thread of a queue.
+    pub(crate) fn expected_takes(&self) -> usize {
+        match &self.cache {
+            CacheRef::Reader(_) => 0,
+            CacheRef::Writer(batch) => batch.borrow().expected.takes,
+        }
+    }
+
+    /// Returns the threads of the caller's workspace that jobs of this batch name.
+    pub(crate) fn expected_threads(&self) -> Vec<ThreadId> {
+        let CacheRef::Writer(batch) = &self.cache else { return Vec::new() };
+        let batch = batch.borrow();
+        let named = batch.expected.threads.iter();
+        named.filter(|(at, _)| *at == self.caller.workspace_id).map(|(_, thread)| *thread).collect()
+    }
+
     /// Records that an object in this channel was loaded.
     ///
     /// The first one that a change loads is what it is about, and determines where its audit row belongs.
@@ -253,6 +277,7 @@ impl<'a> Write<'a> {
     ///
     /// It may be sent later, together with others of the batch, but before anything that reads.
     pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.batch.borrow_mut().memos.after_statement(self.caller.workspace_id, sql);
         self.read.conn.defer(Some(rows), sql, params)
     }
 
@@ -265,11 +290,21 @@ impl<'a> Write<'a> {
     ///
     /// It is sent like [`Write::execute`].
     pub fn execute_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.batch.borrow_mut().memos.after_statement(self.caller.workspace_id, sql);
         self.read.conn.defer(None, sql, params)
+    }
+
+    /// Changes one row, now or together with others of the batch, but before anything that reads its table.
+    pub(crate) fn write_row(&mut self, write: &'static RowWrite, params: &[&dyn ToParam]) -> Result<()> {
+        if let Some(Param::Uuid(key)) = params.first().map(|param| param.param()) {
+            self.batch.borrow_mut().memos.after_row(self.caller.workspace_id, write, key);
+        }
+        self.read.conn.write_row(write, params)
     }
 
     /// Runs a change and returns how many rows it touched, for callers that depend on it.
     pub fn change(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
+        self.batch.borrow_mut().memos.after_statement(self.caller.workspace_id, sql);
         self.read.conn.execute(sql, params)
     }
 
@@ -307,6 +342,11 @@ impl<'a> Write<'a> {
             batch.invalidate(self.conn, workspace, cached)?;
         }
         Ok(recorded)
+    }
+
+    /// Invalidates what any connection, of any server, has cached of the caller's workspace.
+    pub(in crate::op) fn invalidate(&mut self, cached: Invalidates) -> Result<()> {
+        self.batch.borrow_mut().invalidate(self.conn, self.caller.workspace_id, cached)
     }
 
     /// Begins the log of a workspace that is being created, before its first event.

@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
-use crate::id::WorkspaceId;
+use crate::id::{ThreadId, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
@@ -285,7 +285,8 @@ impl Dispatch {
     ) -> Ticket {
         let call = self.call(Some(operation), admission, input);
         let job = (operation.run.prepare_call)(input, &self.shared, self.clock.now());
-        self.start_job(operation, call, job, on, done)
+        let thread = operation.is_about_a_thread().then(|| input.thread_id()).flatten();
+        self.start_job(operation, call, job, thread, on, done)
     }
 
     /// Runs an operation for an admitted caller that has its input as the type that it takes.
@@ -299,7 +300,7 @@ impl Dispatch {
     ) -> Ticket {
         let call = self.call(Some(operation), admission, &Typed(&input));
         let job = operation.prepare(input, &self.shared, self.clock.now());
-        self.start_job(operation, call, job, on, done)
+        self.start_job(operation, call, job, None, on, done)
     }
 
     /// Runs a job, or rejects the call that could not be prepared.
@@ -308,6 +309,7 @@ impl Dispatch {
         operation: &Operation,
         call: Call,
         job: Result<Job>,
+        thread: Option<ThreadId>,
         on: RunOn,
         done: Done,
     ) -> Ticket {
@@ -332,7 +334,7 @@ impl Dispatch {
             Ok(Job::Write { job, wants }) => {
                 let (status, job) = (operation.http().success.status(), Prepared::Ready(job));
                 let progress = Progress::Again;
-                self.change(WriteCall { call, status, job, wants, progress, done }, on);
+                self.change(WriteCall { call, status, job, wants, thread, progress, done }, on);
             }
             Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
         }

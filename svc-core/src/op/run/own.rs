@@ -28,7 +28,8 @@ impl Dispatch {
             });
             let call = Call::instance(self, workspace, surface);
             let (job, wants) = (Prepared::Ready(job), Wants::default());
-            let task = WriteCall { call, status: 200, job, wants, progress: Progress::Again, done };
+            let task =
+                WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
             self.change(task, RunOn::Caller);
         })
     }

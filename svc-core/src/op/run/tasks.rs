@@ -10,9 +10,10 @@ use super::call::{Call, Entered, Work, log_lsn};
 use super::pipeline::{self, Prepared, Stage};
 use super::{Done, Reply};
 use crate::error::{Error, Result};
-use crate::id::WorkspaceId;
+use crate::id::{ThreadId, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::cache::ReaderCache;
+use crate::log::event::Invalidates;
 use crate::op::declare::hooks;
 use crate::op::declare::job::{BoxedOutput, Progress, ReadJob, ReadingJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
@@ -88,7 +89,8 @@ impl Stage for Changing<'_> {
     fn audit(&self, call: &Call, progress: &Progress) -> Result<()> {
         let refused = match progress {
             Progress::Done(_) => None,
-            Progress::Again => return Ok(()),
+            // It has moved things that no event tells of.
+            Progress::Again => return self.context(call)?.invalidate(Invalidates::Rules),
             Progress::Refused(error) => Some(error.code().name()),
         };
         call.audit(&mut self.context(call)?, self.batch, refused)
@@ -141,6 +143,8 @@ pub(super) struct WriteCall {
     pub status: u16,
     pub job: Prepared<WriteJob>,
     pub wants: Wants,
+    /// The thread that it is about.
+    pub thread: Option<ThreadId>,
     pub progress: Progress,
     pub done: Done,
 }
@@ -152,6 +156,11 @@ impl WriteTask<Batch> for WriteCall {
 
     fn workspaces(&self) -> Vec<WorkspaceId> {
         std::iter::once(self.home()).chain(self.wants.workspaces.iter().copied()).collect()
+    }
+
+    fn announce(&self, batch: &mut Batch) {
+        batch.expected.threads.extend(self.thread.map(|thread| (self.home(), thread)));
+        batch.expected.takes = batch.expected.takes.saturating_add(usize::from(self.wants.takes_next));
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {

@@ -274,6 +274,7 @@ impl<S: BatchState> Writer<S> {
             self.roll_back();
             return Attempt::Committed(Vec::new());
         }
+        batch.iter().for_each(|waiting| waiting.queued.task.announce(self.state.get_mut()));
         let mut outcomes = Vec::with_capacity(batch.len());
         for (place, waiting) in batch.iter_mut().enumerate() {
             match self.run_one(waiting.queued.task.as_mut()) {

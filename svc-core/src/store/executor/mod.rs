@@ -77,6 +77,8 @@ pub(crate) trait WriteTask<S>: Task {
     ///
     /// They are known before it runs, so that their heads are locked first.
     fn workspaces(&self) -> Vec<WorkspaceId>;
+    /// Tells the state of the batch what it will read, once the transaction has begun.
+    fn announce(&self, _state: &mut S) {}
     /// Does the work inside the transaction.
     fn run(&mut self, conn: &Conn, state: &std::cell::RefCell<S>) -> Result<()>;
 }

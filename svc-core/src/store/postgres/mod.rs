@@ -11,6 +11,7 @@ mod session;
 mod listen;
 mod settings;
 mod values;
+mod pending;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,12 +29,14 @@ use uuid::Uuid;
 
 use super::engine::{Failure, check_rows};
 use super::row::{Row, Visitor};
+use super::row_write::RowWrite;
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
 use crate::error::{Error, Result};
 use crate::limits::ANSWER_SLACK;
 use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
+use pending::Pending;
 use session::{Form, Session, first_text};
 pub(crate) use settings::{parse_url, read_only, without_timeouts};
 use values::{Owned, decode};
@@ -47,6 +50,7 @@ pub struct PgConn {
     session: RefCell<Option<Session>>,
     transaction: Transaction,
     deferred: RefCell<Vec<Deferred>>,
+    pending: RefCell<Pending>,
     wrote: Cell<bool>,
 }
 
@@ -93,6 +97,7 @@ impl PgConn {
             session: RefCell::default(),
             transaction: Transaction::new(Failure::Broken)?,
             deferred: RefCell::default(),
+            pending: RefCell::default(),
             wrote: Cell::new(false),
         };
         conn.client()?;
@@ -124,6 +129,7 @@ impl PgConn {
     fn connect(&self) -> Result<Arc<Client>> {
         // What was deferred for the last session must not reach another.
         self.deferred.take();
+        self.pending.take();
         self.session.take();
         let opening = async { Session::open(&self.config).await.map_err(Failed::unopened) };
         let session = self.runtime.wait(None, opening).map_err(|failed| failed.error)?;
@@ -198,6 +204,7 @@ impl PgConn {
     }
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
+        self.write_pending_of(sql)?;
         let (client, statement) = self.prepared_as(form, sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
@@ -208,6 +215,7 @@ impl PgConn {
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
+        self.write_pending_of(sql)?;
         let (client, statement) = self.prepared(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
@@ -217,19 +225,45 @@ impl PgConn {
     }
 
     pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
+        self.wrote.set(true);
+        self.write_pending_of(sql)?;
         let owned: Vec<Owned> = params.iter().map(Owned::of).collect();
         self.push(rows, sql, owned)
     }
 
     pub fn insert_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
+        self.wrote.set(true);
         let width = rows.first().map_or(0, Vec::len);
         let column = |place: usize| rows.iter().filter_map(|row| row.get(place)).map(Owned::of).collect();
         let columns: Vec<Owned> = (0..width).map(|place| Owned::List(column(place))).collect();
         self.push(Some(rows.len() as u64), sql, columns)
     }
 
-    fn push(&self, rows: Option<u64>, sql: &'static str, params: Vec<Owned>) -> Result<()> {
+    /// Keeps a row until a statement names its table.
+    pub fn write_row(&self, write: &'static RowWrite, row: &[Param<'_>]) -> Result<()> {
         self.wrote.set(true);
+        if self.pending.borrow().is_out_of_turn(write, row) {
+            self.write_pending()?;
+        }
+        self.pending.borrow_mut().add(write, row);
+        Ok(())
+    }
+
+    fn write_pending_of(&self, sql: &str) -> Result<()> {
+        let is_named = self.pending.borrow().is_named_by(sql);
+        if is_named { self.write_pending() } else { Ok(()) }
+    }
+
+    /// Writes the rows that are kept. The running job need not be the one that has changed them.
+    fn write_pending(&self) -> Result<()> {
+        let groups = self.pending.borrow_mut().take();
+        groups.into_iter().try_for_each(|group| {
+            let touched = group.write.kind.touched(group.count);
+            self.push(touched, group.write.statement.postgres, group.columns)
+        })
+    }
+
+    fn push(&self, rows: Option<u64>, sql: &'static str, params: Vec<Owned>) -> Result<()> {
         let (client, statement) = self.prepared(sql)?;
         self.deferred.borrow_mut().push(Box::pin(async move {
             let bound = params.iter().map(|param| param as &(dyn ToSql + Sync));
@@ -243,6 +277,7 @@ impl PgConn {
     /// Waits for all deferred statements.
     pub fn flush(&self) -> Result<()> {
         self.check_transaction()?;
+        self.write_pending()?;
         self.after_deferred(async { Ok(()) })
     }
 
@@ -345,6 +380,7 @@ impl PgConn {
     /// If the rollback fails the session is closed, which has the same effect.
     pub fn rollback(&self) -> Result<()> {
         self.deferred.take();
+        self.pending.take();
         self.wrote.set(false);
         let begun = self.transaction.end();
         let Some(client) = self.live_client().filter(|_| begun) else { return Ok(()) };

@@ -1,0 +1,105 @@
+//! The heads of the queue that jobs have read: who is next, and after that, for the jobs that take them.
+//!
+//! One statement reads the first threads for a caller. What a job takes from the queue leaves them; what it
+//! adds, or changes otherwise, makes them unknown, and they are read again. So a claim seldom looks at the
+//! index where the entries of those that were taken before may still stand.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::LEAVE;
+use super::next::NextThread;
+use crate::coordination::footprint::RepoKey;
+use crate::id::ThreadId;
+use crate::log::batch::BatchMemo;
+use crate::op::Read;
+use crate::store::RowWrite;
+
+/// What determines who is next: where, of which skill sets, of which repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sought {
+    pub places: Vec<Uuid>,
+    pub eligible: Arc<Vec<i64>>,
+    pub repo: Option<RepoKey>,
+}
+
+/// The heads that jobs have read.
+#[derive(Default)]
+struct Heads {
+    windows: Vec<Window>,
+    /// The threads that the running job takes from the queue.
+    left: HashSet<ThreadId>,
+}
+
+/// The first threads of a part of the queue, in order.
+struct Window {
+    of: Sought,
+    first: VecDeque<NextThread>,
+    /// Whether there are no others.
+    is_all: bool,
+}
+
+/// Most parts of the queue of which a batch knows the heads.
+const WINDOWS_MAX: usize = 64;
+
+impl BatchMemo for Heads {
+    const TABLES: &'static [&'static str] = &["ready"];
+
+    fn changed(&mut self) {
+        self.windows.clear();
+    }
+
+    fn row_changed(&mut self, write: &'static RowWrite, key: Uuid) {
+        if !std::ptr::eq(write, &raw const LEAVE) {
+            return self.changed();
+        }
+        for window in &mut self.windows {
+            window.first.retain(|next| next.thread_id.uuid() != key);
+        }
+    }
+}
+
+/// Returns who is next, if that is known; none of them if nobody is.
+pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Option<Option<NextThread>> {
+    let known = cx.memo(|heads: &mut Heads| {
+        let window = heads.windows.iter().find(|window| window.of == *sought)?;
+        match window.first.front() {
+            Some(next) => Some(Some(*next)),
+            None => window.is_all.then_some(None),
+        }
+    });
+    known.flatten()
+}
+
+/// Returns the threads that the jobs of this batch will take, as far as is known.
+pub(super) fn upcoming(cx: &Read<'_>, sought: &Sought) -> Vec<ThreadId> {
+    let takes = cx.expected_takes();
+    let first = cx.memo(|heads: &mut Heads| {
+        let window = heads.windows.iter().find(|window| window.of == *sought)?;
+        Some(window.first.iter().take(takes).map(|next| next.thread_id).collect())
+    });
+    first.flatten().unwrap_or_default()
+}
+
+/// Keeps what was read of the queue: its first threads, at most `most`.
+pub(super) fn keep(cx: &Read<'_>, of: Sought, first: &[NextThread], most: usize) {
+    let window = Window { of, first: first.iter().copied().collect(), is_all: first.len() < most };
+    let _: Option<()> = cx.memo(|heads: &mut Heads| {
+        heads.windows.retain(|known| known.of != window.of);
+        if heads.windows.len() < WINDOWS_MAX {
+            heads.windows.push(window);
+        }
+    });
+}
+
+/// Announces that the running job takes a thread from the queue, and that it stays away.
+pub(super) fn leaves(cx: &Read<'_>, thread: ThreadId) {
+    let _: Option<bool> = cx.memo(|heads: &mut Heads| heads.left.insert(thread));
+}
+
+/// Returns whether the running job has taken a thread from the queue.
+pub(super) fn has_left(cx: &Read<'_>, thread: ThreadId) -> bool {
+    cx.memo(|heads: &mut Heads| heads.left.remove(&thread)).unwrap_or(false)
+}
