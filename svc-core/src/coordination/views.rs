@@ -265,10 +265,12 @@ struct GetThreadContext {
 
 fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadContext> {
     let thread = visible_thread(cx, input.thread_id)?;
+    let close_refusals = transition::against_closing(cx, &thread)?;
+    let transitions = transition::possible(cx, &thread, &close_refusals)?;
     Ok(ThreadContext {
-        fsm: Fsm { state: thread.state, transitions: transition::possible(cx, &thread)? },
+        fsm: Fsm { state: thread.state, transitions },
         claim_refusals: rules::refusals(cx, &thread)?,
-        close_refusals: transition::against_closing(cx, &thread)?,
+        close_refusals,
         checkpoint: checkpoint::last(cx, &thread)?,
         messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
         // No operation adds terms to a workspace yet.

@@ -2,6 +2,8 @@
 //!
 //! They are a guard before changes, a projector over events, and a condition before a thread moves.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -188,6 +190,28 @@ fn a_condition_is_checked_before_a_thread_moves_and_in_its_next_actions() {
         let refused = go(&child, "reopen").refused(409, "wrong-state");
         assert_eq!(refused["reasons"][0]["condition"], "parent");
     });
+}
+
+/// How often a condition was asked.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn the_context_of_a_thread_asks_a_condition_of_its_close_once() {
+    fn counted(_: &Read<'_>, _: ThreadId) -> Result<Vec<Unmet>> {
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        Ok(Vec::new())
+    }
+    fn features() -> Vec<Feature> {
+        vec![Feature::new().condition(Condition { name: "counted", action: "close", unmet: counted })]
+    }
+    for engine in engines() {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let thread = world.new_thread(&world.id("channel").to_string(), "cast a gong");
+        let before = ASKED.load(Ordering::SeqCst);
+        let context = world.admin("get_thread_context", json!({"thread_id": thread}));
+        assert!(context["fsm"]["transitions"].as_array().unwrap().contains(&json!("close")), "{context:#}");
+        assert_eq!(ASKED.load(Ordering::SeqCst) - before, 1);
+    }
 }
 
 #[test]

@@ -248,14 +248,24 @@ pub(crate) fn against_closing(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reas
 }
 
 /// Returns the names of the actions that would succeed now if the caller took them.
-pub(crate) fn possible(cx: &Read<'_>, thread: &Thread) -> Result<Vec<&'static str>> {
+///
+/// `against_closing` is what [`against_closing`] returned: of all conditions, those of the close cost most.
+pub(crate) fn possible(
+    cx: &Read<'_>,
+    thread: &Thread,
+    against_closing: &[Reason],
+) -> Result<Vec<&'static str>> {
     let mut names = Vec::new();
     let caller = cx.caller();
     if !caller.capabilities.has(ThreadTransition) || caller.check_not_frozen().is_err() {
         return Ok(names);
     }
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
-        if reasons_against(cx, thread, line.name)?.is_empty() {
+        let is_met = match line.action {
+            Action::Close => against_closing.is_empty(),
+            _ => reasons_against(cx, thread, line.name)?.is_empty(),
+        };
+        if is_met {
             names.push(line.name);
         }
     }
