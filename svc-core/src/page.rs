@@ -13,6 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Result;
+use crate::error::Error;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_MAX, PAGE_SCAN_MAX};
 use crate::store::{Conn, FromRow, Param, Row, ToParam};
 use crate::text::{Count, described};
@@ -99,6 +100,25 @@ pub fn rows_to_read(limit: Option<Limit>) -> i64 {
     limit.map_or(PAGE_DEFAULT, Limit::get).saturating_add(1)
 }
 
+/// Returns the first of the items, up to the one that reaches `most` bytes, for a list that is no page.
+pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec<T>> {
+    let (mut kept, mut bytes) = (0_usize, 0_usize);
+    for item in &items {
+        if bytes >= most {
+            break;
+        }
+        bytes = bytes.saturating_add(json_bytes(item)?);
+        kept = kept.saturating_add(1);
+    }
+    items.truncate(kept);
+    Ok(items)
+}
+
+/// Returns how many bytes an item takes in a response.
+pub(crate) fn json_bytes(item: &impl Serialize) -> Result<usize> {
+    Ok(serde_json::to_vec(item).map_err(Error::internal)?.len())
+}
+
 impl<T> Page<T> {
     /// Makes a page of rows read with [`rows_to_read`]; `lsn` returns a row's position.
     pub fn of(rows: Rows<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
@@ -145,6 +165,29 @@ impl<T> Page<T> {
     pub fn try_map<U>(self, each: impl FnMut(T) -> Result<U>) -> Result<Page<U>> {
         let items = self.items.into_iter().map(each).collect::<Result<_>>()?;
         Ok(Page { items, next_cursor: self.next_cursor })
+    }
+
+    /// Converts the items, and ends the page where they fill it as JSON: with the item that reaches
+    /// [`PAGE_BYTES`].
+    ///
+    /// It is for items that hold more than their rows, such as words that `each` opens.
+    pub fn try_fill<U: Serialize>(
+        self,
+        lsn: impl Fn(&U) -> i64,
+        mut each: impl FnMut(T) -> Result<U>,
+    ) -> Result<Page<U>> {
+        let (mut items, mut bytes, mut left) = (Vec::new(), 0_usize, self.items.into_iter());
+        while bytes < PAGE_BYTES {
+            let Some(item) = left.next() else {
+                return Ok(Page { items, next_cursor: self.next_cursor });
+            };
+            let item = each(item)?;
+            bytes = bytes.saturating_add(json_bytes(&item)?);
+            items.push(item);
+        }
+        let next_cursor =
+            if left.len() == 0 { self.next_cursor } else { items.last().map(|item| Cursor(lsn(item))) };
+        Ok(Page { items, next_cursor })
     }
 }
 
@@ -275,6 +318,35 @@ mod tests {
         let text = serde_json::to_string(&Cursor(5)).unwrap();
         assert_eq!(serde_json::from_str::<Cursor>(&text).unwrap(), Cursor(5));
         assert!(serde_json::from_str::<Cursor>("\"5\"").is_err());
+    }
+
+    #[test]
+    fn a_page_that_words_fill_ends_with_the_one_that_fills_it() {
+        // With its position and a quotation mark that JSON escapes, four of them are a page.
+        let words = |lsn: i64| Ok((lsn, format!("\"{}", "x".repeat(PAGE_BYTES / 4 - 8))));
+        let filled = |lsns: &[i64], cursor: Option<i64>| {
+            let page = Page { items: lsns.to_vec(), next_cursor: cursor.map(Cursor) };
+            let page = page.try_fill(|(lsn, _)| *lsn, words).unwrap();
+            (page.items.len(), page.next_cursor.map(|cursor| cursor.0))
+        };
+        assert_eq!(filled(&[], Some(9)), (0, Some(9)));
+        assert_eq!(filled(&[4, 5, 6], Some(9)), (3, Some(9)));
+        assert_eq!(filled(&[4, 5, 6, 7], None), (4, None), "none is left");
+        assert_eq!(filled(&[4, 5, 6, 7, 8], Some(9)), (4, Some(7)));
+        assert_eq!(filled(&[4, 5, 6, 7, 8], None), (4, Some(7)));
+        let failing = Page { items: vec![4], next_cursor: None };
+        assert!(failing.try_fill(|lsn| *lsn, |_| Err::<i64, _>(Error::internal("no"))).is_err());
+    }
+
+    #[test]
+    fn a_list_that_is_no_page_ends_with_the_item_that_fills_it() {
+        let kept = |lengths: &[usize]| {
+            let items = lengths.iter().map(|length| "x".repeat(length - 2)).collect();
+            within(items, 100).unwrap().len()
+        };
+        for (lengths, wanted) in [(&[][..], 0), (&[2, 97, 9], 3), (&[2, 98, 9], 2), (&[200, 9], 1)] {
+            assert_eq!(kept(lengths), wanted, "{lengths:?}");
+        }
     }
 
     #[test]

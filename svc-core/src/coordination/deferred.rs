@@ -17,12 +17,11 @@ use crate::coordination::footprint::{self, Footprint, Repo, RepoKey};
 use crate::coordination::obstacles::{self, Conflict, ConflictReason};
 use crate::coordination::skill_sets;
 use crate::coordination::thread::{Thread, thread_of_workspace};
-use crate::error::Error;
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
 use crate::limits::PAGE_BYTES;
 use crate::op::{Feature, Read, read};
-use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
+use crate::page::{Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
 use crate::store::{ToParam, columns};
 
 pub(crate) fn feature() -> Feature {
@@ -108,7 +107,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
         let Some(thread) = thread_of_workspace(cx, candidate.id)? else { continue };
         let row = DeferredThread::of(thread, obstacles);
         // A footprint and the items of its conflicts can be long.
-        bytes = bytes.saturating_add(serde_json::to_vec(&row).map_err(Error::internal)?.len());
+        bytes = bytes.saturating_add(json_bytes(&row)?);
         deferred.push(row);
         if deferred.len() >= most || bytes >= PAGE_BYTES {
             break;

@@ -1,9 +1,8 @@
 //! Who worked on a thread.
 //!
 //! Those are the members who claimed it, received it or set its result, and the delegates who acted for them
-//! under the claim.
-//! They are no independent judges of the result. A member is added at the first such action and never
-//! removed, whatever becomes of the claim.
+//! under the claim. They are no independent judges of the result. A member is added at the first such action
+//! and never removed, whatever becomes of the claim.
 
 use std::collections::BTreeSet;
 
@@ -43,6 +42,20 @@ static ADD: RowWrite = RowWrite {
     },
     kind: RowWriteKind::AddsIfMissing,
 };
+
+/// The condition that one of `$people`, a list of ids, has worked on the thread with the id `$thread`.
+macro_rules! worked_on {
+    ($thread:literal, $people:literal) => {
+        concat!(
+            "exists (select 1 from thread_workers worker where worker.thread_id = ",
+            $thread,
+            " and worker.member_id in (",
+            $people,
+            "))"
+        )
+    };
+}
+pub(crate) use worked_on;
 
 /// Returns the members who have worked on the thread.
 pub(crate) fn of(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {

@@ -1,23 +1,27 @@
 //! The context of a workspace: what a member has to do there.
 //!
 //! It is what the member works on, what it could take up next, and what waits for its judgement, each only
-//! up to a number.
+//! up to a number, and to a share of a page's bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Result;
-use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible;
 use crate::coordination::thread::{self, Thread, thread_select};
 use crate::coordination::views;
 use crate::gates::approvals::{self, ApprovalGate};
-use crate::gates::judges::Judge;
+use crate::gates::reviews;
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::{members, workspaces};
-use crate::limits::WORKSPACE_CONTEXT_MAX;
+use crate::identity::workspaces;
+use crate::limits::{PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
+use crate::page::within;
+
+/// Bytes at which each list of the context ends. It may exceed this by less than one item.
+const LIST_BYTES: usize = PAGE_BYTES / 4;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -39,8 +43,11 @@ struct WorkspaceContext {
     claims: Vec<Thread>,
     /// The thread that `claim_next_workspace_thread` would give you; null if there is none.
     next: Option<Thread>,
-    /// The first 20 threads in review that your approval would count for and that you have not judged since
-    /// their last result, among the oldest 2000 in review.
+    /// The first 20 threads in review, among the oldest 2000, that lack a verdict of yours and that your
+    /// approval would count for.
+    ///
+    /// Your last verdict is one if it requests changes, or approves and counts, and is newer than the last
+    /// result and reopening. `get_review_status` says why an approval of yours does not count.
     reviews: Vec<Thread>,
     /// The first 20 approval gates that you could accept.
     approvals: Vec<ApprovalGate>,
@@ -48,7 +55,7 @@ struct WorkspaceContext {
 
 /// Returns what you have to do in a workspace: your claims, what you could claim, and what you should judge.
 ///
-/// Each list is short: there may be more.
+/// Each list is short, and shorter if its items are long: there may be more.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceContext {
@@ -58,15 +65,12 @@ struct GetWorkspaceContext {
 
 fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<WorkspaceContext> {
     workspaces::own_workspace(cx, input.workspace_id)?;
-    let (claims, reviews) = match cx.caller().member {
-        Some(member) => (claims_of(cx, member)?, to_review(cx)?),
-        None => (Vec::new(), Vec::new()),
-    };
+    let claims = cx.caller().member.map(|member| claims_of(cx, member)).transpose()?;
     Ok(WorkspaceContext {
-        claims,
+        claims: within(claims.unwrap_or_default(), LIST_BYTES)?,
         next: views::next_for_caller(cx)?,
-        reviews,
-        approvals: approvals::awaiting(cx, WORKSPACE_CONTEXT_MAX)?,
+        reviews: within(reviews::awaiting(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
+        approvals: within(approvals::awaiting(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
     })
 }
 
@@ -84,38 +88,3 @@ const CLAIMS: &str = thread_select!(
     visible!(c),
     " order by t.lsn limit $8"
 );
-
-/// Returns threads in review that the caller may judge and has not yet judged.
-fn to_review(cx: &Read<'_>) -> Result<Vec<Thread>> {
-    let caller = cx.caller();
-    if !caller.capabilities.has(ThreadTransition) {
-        return Ok(Vec::new());
-    }
-    let (workspace, Judge { member, actor }) = (caller.workspace_id, Judge::of(caller)?);
-    let may_review_any = members::skills_of(cx, member)?.iter().any(|skill| skill == members::REVIEW);
-    let last = cx.horizon(HORIZON, &[&workspace], 0)?.up_to();
-    let params = caller.sight.params();
-    let params = params.and(&[&workspace, &member, &actor, &may_review_any, &last, &WORKSPACE_CONTEXT_MAX]);
-    Ok(thread::select(cx, TO_REVIEW, &params)?.into_vec())
-}
-
-/// By the index of threads in review.
-const TO_REVIEW: &str = thread_select!(
-    "join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9
-         and (t.owner_id is null or t.owner_id not in ($6, $7))
-         and not exists (
-             select 1 from thread_workers w where w.thread_id = t.id and w.member_id in ($6, $7))
-         and ($8 or exists (select 1 from reviewers r where r.thread_id = t.id and r.member_id = $6))
-         and not exists (
-             select 1 from reviews r
-             where r.thread_id = t.id and r.member_id = $6 and r.verdict <> 'comment'
-                 and r.lsn >= t.judged_from)
-         and ",
-    visible!(c),
-    " order by t.lsn limit $10"
-);
-
-const HORIZON: &str = "
-    select lsn from threads where workspace_id = $1 and state = 'in_review' and lsn > $2
-    order by lsn limit 1 offset $3";

@@ -3,7 +3,11 @@
 //! The same rules hold for approvals and for passes of the land gate. A judgement is the member's for whom it
 //! was given and, under delegation, the delegate's too: neither may be the thread's owner or have worked on
 //! it, and a later judgement of either replaces it. All of that is decided when it is given and again
-//! whenever it is asked for, as the thread may have changed in between.
+//! whenever it is asked for, as the thread may have changed in between. Nor does a judgement count while
+//! either is frozen, or once it is deactivated: whoever may no longer act decides nothing.
+//!
+//! Of ownership only those two moments count. Whoever gave the thread to another owner may judge it, unless
+//! it has worked on it, which stays.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +25,8 @@ named_enum! {
     /// `verdict`: it is none that approves. `superseded`: its author has given another one since. `outdated`:
     /// the thread has a later result, or was reopened since. `owner`: its author owns the thread. `worker`:
     /// its author has worked on the thread. `unqualified`: its author is no listed reviewer and lacks the
-    /// skill. The last three hold too if they held when it was given.
+    /// skill. `inactive`: its author is frozen or deactivated. Those of owner, worker and unqualified hold
+    /// too if they held when it was given; under delegation all but unqualified hold of the delegate too.
     pub(super) enum Objection {
         Verdict = "verdict",
         Superseded = "superseded",
@@ -29,6 +34,7 @@ named_enum! {
         Owner = "owner",
         Worker = "worker",
         Unqualified = "unqualified",
+        Inactive = "inactive",
     }
 }
 
@@ -58,6 +64,8 @@ pub(super) struct Judgement {
     pub by: Judge,
     pub lsn: i64,
     pub objection: Option<Objection>,
+    /// Whether both of its people may act today.
+    pub active: bool,
 }
 
 /// Who may judge one thread.
@@ -95,7 +103,8 @@ impl Judges {
         if given.lsn < self.judged_from {
             return Some(Objection::Outdated);
         }
-        given.objection.or_else(|| self.objection_to(given.by))
+        let inactive = (!given.active).then_some(Objection::Inactive);
+        given.objection.or_else(|| self.objection_to(given.by)).or(inactive)
     }
 }
 
@@ -154,8 +163,10 @@ mod tests {
             (stranger, reviewer, 11, None, unqualified),
         ];
         for (member, actor, lsn, objection, wanted) in table {
-            let given = Judgement { by: Judge { member, actor }, lsn, objection };
+            let given = Judgement { by: Judge { member, actor }, lsn, objection, active: true };
             assert_eq!(judges.objection_against(&given), wanted, "{given:?}");
+            let given = Judgement { active: false, ..given };
+            assert_eq!(judges.objection_against(&given), wanted.or(Some(Objection::Inactive)), "{given:?}");
         }
         let unowned = Judges { owner: None, ..judges };
         assert_eq!(unowned.objection_to(Judge { member: reviewer, actor: reviewer }), None);

@@ -16,7 +16,7 @@ use crate::error::{Code, Error};
 use crate::gates::commit::CommitHash;
 use crate::gates::judges::{Judge, Judgement, Judges, Objection, check_may_lower};
 use crate::id::{MemberId, ThreadId};
-use crate::identity::members;
+use crate::identity::members::{self, may_act};
 use crate::limits::LAND_POINTER_MAX;
 use crate::log::event::{Event, EventKind};
 use crate::op::{Condition, Feature, Read, Sample, Unmet, Write, destructive, idempotent, read, write};
@@ -130,6 +130,7 @@ struct Stored {
     actor_id: Option<MemberId>,
     set_at: Option<Time>,
     lsn: Option<i64>,
+    active: bool,
 }
 
 columns! {
@@ -143,6 +144,7 @@ columns! {
         actor_id,
         set_at,
         lsn,
+        active = (may_act!("g.member_id"), " and ", may_act!("g.actor_id")),
     }
 }
 
@@ -157,7 +159,7 @@ impl Stored {
     /// Returns who pointed it there last, and what stood against that.
     fn judgement(&self) -> Option<Judgement> {
         let by = Judge { member: self.member_id?, actor: self.actor_id? };
-        Some(Judgement { by, lsn: self.lsn?, objection: self.objection })
+        Some(Judgement { by, lsn: self.lsn?, objection: self.objection, active: self.active })
     }
 
     /// Returns why what it points at may not land; the inner value is none if it may.
@@ -231,8 +233,8 @@ impl LandGate {
 ///
 /// It replaces the pointer and the verdict of before, so that a pass is always about what is pointed at. A
 /// pass counts from a member with the skill `land_gate` who neither owns the thread nor has ever worked on
-/// it, under delegation the delegate neither. That must hold when it is given and at the close. A later
-/// result or reopening of the thread voids it.
+/// it, under delegation the delegate neither. That must hold when it is given and at the close, and neither
+/// may be frozen or deactivated then. A later result or reopening of the thread voids it.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished.
 #[derive(Deserialize, JsonSchema)]
@@ -265,6 +267,7 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
         set_at: Some(cx.now()),
         // Its position is not known yet, but after all others.
         lsn: Some(i64::MAX),
+        active: true,
     };
     if is_same(&before, &after, &judges) {
         return Ok(LandGate::of(&thread, before, &judges));

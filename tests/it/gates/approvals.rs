@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::limits::PAGE_BYTES;
 use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
 
@@ -244,5 +245,35 @@ fn gates_of_archived_threads_wait_for_nobody() {
         }
         assert!(awaited().contains(&"live?".to_owned()), "{:?}", awaited());
         assert!(!awaited().contains(&"old?".to_owned()), "{:?}", awaited());
+    });
+}
+
+#[test]
+fn a_page_of_gates_ends_by_the_bytes_of_their_questions() {
+    on_both_engines(|world| {
+        let thread = new_thread(world);
+        let asked = json!({"question": "\u{1f4dc}".repeat(4000), "blocks_close": false});
+        let ids: Vec<Value> = (0..80)
+            .map(|_| request(world, &world.people.agent, &thread, asked.clone())["id"].clone())
+            .collect();
+        for narrowed in [json!({}), json!({"thread_id": thread})] {
+            let mut input = json!({"workspace_id": world.id("workspace"), "limit": 500});
+            input.as_object_mut().unwrap().extend(narrowed.as_object().unwrap().clone());
+            let (mut found, mut pages) = (Vec::new(), 0);
+            while pages == 0 || !input["cursor"].is_null() {
+                let page = world.agent("list_approval_gates", input.clone());
+                let items = page["items"].as_array().unwrap();
+                let last = items.last().map_or(0, |gate| gate.to_string().len());
+                assert!(page["items"].to_string().len() < PAGE_BYTES + last + items.len() + 2);
+                found.extend(items.iter().map(|gate| gate["id"].clone()));
+                input["cursor"] = page["next_cursor"].clone();
+                pages += 1;
+            }
+            assert!(pages > 1 && found.ends_with(&ids), "{pages} pages");
+        }
+        let context = world.admin("get_workspace_context", json!({"workspace_id": world.id("workspace")}));
+        let awaiting = context["approvals"].as_array().unwrap();
+        assert!(!awaiting.is_empty() && awaiting.len() < 20, "{}", awaiting.len());
+        assert!(context.to_string().len() < PAGE_BYTES);
     });
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
-use super::{Person, go, new_thread, set_owner, work};
+use super::{Person, go, new_thread, set_owner, set_time, work};
 
 /// The titles or ids in each list of a member's context.
 fn context(world: &World, person: &Person) -> Value {
@@ -72,5 +72,39 @@ fn a_member_reads_its_claims_what_it_could_claim_and_what_it_should_judge() {
         let input = json!({"gate_id": others, "decision": "accept"});
         world.call(&granter.token, "approval_decide", input).output();
         assert_eq!(asked(&granter), [false, false], "it is decided");
+    });
+}
+
+#[test]
+fn nobody_is_asked_for_what_it_could_not_do() {
+    on_both_engines(|world| {
+        let reviewer = Person::with_skill(world, "judge", "review");
+        let channel = world.new_channel("reviewed");
+        let thread = world.new_thread(&channel, "under review");
+        go(world, &thread, "start_review").output();
+        let question = json!({"thread_id": thread, "question": "May it go out?"});
+        let gate = text(&world.agent("request_approval", question)["id"]);
+        let admin = Person { id: world.id("admin").to_string(), token: world.people.admin.clone() };
+        let asked = || {
+            [
+                has(&context(world, &reviewer), "reviews", &thread),
+                has(&context(world, &admin), "approvals", &gate),
+            ]
+        };
+        assert_eq!(asked(), [true, true]);
+        for person in [&reviewer, &admin] {
+            set_time(world, &person.id, "frozen_at", "created_at");
+        }
+        assert_eq!(asked(), [false, false], "they may only read");
+        for person in [&reviewer, &admin] {
+            set_time(world, &person.id, "frozen_at", "null");
+        }
+        assert_eq!(asked(), [true, true]);
+        world.admin("archive_channel", json!({"channel_id": channel}));
+        assert_eq!(asked(), [false, true], "an archived channel takes no review, but a decision");
+        let input = json!({"thread_id": thread, "verdict": "approve"});
+        world.call(&reviewer.token, "submit_review", input).refused(409, "wrong-state");
+        let accept = json!({"gate_id": gate, "decision": "accept"});
+        world.admin("approval_decide", accept);
     });
 }

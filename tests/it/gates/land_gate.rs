@@ -5,7 +5,7 @@ use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, on_both_engines, text};
 
-use super::{Person, go, new_thread, set_owner, take_skill, unmet, work};
+use super::{Person, go, new_thread, set_owner, set_time, take_skill, unmet, work};
 
 /// A thread that requires its land gate, and those who may set it.
 struct Scene<'a> {
@@ -120,6 +120,24 @@ const CASES: &[Case] = &[
             take_skill(s.world, &person.id, "land_gate");
         },
         Some("unqualified"),
+    ),
+    (
+        "frozen since",
+        |s| {
+            let person = Person::with_skill(s.world, "suspended", "land_gate");
+            s.pass(&person.token);
+            set_time(s.world, &person.id, "frozen_at", "created_at");
+        },
+        Some("inactive"),
+    ),
+    (
+        "a delegate deactivated since",
+        |s| {
+            let delegate = Person::new(s.world, "gone");
+            s.pass(&delegate.acting_for(s.world, &s.holder.id));
+            set_time(s.world, &delegate.id, "deactivated_at", "created_at");
+        },
+        Some("inactive"),
     ),
     (
         "a reviewer",

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod context;
+mod counting;
 mod land_gate;
 mod reviews;
 mod story;
@@ -55,6 +56,14 @@ fn take_skill(world: &World, member: &str, skill: &str) {
     world
         .database
         .execute(&format!("delete from member_skills where member_id = {member} and skill = '{skill}'"));
+}
+
+/// Sets a time of a member, such as when it was frozen; null clears it. No operation does it yet.
+fn set_time(world: &World, member: &str, column: &str, time: &str) {
+    let member = row_id(world, member);
+    world.database.execute(&format!(
+        "update members set {column} = {time} where id = {member}; update heads set epoch = epoch + 1"
+    ));
 }
 
 fn set_owner(world: &World, thread: &str, owner: &str) {

@@ -328,14 +328,14 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
         let params = sight.and(&[&input.workspace_id, &after, &input.state, &now, &last, &rows]);
         Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, lsn)
     };
-    page.try_map(|gate| gate.open(cx))
+    page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.open(cx))
 }
 
 /// Returns the first gates that the caller could accept now, among the oldest 2000 pending ones.
 pub(super) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
     let caller = cx.caller();
     let Some(member) = caller.member else { return Ok(Vec::new()) };
-    if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) {
+    if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) || caller.frozen {
         return Ok(Vec::new());
     }
     let (workspace, now) = (caller.workspace_id, cx.now());

@@ -11,6 +11,7 @@ mod findings;
 mod words;
 mod submit;
 mod status;
+mod awaiting;
 
 use serde_json::json;
 
@@ -19,6 +20,7 @@ use crate::coordination::lifecycle::transition::CLOSE;
 use crate::error::Code;
 use crate::log::event::EventKind;
 use crate::op::{Condition, Effect, Feature, Operation, Sample, destructive, idempotent, prepared, read};
+pub(crate) use awaiting::awaiting;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()

@@ -13,9 +13,8 @@ use crate::conversation::messages;
 use crate::coordination::thread::visible_thread;
 use crate::gates::judges::Objection;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
-use crate::limits::{PAGE_BYTES, ROW_BYTES};
 use crate::op::{Read, Unmet};
-use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::time::Time;
 
 /// Returns a thread's reviews with their words and findings, oldest first.
@@ -34,19 +33,9 @@ pub(super) struct ListReviews {
 pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Review>> {
     let thread = visible_thread(cx, input.thread_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let given: Vec<Given> = cx.query(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
-    // The words are not in these rows, but count for the page.
-    let (mut reviews, mut bytes) = (Vec::new(), 0_usize);
-    let is_full = |bytes: usize| bytes >= PAGE_BYTES;
-    for given in given {
-        if is_full(bytes) {
-            break;
-        }
-        let (review, weight) = open(cx, given)?;
-        bytes = bytes.saturating_add(weight);
-        reviews.push(review);
-    }
-    Ok(Page::of(Rows::collected(reviews, is_full(bytes)), input.limit, |review: &Review| review.lsn))
+    let given = cx.rows(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
+    let page = Page::of(given, input.limit, |given: &Given| given.lsn);
+    page.try_fill(|review: &Review| review.lsn, |given| open(cx, given))
 }
 
 const OLDEST_FIRST: &str = concat!(
@@ -55,14 +44,12 @@ const OLDEST_FIRST: &str = concat!(
     " from reviews r where r.thread_id = $1 and r.lsn > $2 order by r.lsn limit $3"
 );
 
-/// Opens the words of a review; also returns about how many bytes of a page it takes.
-fn open(cx: &Read<'_>, given: Given) -> Result<(Review, usize)> {
+/// Returns a review with its findings and words.
+fn open(cx: &Read<'_>, given: Given) -> Result<Review> {
     let mut findings = findings::of_review(cx, given.id)?;
     let words = messages::words(cx, given.message_id)?;
-    let length = words.as_ref().map_or(0, |(text, _)| text.len());
     let body = words.map(|(text, metadata)| words::split(&text, &metadata, &mut findings));
-    let weight = findings.len().saturating_add(2).saturating_mul(ROW_BYTES).saturating_add(length);
-    Ok((Review::of(given, body.unwrap_or_default(), findings), weight))
+    Ok(Review::of(given, body.unwrap_or_default(), findings))
 }
 
 /// A review, as far as its verdict goes.
@@ -111,7 +98,8 @@ pub(super) struct ReviewStatus {
 /// An approval counts if it is the last verdict of its author, newer than the thread's last result and
 /// reopening, by a listed reviewer or a member with the skill `review` who neither owns the thread nor has
 /// ever worked on it. That must hold when it is given and when it is counted, under delegation of the
-/// delegate too.
+/// delegate too; of ownership only these two moments count. It does not count while its author is frozen, or
+/// if it is deactivated.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewStatus {

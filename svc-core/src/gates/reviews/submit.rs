@@ -218,6 +218,7 @@ pub(super) fn submit_review(
         message_id,
         submitted_at: cx.now(),
         lsn,
+        active: true,
     };
     verdicts::insert(cx, &given)?;
     for finding in &findings {

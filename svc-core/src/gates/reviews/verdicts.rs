@@ -34,6 +34,7 @@ pub(super) struct Given {
     pub message_id: MessageId,
     pub submitted_at: Time,
     pub lsn: i64,
+    pub active: bool,
 }
 
 columns! {
@@ -48,6 +49,11 @@ columns! {
         message_id,
         submitted_at,
         lsn,
+        active = (
+            crate::identity::members::may_act!("r.member_id"),
+            " and ",
+            crate::identity::members::may_act!("r.actor_id")
+        ),
     }
     insert "insert into reviews" {}
 }
@@ -58,7 +64,7 @@ impl Given {
     }
 
     fn judgement(&self) -> Judgement {
-        Judgement { by: self.judge(), lsn: self.lsn, objection: self.objection }
+        Judgement { by: self.judge(), lsn: self.lsn, objection: self.objection, active: self.active }
     }
 }
 
@@ -134,6 +140,7 @@ mod tests {
             message_id: id(2).into(),
             submitted_at: Time::from_micros(lsn),
             lsn,
+            active: true,
         }
     }
 

@@ -21,7 +21,9 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::Handle;
 use crate::time::Time;
-pub(crate) use skills::{LAND_GATE, MemberSkillsChanged, REVIEW, any_active_has, holders, skills_of};
+pub(crate) use skills::{
+    LAND_GATE, MemberSkillsChanged, REVIEW, any_active_has, has_skill, holders, skills_of,
+};
 use skills::{list_skills, set_skills};
 
 named_enum! {
@@ -97,6 +99,18 @@ macro_rules! member_select {
         concat!("select ", member_columns!(), " from members m ", $rest)
     };
 }
+
+/// The condition that the member with the id `$id` may make changes: it is neither frozen nor deactivated.
+macro_rules! may_act {
+    ($id:literal) => {
+        concat!(
+            "exists (select 1 from members able where able.id = ",
+            $id,
+            " and able.frozen_at is null and able.deactivated_at is null)"
+        )
+    };
+}
+pub(crate) use may_act;
 
 /// Returns the first active members of the caller's workspace who are not frozen, with their handles.
 pub(crate) fn able_to_work(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, String)>> {

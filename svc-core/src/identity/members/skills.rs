@@ -85,6 +85,20 @@ const HOLDERS: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
     where m.workspace_id = $1 and s.skill = $2";
 
+/// The condition that the member with the id `$id` has the skill `$skill`.
+macro_rules! has_skill {
+    ($id:literal, $skill:literal) => {
+        concat!(
+            "exists (select 1 from member_skills held where held.member_id = ",
+            $id,
+            " and held.skill = ",
+            $skill,
+            ")"
+        )
+    };
+}
+pub(crate) use has_skill;
+
 /// Replaces your routing skills and returns you, as a member.
 ///
 /// Routing skills say what work you take: a thread that requires skills is offered only to members who have

@@ -1,0 +1,87 @@
+//! What waits for a review: threads that the caller's approval would count for and that lack its verdict.
+//!
+//! The statement says about many threads what [`judges`](crate::gates::judges) and
+//! [`verdicts`](super::verdicts) say about one, and a test compares the two.
+
+use crate::Result;
+use crate::capability::Capability::ThreadTransition;
+use crate::conversation::places::visible;
+use crate::coordination::thread::{self, Thread, thread_select};
+use crate::coordination::workers::worked_on;
+use crate::gates::judges::Judge;
+use crate::identity::members::{self, has_skill, may_act};
+use crate::op::Read;
+
+/// Returns the first threads in review that wait for the caller's verdict, among the oldest 2000 in review.
+///
+/// The caller is the member and, under delegation, the delegate: what either decided is the verdict of both.
+pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
+    let caller = cx.caller();
+    if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
+        return Ok(Vec::new());
+    }
+    let (workspace, Judge { member, actor }) = (caller.workspace_id, Judge::of(caller)?);
+    let last = cx.horizon(HORIZON, &[&workspace], 0)?.up_to();
+    let params = caller.sight.params();
+    let params = params.and(&[&workspace, &member, &actor, &members::REVIEW, &last, &most]);
+    Ok(thread::select(cx, AWAITING, &params)?.into_vec())
+}
+
+/// The condition that the member `$member` is asked to review the thread row `t`.
+macro_rules! is_asked {
+    ($member:literal) => {
+        concat!(
+            "(",
+            has_skill!($member, "$8"),
+            " or exists (
+                select 1 from reviewers listed where listed.thread_id = t.id and listed.member_id = ",
+            $member,
+            "))"
+        )
+    };
+}
+
+/// The condition that none of `$people`, a list, owns the thread row `t` or has worked on it.
+macro_rules! are_apart {
+    ($people:literal) => {
+        concat!(
+            "(t.owner_id is null or t.owner_id not in (",
+            $people,
+            ")) and not ",
+            worked_on!("t.id", $people)
+        )
+    };
+}
+
+/// By the index of threads in review, and that of a thread's reviews.
+const AWAITING: &str = thread_select!(
+    "join channels c on c.id = t.channel_id
+     where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null and ",
+    are_apart!("$6, $7"),
+    " and ",
+    is_asked!("$6"),
+    " and not exists (
+        select 1 from reviews r
+        where r.thread_id = t.id and r.lsn >= t.judged_from and r.verdict <> 'comment'
+            and (r.member_id in ($6, $7) or r.actor_id in ($6, $7))
+            and not exists (
+                select 1 from reviews later
+                where later.thread_id = t.id and later.lsn > r.lsn and later.verdict <> 'comment'
+                    and (later.member_id in (r.member_id, r.actor_id)
+                        or later.actor_id in (r.member_id, r.actor_id)))
+            and (r.verdict = 'request_changes' or r.objection is null and ",
+    are_apart!("r.member_id, r.actor_id"),
+    " and ",
+    is_asked!("r.member_id"),
+    " and ",
+    may_act!("r.member_id"),
+    " and ",
+    may_act!("r.actor_id"),
+    ")) and ",
+    visible!(c),
+    " order by t.lsn limit $10"
+);
+
+const HORIZON: &str = "
+    select lsn from threads where workspace_id = $1 and state = 'in_review' and lsn > $2
+    order by lsn limit 1 offset $3";
