@@ -46,6 +46,7 @@ migrations! {
     15 "0015_gates",
     16 "0016_budgets",
     17 "0017_awaiting",
+    18 "0018_findings",
 }
 
 /// Serialises migrations on Postgres, separately for each database.
@@ -411,6 +412,9 @@ mod tests {
                 }
                 ["alter", "table", name, "add", "column", column, ..] => {
                     shape.get_mut(*name).unwrap().push((*column).to_owned());
+                }
+                ["alter", "table", name, "drop", "column", column] => {
+                    shape.get_mut(*name).unwrap().retain(|known| known != column);
                 }
                 ["alter", "table", name, "rename", "column", old, "to", new] => {
                     let columns = shape.get_mut(*name).unwrap();

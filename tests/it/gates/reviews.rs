@@ -141,14 +141,54 @@ fn a_critical_finding_prevents_the_close_until_a_reviewer_resolves_it() {
 }
 
 #[test]
+fn a_finding_is_open_again_once_its_resolver_works_on_the_thread() {
+    on_both_engines(|world| {
+        let holder = Person::with_skill(world, "holder", "review");
+        let [author, delegate] = ["author", "delegate"].map(|handle| Person::new(world, handle));
+        let lent = delegate.acting_for(world, &holder.id);
+        // Who resolves the finding, who works on the thread then, and who resolves it again.
+        for (resolver, worker, again) in [
+            (&holder, &holder.token, &author),
+            (&holder, &lent, &author),
+            (&delegate, &delegate.token, &holder),
+        ] {
+            let by = if resolver.id == delegate.id { &lent } else { &resolver.token };
+            let thread = new_thread(world);
+            let [critical, _] = find(world, &author.token, &thread);
+            let fixed = json!({"thread_id": thread, "finding_id": critical, "resolution": "fixed"});
+            let resolved = world.call(by, "resolve_finding", fixed.clone()).output();
+            assert_eq!(
+                json!([resolved["resolved_by"], resolved["resolved_actor_id"]]),
+                json!([holder.id, resolver.id])
+            );
+            let blocking = || {
+                let status = world.admin("get_review_status", json!({"thread_id": thread}));
+                json!([status["satisfied"], status["blocking"], status["blocking_findings"]])
+            };
+            assert_eq!(blocking(), json!([true, 0, []]));
+            work(world, worker, &thread);
+            assert_eq!(blocking(), json!([false, 1, [critical]]));
+            assert_eq!(unmet(world, &thread), [("findings".to_owned(), json!([critical]))]);
+            let lsn = world.lsn();
+            let resolved = world.call(&again.token, "resolve_finding", fixed.clone()).output();
+            assert_eq!(resolved["resolved_by"], json!(again.id), "the same resolution, of another");
+            assert_eq!(world.kinds_after(lsn), ["FindingResolved"]);
+            world.call(&again.token, "resolve_finding", fixed).output();
+            assert_eq!(world.lsn(), lsn + 1, "that one stands");
+            go(world, &thread, "close").output();
+        }
+    });
+}
+
+#[test]
 fn the_words_are_one_sealed_message_that_is_not_edited() {
     on_both_engines(|world| {
         let reviewer = Person::with_skill(world, "reviewer", "review");
         let thread = new_thread(world);
         world.admin("set_review_requirement", json!({"thread_id": thread, "approvals": 1}));
-        let words = ["quixotic-4721", "pianoforte-4722", "marzipan-4723"];
+        let words = ["quixotic-4721", "pianoforte-4722", "marzipan-4723", "src/harpsichord-4724.rs"];
         let findings = json!([
-            {"severity": "minor", "body": words[1], "path": "src/a.rs", "line": 12},
+            {"severity": "minor", "body": words[1], "path": words[3], "line": 12},
             {"severity": "info", "body": words[2]},
         ]);
         let input = json!({"thread_id": thread, "verdict": "approve", "body": words[0],
@@ -167,8 +207,8 @@ fn the_words_are_one_sealed_message_that_is_not_edited() {
         assert_eq!(
             message["body"],
             json!(format!(
-                "Review: approve\n\n{}\n\nminor, src/a.rs:12: {}\n\ninfo: {}",
-                words[0], words[1], words[2]
+                "Review: approve\n\n{}\n\nminor, {}:12: {}\n\ninfo: {}",
+                words[0], words[3], words[1], words[2]
             ))
         );
         assert_eq!(
@@ -184,6 +224,7 @@ fn the_words_are_one_sealed_message_that_is_not_edited() {
         let blank = &list(json!({}))["items"][0];
         let said = json!([blank["body"], blank["findings"][0]["body"], blank["findings"][1]["body"]]);
         assert_eq!(said, json!(["", "", ""]));
+        assert_eq!(blank["findings"][0]["path"], Value::Null);
         assert_eq!(json!([blank["verdict"], blank["findings"][0]["line"]]), json!(["approve", 12]));
         let status = world.agent("get_review_status", json!({"thread_id": thread}));
         assert_eq!(status["satisfied"], json!(true), "the verdict stays");

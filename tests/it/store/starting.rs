@@ -338,8 +338,13 @@ fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> Path
 
 /// Takes the newest migration back.
 const WITHOUT_THE_NEWEST: &str = "
-    drop index threads_in_review;
-    drop index approval_gates_pending;
+    alter table findings add column path text;
+    alter table findings drop column resolved_actor_id;
+    drop index findings_critical;
+    create index findings_that_block on findings (thread_id);
+    drop index approval_gates_due;
+    create index approval_gates_by_end on approval_gates (expires_at);
+    drop index member_skills_by_skill;
     delete from schema_migrations where version = (select max(version) from schema_migrations)";
 
 #[test]

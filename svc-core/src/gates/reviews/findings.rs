@@ -1,12 +1,14 @@
 //! Findings: what a review found wrong, each with a severity, until somebody resolves it.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::verdicts;
 use crate::Result;
-use crate::coordination::thread::{Thread, visible_thread};
-use crate::coordination::workers;
+use crate::coordination::thread::visible_thread;
+use crate::coordination::workers::{self, worked_on};
 use crate::error::Error;
 use crate::gates::judges::Judge;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
@@ -58,16 +60,20 @@ pub(super) struct Finding {
     pub review_id: ReviewId,
     /// How severe it is.
     pub severity: Severity,
-    /// The file that it is about.
+    /// The file that it is about; null if none was named, and wherever `body` is blank.
     pub path: Option<String>,
     /// The line of the file.
     pub line: Option<i64>,
     /// What is wrong; blank once the review's message is withdrawn, or if it cannot be opened.
     pub body: String,
     /// What became of it; null while it is unresolved.
+    ///
+    /// A critical one prevents the close all the same if whoever resolved it has worked on the thread since.
     pub resolution: Option<Resolution>,
     /// The member who resolved it.
     pub resolved_by: Option<MemberId>,
+    /// The member whose credential resolved it; another one only under delegation.
+    pub resolved_actor_id: Option<MemberId>,
     /// When it was resolved.
     pub resolved_at: Option<Time>,
     /// Its place among the findings of its review, from 0.
@@ -80,15 +86,15 @@ columns! {
         id,
         review_id,
         severity,
-        path,
         line,
         resolution,
         resolved_by,
+        resolved_actor_id,
         resolved_at,
         number,
     }
     // The words are in the review's message.
-    make { body: String::new() }
+    make { path: None, body: String::new() }
 }
 
 /// Returns the findings of a review in their order, without their words.
@@ -101,7 +107,8 @@ const OF_REVIEW: &str =
 
 /// Resolves a finding of a review, and returns what became of it.
 ///
-/// Resolving it otherwise replaces the resolution.
+/// Resolving it otherwise replaces the resolution. A resolution does not count once whoever gave it has
+/// worked on the thread: a critical finding prevents the close again until another resolves it.
 ///
 /// Fails with 403 `forbidden` if you are neither its author nor have the skill `review`, or if you have
 /// worked on the thread, yourself or by a delegate; 404 `not-found` if the thread has no such finding; 409
@@ -130,6 +137,8 @@ pub(super) struct ResolvedFinding {
     resolution: Resolution,
     /// The member who resolved it.
     resolved_by: Option<MemberId>,
+    /// The member whose credential resolved it; another one only under delegation.
+    resolved_actor_id: Option<MemberId>,
     /// When it was resolved.
     resolved_at: Option<Time>,
 }
@@ -139,36 +148,76 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     let found: Option<Finding> = cx.one(ONE, &[&input.finding_id, &thread.id])?;
     let finding = found.ok_or_else(|| Error::not_found("finding"))?;
     let author = verdicts::author(cx, finding.review_id)?;
-    let resolver = Judge::of(cx.caller())?;
-    check_may_resolve(cx, &thread, author, resolver)?;
+    let (resolver, workers) = (Judge::of(cx.caller())?, workers::of(cx, thread.id)?);
+    check_may_resolve(cx, &workers, author, resolver)?;
     thread.check_not_archived()?;
-    let resolution = input.resolution;
-    let (mut resolved_by, mut resolved_at) = (finding.resolved_by, finding.resolved_at);
-    if finding.resolution != Some(resolution) {
-        (resolved_by, resolved_at) = (Some(resolver.member), Some(cx.now()));
-        cx.execute(1, RESOLVE, &[&finding.id, &resolution, &resolved_by, &resolved_at])?;
-        let resolved = FindingResolved {
-            finding_id: finding.id,
-            review_id: finding.review_id,
-            resolution,
-            resolved_by: resolver.member,
-        };
-        cx.emit(thread.place().about(author.member), &resolved)?;
+    if finding.resolution == Some(input.resolution) && !finding.is_resolved_by_one_of(&workers) {
+        return Ok(ResolvedFinding::of(finding, input.resolution));
     }
-    let Finding { id, review_id, severity, .. } = finding;
-    Ok(ResolvedFinding { id, review_id, severity, resolution, resolved_by, resolved_at })
+    let finding = Finding {
+        resolution: Some(input.resolution),
+        resolved_by: Some(resolver.member),
+        resolved_actor_id: Some(resolver.actor),
+        resolved_at: Some(cx.now()),
+        ..finding
+    };
+    let resolved = FindingResolved {
+        finding_id: finding.id,
+        review_id: finding.review_id,
+        resolution: input.resolution,
+        resolved_by: resolver.member,
+    };
+    cx.emit(thread.place().about(author.member), &resolved)?;
+    cx.execute(
+        1,
+        RESOLVE,
+        &[
+            &finding.id,
+            &finding.resolution,
+            &finding.resolved_by,
+            &finding.resolved_actor_id,
+            &finding.resolved_at,
+        ],
+    )?;
+    Ok(ResolvedFinding::of(finding, input.resolution))
+}
+
+impl Finding {
+    /// Whether one of these members has resolved it, itself or for another.
+    fn is_resolved_by_one_of(&self, members: &BTreeSet<MemberId>) -> bool {
+        self.resolved_by.iter().chain(&self.resolved_actor_id).any(|member| members.contains(member))
+    }
+}
+
+impl ResolvedFinding {
+    fn of(finding: Finding, resolution: Resolution) -> Self {
+        Self {
+            id: finding.id,
+            review_id: finding.review_id,
+            severity: finding.severity,
+            resolution,
+            resolved_by: finding.resolved_by,
+            resolved_actor_id: finding.resolved_actor_id,
+            resolved_at: finding.resolved_at,
+        }
+    }
 }
 
 const ONE: &str =
     concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
 
 const RESOLVE: &str = "
-    update findings set resolution = $2, resolved_by = $3, resolved_at = $4 where id = $1";
+    update findings set resolution = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
+    where id = $1";
 
 /// Fails unless the caller is the author or a reviewer by skill, and has not worked on the thread.
-fn check_may_resolve(cx: &Read<'_>, thread: &Thread, author: Judge, resolver: Judge) -> Result<()> {
+fn check_may_resolve(
+    cx: &Read<'_>,
+    workers: &BTreeSet<MemberId>,
+    author: Judge,
+    resolver: Judge,
+) -> Result<()> {
     let people = resolver.people();
-    let workers = workers::of(cx, thread.id)?;
     if people.iter().any(|member| workers.contains(member)) {
         return Err(Error::forbidden("whoever has worked on a thread resolves no finding about it"));
     }
@@ -191,13 +240,17 @@ pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
 }
 
 /// Returns how many critical findings of a thread are unresolved, and the first of them.
+///
+/// So is one that was resolved by somebody who has worked on the thread since.
 pub(super) fn blocking(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
     let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX])?;
     let count = found.first().map_or(0, |(_, count)| *count);
     Ok((count, found.into_iter().map(|(id, _)| id).collect()))
 }
 
-const BLOCKING: &str = "
-    select id, count(*) over () from findings
-    where thread_id = $1 and severity = 'critical' and resolution is null
-    order by lsn, number limit $2";
+const BLOCKING: &str = concat!(
+    "select f.id, count(*) over () from findings f
+     where f.thread_id = $1 and f.severity = 'critical' and (f.resolution is null or ",
+    worked_on!("f.thread_id", "f.resolved_by, f.resolved_actor_id"),
+    ") order by f.lsn, f.number limit $2"
+);

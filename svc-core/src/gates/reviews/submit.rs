@@ -174,6 +174,7 @@ impl NewFinding {
             body: self.body.to_string(),
             resolution: None,
             resolved_by: None,
+            resolved_actor_id: None,
             resolved_at: None,
             number,
         }
@@ -228,7 +229,6 @@ pub(super) fn submit_review(
             thread_id: thread.id,
             number: finding.number,
             severity: finding.severity,
-            path: finding.path,
             line: finding.line,
             lsn,
         }))?;

@@ -37,31 +37,48 @@ pub(super) fn compose(review: ReviewId, verdict: Verdict, body: &str, parts: &[P
     };
     append("", body);
     for part in parts {
-        let place = match (part.path, part.line) {
-            (Some(path), Some(line)) => format!(", {path}:{line}"),
-            (Some(path), None) => format!(", {path}"),
-            (None, _) => String::new(),
-        };
-        append(&format!("{}{place}: ", part.severity.name()), part.body);
+        append(&heading(part), part.body);
     }
     let metadata = json!({"notice": NOTICE, "review_id": review, "verdict": verdict, SPANS: spans});
     (text, metadata)
 }
 
-/// Splits the text of a review: returns its own words, and gives each finding its part.
+/// Returns what stands before the words of a finding. Its path stands nowhere else.
+fn heading(part: &Part<'_>) -> String {
+    let place = match (part.path, part.line) {
+        (Some(path), Some(line)) => format!(", {path}:{line}"),
+        (Some(path), None) => format!(", {path}"),
+        (None, _) => String::new(),
+    };
+    format!("{}{place}: ", part.severity.name())
+}
+
+/// Returns the path in the [`heading`] of a finding, whose severity and line are known.
+fn path_in(heading: &str, finding: &Finding) -> Option<String> {
+    let place = heading.strip_prefix(finding.severity.name())?.strip_suffix(": ")?.strip_prefix(", ")?;
+    let path = match finding.line {
+        Some(line) => place.strip_suffix(&format!(":{line}"))?,
+        None => place,
+    };
+    Some(path.to_owned())
+}
+
+/// Splits the text of a review: returns its own words, and gives each finding its words and its path.
 ///
 /// What the metadata does not place is blank.
 pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -> String {
-    let bound = |span: &Value, at: usize| {
-        span.get(at).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok())
+    let bound = |number: usize, at: usize| {
+        let bound = metadata.get(SPANS)?.get(number)?.get(at)?.as_u64()?;
+        usize::try_from(bound).ok()
     };
-    let part = |number: usize| {
-        let span = metadata.get(SPANS)?.get(number)?;
-        text.get(bound(span, 0)?..bound(span, 1)?)
-    };
+    let part = |number: usize| text.get(bound(number, 0)?..bound(number, 1)?);
+    // From the end of the part before; a blank line separates the two.
+    let heading =
+        |number: usize| text.get(bound(number.checked_sub(1)?, 1)?..bound(number, 0)?)?.strip_prefix("\n\n");
     for finding in findings {
         let number = usize::try_from(finding.number).ok().and_then(|number| number.checked_add(1));
         finding.body = number.and_then(part).unwrap_or_default().to_owned();
+        finding.path = number.and_then(heading).and_then(|heading| path_in(heading, finding));
     }
     part(0).unwrap_or_default().to_owned()
 }
@@ -72,25 +89,36 @@ mod tests {
 
     use super::*;
 
-    fn finding(number: i64) -> Finding {
+    fn finding(number: i64, line: Option<i64>) -> Finding {
         Finding {
             id: Uuid::from_u128(3).into(),
             review_id: Uuid::from_u128(4).into(),
-            severity: Severity::Info,
-            path: None,
-            line: None,
+            severity: Severity::Critical,
+            path: Some("before".to_owned()),
+            line,
             body: "before".to_owned(),
             resolution: None,
             resolved_by: None,
+            resolved_actor_id: None,
             resolved_at: None,
             number,
         }
     }
 
+    /// The path, the line and the words of each finding.
+    const FOUND: [(Option<&str>, Option<i64>, &str); 6] = [
+        (Some("a.rs"), Some(3), "é\n\ncritical: no"),
+        (None, Some(9), "two"),
+        (None, None, ": three"),
+        (Some("a: b, c:4"), None, "four"),
+        (Some(":5"), Some(5), "five"),
+        (Some(", é: "), Some(1), "\n\n"),
+    ];
+
     #[test]
     fn a_text_splits_into_what_it_was_composed_of() {
-        let part = |path, line, body| Part { severity: Severity::Critical, path, line, body };
-        let parts = [part(Some("a.rs"), Some(3), "é\n\ncritical: no"), part(None, Some(9), "two")];
+        let part = |(path, line, body)| Part { severity: Severity::Critical, path, line, body };
+        let parts = FOUND.map(part);
         for (body, wanted) in [
             (
                 "Good.\n\ncritical: x",
@@ -100,12 +128,22 @@ mod tests {
         ] {
             let id = Uuid::from_u128(4).into();
             let (text, metadata) = compose(id, Verdict::RequestChanges, body, &parts);
-            assert!(text.starts_with(wanted) && text.ends_with("\n\ncritical: two"), "{text}");
-            let mut findings = [finding(0), finding(1), finding(2)];
+            assert!(text.starts_with(wanted), "{text}");
+            assert!(
+                text.contains("\n\ncritical: two\n\ncritical: : three\n\ncritical, a: b, c:4: four"),
+                "{text}"
+            );
+            let more = FOUND.iter().chain(&[(None, None, "")]);
+            let mut findings: Vec<Finding> =
+                (0..).zip(more).map(|(n, (_, line, _))| finding(n, *line)).collect();
             let metadata = metadata.as_object().unwrap();
             assert_eq!(split(&text, metadata, &mut findings), body);
-            assert_eq!(findings.each_ref().map(|it| it.body.as_str()), ["é\n\ncritical: no", "two", ""]);
+            let more = FOUND.iter().chain(&[(None, None, "")]);
+            for (found, (path, _, words)) in findings.iter().zip(more) {
+                assert_eq!((found.path.as_deref(), found.body.as_str()), (*path, *words));
+            }
             assert_eq!(split(&text, &Metadata::new(), &mut findings), "");
+            assert!(findings.iter().all(|found| found.path.is_none() && found.body.is_empty()));
         }
     }
 }
