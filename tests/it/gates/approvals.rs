@@ -277,3 +277,39 @@ fn a_page_of_gates_ends_by_the_bytes_of_their_questions() {
         assert!(context.to_string().len() < PAGE_BYTES);
     });
 }
+
+#[test]
+fn every_gate_expires_in_one_round_whatever_fails_before_it() {
+    on_both_engines(|world| {
+        let thread = new_thread(world);
+        let gate = request(world, &world.people.agent, &thread, json!({"expires_in_secs": 60}));
+        let row = row_id(world, &text(&gate["id"]));
+        let id = world.database.any_id();
+        let columns = "channel_id, thread_id, state, blocks_close, requested_by, requested_actor_id,
+            requested_at, message_id, lsn";
+        // Gates of the workspace, and of as many others, which have no log: more than a step looks at.
+        for (workspace, end) in [("workspace_id", "2"), (id, "1")] {
+            world.database.insert_many(
+                450,
+                &format!(
+                    "insert into approval_gates (id, workspace_id, expires_at, {columns})
+                     select {id}, {workspace}, {end}, {columns} from approval_gates cross join n
+                     where id = {row}"
+                ),
+            );
+        }
+        let pending = |wanted: &str| {
+            let sql = format!(
+                "select count(*) from approval_gates where state = 'pending' and expires_at {wanted}"
+            );
+            world.database.number(&sql)
+        };
+        world.clock.advance(Duration::from_secs(60));
+        let lsn = world.lsn();
+        world.service.housekeep().expect_err("workspaces without a log fail, and that is reported");
+        assert_eq!((pending("= 1"), pending("> 1")), (450, 0));
+        assert_eq!(world.lsn(), lsn + 451);
+        world.service.housekeep().expect_err("and again in the next round");
+        assert_eq!(world.lsn(), lsn + 451);
+    });
+}

@@ -1,8 +1,9 @@
 //! Approval gates: a question to the people of a workspace, which somebody else than the asker accepts.
 //!
 //! A gate is pending until it is decided or its time is over. A gate that blocks the close does so unless it
-//! was accepted or cancelled, or a later gate of its thread was accepted. The question is a sealed message of
-//! the thread by the asker. A gate whose time is over is expired at once, although the event comes later.
+//! was accepted or cancelled, or a later gate of its thread was accepted: that is a later answer, whether
+//! that gate blocks or not. The question is a sealed message of the thread by the asker. A gate whose time is
+//! over is expired at once, although the event comes later.
 
 mod decide;
 mod expiry;
@@ -127,7 +128,7 @@ pub(super) struct ApprovalGate {
     state: GateState,
     /// The question; blank once its message is withdrawn, or if it cannot be opened.
     question: String,
-    /// Whether the thread does not close before the gate is accepted or cancelled.
+    /// Whether the thread does not close before the gate is accepted or cancelled, or a later one accepted.
     blocks_close: bool,
     /// The member who asked.
     requested_by: MemberId,
@@ -206,6 +207,8 @@ struct RequestApproval {
     /// What is to be approved.
     question: Prose<1, QUESTION_MAX>,
     /// Whether the thread does not close before this is accepted or cancelled. Default: true.
+    ///
+    /// It may also close once a later gate of it is accepted, whether that one blocks or not.
     blocks_close: Option<bool>,
     /// In how many seconds the gate expires unless it is decided, from 60 to 2592000. Default: never.
     expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
