@@ -1,8 +1,8 @@
 //! The budget of a thread: what its claims may use, and what they have used.
 //!
 //! Tokens, money and turns are used as they are reported; wall time is the time under claims, and an attempt
-//! is a claim that ended without a result. Nothing may be claimed, renewed or handed off once nothing is left
-//! of a limit. Whether that is so stands in the thread's row, and this file keeps it up to date.
+//! is a claim that ended without a result. Nothing may be claimed, renewed or handed off once nothing is
+//! left of a limit. Whether that is so stands in the thread's row, and this file keeps it up to date.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,7 +195,7 @@ impl Budget {
 
     /// Returns the budget of the thread once it is requeued.
     #[must_use]
-    pub fn without_attempts(self) -> Self {
+    fn without_attempts(self) -> Self {
         Self { spent: Used { attempts: 0, ..self.spent }, ..self }
     }
 
@@ -266,13 +266,44 @@ pub(in crate::coordination) fn of(cx: &Read<'_>, thread: &Thread) -> Result<Opti
     if thread.budgeted { load(cx, thread.id).map(Some) } else { Ok(None) }
 }
 
-/// Fails if nothing is left of a limit of the thread.
-pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Result<()> {
-    if thread.exhausted { Err(exhausted(&load(cx, thread.id)?.exceeded())) } else { Ok(()) }
+/// Returns the budget of a thread that has limits as whoever acts on the thread now finds it.
+///
+/// A lapsed claim in the thread's row counts as the attempt that it is, before anybody has ended it.
+fn found_now(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
+    let budget = of(cx, thread)?;
+    Ok(if thread.has_lapsed(cx.now()) { budget.map(Budget::with_attempt) } else { budget })
+}
+
+/// Fails if nothing is left of a limit of the thread; else returns its budget, if it has limits.
+pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
+    let budget = found_now(cx, thread)?;
+    match budget.as_ref().map(Budget::exceeded) {
+        Some(exceeded) if !exceeded.is_empty() => Err(exhausted(&exceeded)),
+        _ => Ok(budget),
+    }
+}
+
+/// Returns the budget of a thread once its attempts count anew; fails if nothing is left of a limit then.
+pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
+    let budget = load(cx, thread.id)?.without_attempts();
+    match budget.exceeded() {
+        exceeded if exceeded.is_empty() => Ok(budget),
+        exceeded if exceeded == [Limit::Attempts] => {
+            let detail = "the thread's max_attempts of 0 allows no claim: raise it first";
+            Err(Error::new(Code::BudgetExhausted, detail).with("exceeded", exceeded))
+        }
+        exceeded => Err(exhausted(&exceeded)),
+    }
+}
+
+/// Whether the lapsed claim in the thread's row fails the thread once it is ended.
+pub(in crate::coordination) fn fails_by_lapse(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
+    Ok(thread.has_lapsed(cx.now())
+        && found_now(cx, thread)?.is_some_and(|found| !found.exceeded().is_empty()))
 }
 
 /// The error of a thread that nothing is left for.
-pub(in crate::coordination) fn exhausted(exceeded: &[Limit]) -> Error {
+fn exhausted(exceeded: &[Limit]) -> Error {
     let names: Vec<&str> = exceeded.iter().map(|limit| limit.name()).collect();
     let detail = format!("nothing is left of the thread's {}", names.join(" and "));
     Error::new(Code::BudgetExhausted, detail).with("exceeded", names)

@@ -235,8 +235,8 @@ const HORIZON: &str = "
 /// Requeuing one that is settled changes nothing.
 ///
 /// Fails with 404 `not-found` if there is no such dead letter, or you may not see its thread; 409
-/// `budget-exhausted` with `exceeded` while nothing is left of another limit than `max_attempts`: raise it
-/// first.
+/// `budget-exhausted` with `exceeded` while nothing is left of another limit than `max_attempts`, or while
+/// `max_attempts` is 0, which allows no claim at all: raise the limit first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequeueDeadLetter {
@@ -253,11 +253,7 @@ fn requeue_dead_letter(cx: &mut Write<'_>, input: &RequeueDeadLetter) -> Result<
         return Ok(letter);
     }
     let thread = visible_thread(cx, letter.thread_id)?;
-    let budget = budget::load(cx, thread.id)?.without_attempts();
-    let exceeded = budget.exceeded();
-    if !exceeded.is_empty() {
-        return Err(budget::exhausted(&exceeded));
-    }
+    let budget = budget::check_requeue(cx, &thread)?;
     settle(cx, &thread)?;
     cx.execute(1, FORGET_ATTEMPTS, &[&thread.id])?;
     budget::follow(cx, &thread, &budget)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::claims::{ClaimEnd, end_claim, has_lapsed};
+use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
 use crate::coordination::thread::{Thread, thread_of_workspace};
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -152,7 +152,7 @@ fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
     let mut reaped: usize = 0;
     for id in threads {
         let Some(thread) = thread_of_workspace(cx, *id)? else { continue };
-        if has_lapsed(&thread, cx.now()) {
+        if thread.has_lapsed(cx.now()) {
             end_claim(cx, &thread, ClaimEnd::Expired)?;
         } else if !remind(cx, &thread)? {
             continue;

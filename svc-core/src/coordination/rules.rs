@@ -138,11 +138,12 @@ fn has_no_result(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Resu
 }
 
 fn has_budget_left(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
-    budget::check_left(cx, thread)
+    budget::check_left(cx, thread).map(|_| ())
 }
 
-fn is_not_dead(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
-    if thread.dead {
+/// A lapsed claim that nothing has ended yet fails like any other.
+fn is_not_dead(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+    if thread.dead || budget::fails_by_lapse(cx, thread)? {
         return Err(not_claimable("dead-letter", "it failed over its budget: requeue its dead letter"));
     }
     Ok(())

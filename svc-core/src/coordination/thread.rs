@@ -245,6 +245,11 @@ impl Thread {
         }
     }
 
+    /// Whether the claim in its row has lapsed.
+    pub fn has_lapsed(&self, now: Time) -> bool {
+        self.held.is_some_and(|held| !held.is_live(now))
+    }
+
     /// Returns the place of its events.
     pub fn place(&self) -> Subject {
         Subject::thread(self.channel_id, self.id)

@@ -26,10 +26,23 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
 ///
 /// `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
-    match cx.caller().actor.filter(|actor| cx.caller().member != Some(*actor)) {
+    match delegate(cx) {
         Some(delegate) => cx.write_row(&ADD, &[&thread, &delegate, &lsn]),
         None => Ok(()),
     }
+}
+
+/// Whether the caller is a delegate who has not worked on the thread before.
+pub(super) fn is_new_delegate(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+    match delegate(cx) {
+        Some(delegate) => Ok(!of(cx, thread)?.contains(&delegate)),
+        None => Ok(false),
+    }
+}
+
+/// Returns the delegate who acts for the caller's member, if that is another.
+fn delegate(cx: &Read<'_>) -> Option<MemberId> {
+    cx.caller().actor.filter(|actor| cx.caller().member != Some(*actor))
 }
 
 static ADD: RowWrite = RowWrite {

@@ -172,7 +172,12 @@ fn attempts_are_claims_without_a_result_since_the_last_requeue() {
         };
         assert_eq!(deferred(json!({"reason": "dead-letter"})), Some(json!("dead-letter")));
         assert_eq!(deferred(json!({"reason": "skills"})), None);
-        // Only this limit is forgotten by requeuing.
+        // Only this limit is forgotten by requeuing, and 0 attempts are none however often they count anew.
+        world.admin("update_thread_budget", with(&thread, json!({"max_attempts": 0})));
+        let refused = requeue(world, &letter).refused(409, "budget-exhausted");
+        assert_eq!(refused["exceeded"], json!(["max_attempts"]));
+        assert!(text(&refused["detail"]).contains("max_attempts of 0"), "{refused:#}");
+        world.admin("update_thread_budget", with(&thread, json!({"max_attempts": 3})));
         requeue(world, &letter).output();
         assert_eq!((attempts(), next(world, &channel)), (json!(0), json!(thread)));
         assert_eq!(deferred(json!({"reason": "dead-letter"})), None);

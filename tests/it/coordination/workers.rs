@@ -5,6 +5,8 @@ use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::{World, on_both_engines, text};
 
+use crate::coordination::budgets::{claim, limited, with};
+
 /// The workers of a thread, in the order in which they began.
 fn workers(world: &World, thread: &str) -> Vec<String> {
     let thread = world.database.id(thread.parse::<uuid::Uuid>().unwrap());
@@ -52,25 +54,45 @@ fn claimers_receivers_and_authors_of_results_are_workers() {
     });
 }
 
+/// A member, and a token by which it acts for the agent.
+fn delegate_of_the_agent(world: &World) -> (String, String) {
+    let (delegate, token) = world.new_agent("delegate");
+    // No operation makes a delegated token yet; its row would be this.
+    let (of, lent_to) =
+        (world.database.id(world.id("agent")), world.database.id(delegate.parse::<uuid::Uuid>().unwrap()));
+    let workspace = world.database.id(world.id("workspace"));
+    world.database.execute(&format!(
+        "update tokens set member_id = {of} where member_id = {lent_to};
+         update heads set epoch = epoch + 1 where workspace_id = {workspace}"
+    ));
+    (delegate, token)
+}
+
 #[test]
 fn a_delegate_is_a_worker_beside_the_member_it_acts_for() {
     on_both_engines(|world| {
-        let (delegate, token) = world.new_agent("delegate");
-        // No operation makes a delegated token yet; its row would be this.
-        let (of, lent_to) = (
-            world.database.id(world.id("agent")),
-            world.database.id(delegate.parse::<uuid::Uuid>().unwrap()),
-        );
-        let workspace = world.database.id(world.id("workspace"));
-        world.database.execute(&format!(
-            "update tokens set member_id = {of} where member_id = {lent_to};
-             update heads set epoch = epoch + 1 where workspace_id = {workspace}"
-        ));
-        let thread = world.new_thread(&world.id("channel").to_string(), "errand");
-        world.call(&token, "claim_thread", json!({"thread_id": thread})).output();
+        let (delegate, token) = delegate_of_the_agent(world);
         let mut both = [world.id("agent").to_string(), delegate];
         both.sort();
+        let thread = world.new_thread(&world.id("channel").to_string(), "errand");
+        world.call(&token, "claim_thread", json!({"thread_id": thread})).output();
         assert_eq!(workers(world, &thread), both);
+
+        // A renewal counts even if nothing is left to add to the lease.
+        let thread = limited(world, &world.id("channel").to_string(), json!({"max_wall_secs": 60}));
+        let lease = claim(world, &thread, 60);
+        let until = world.agent("get_claim", with(&thread, json!({})))["lease_expires_at"].clone();
+        let renewal = with(&thread, json!({"claim_lease_id": lease, "lease_secs": 600}));
+        for _ in 0..2 {
+            let renewed = world.call(&token, "renew_claim", renewal.clone()).output();
+            assert_eq!(renewed["lease_expires_at"], until);
+        }
+        let mut found = workers(world, &thread);
+        found.sort();
+        assert_eq!(found, both);
+        let lsn = world.lsn();
+        world.call(&token, "renew_claim", renewal).output();
+        assert_eq!(world.lsn(), lsn, "recorded once");
     });
 }
 

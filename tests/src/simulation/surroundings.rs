@@ -152,6 +152,7 @@ impl Simulation<'_> {
             self.model.log.push(("ThreadCancelled", id, String::new()));
             "cancelled"
         };
+        self.model.expire();
         let now = self.model.now;
         if self.model.threads[&number].claim.is_some() {
             let claim = self.model.thread(number).end_claim(now);

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::budget::{self, Amount, Budget, Limit, Limits, Remaining, Used, WallSecs};
-use crate::coordination::claims::shorten_lease;
+use crate::coordination::claims::{expire_lapsed, shorten_lease};
 use crate::coordination::thread::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
@@ -87,8 +87,13 @@ impl ThreadBudget {
 ///
 /// What is used already counts. Once nothing is left of a limit, the thread can neither be claimed nor its
 /// claim renewed or handed off; if a claim ends without a result then, the thread gets a dead letter. A
-/// notice `budget_low` is posted once 80 percent of a limit are used. No lease reaches beyond the wall time
-/// that is left; that of the live claim is shortened.
+/// lapsed claim is ended first, under the limits until now. No lease reaches beyond the wall time that is
+/// left; that of the live claim is shortened.
+///
+/// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is looked at when a claim
+/// is renewed, handed off or reports usage: a claim that does none of these lapses at the limit without a
+/// notice before. Closing and reopening the thread changes nothing about what is used, nor about its
+/// attempts.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -122,7 +127,7 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
 
 /// Changes some limits of a thread's budget, and returns the budget.
 ///
-/// Absent limits are left as they are, and null removes a limit.
+/// Absent limits are left as they are, and null removes a limit. Otherwise it is like `set_thread_budget`.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -166,6 +171,8 @@ fn changed<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -
 }
 
 fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) -> Result<ThreadBudget> {
+    // What a claim has used that has lapsed is judged by the limits under which it was held.
+    expire_lapsed(cx)?;
     let thread = visible_thread(cx, id)?;
     thread.check_not_archived()?;
     let before = budget::load(cx, id)?;

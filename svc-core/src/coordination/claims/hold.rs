@@ -232,11 +232,11 @@ struct RenewClaim {
 fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let thread = unfinished_thread(cx, input.thread_id)?;
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
-    budget::check_left(cx, &thread)?;
+    let limited = budget::check_left(cx, &thread)?;
     checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
-    let limited = budget::of(cx, &thread)?;
     let renewed = Held { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
-    if renewed != held {
+    // At the end of the wall time there is nothing to add, but a delegate has worked all the same.
+    if renewed != held || workers::is_new_delegate(cx, thread.id)? {
         let lsn = set_lease_end(cx, &thread, renewed)?;
         workers::add_delegate(cx, thread.id, lsn)?;
     }

@@ -96,8 +96,8 @@ pub(super) fn check_holder(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId
 
 /// The rule of everything that only a holder may do.
 ///
-/// The lease id is a fence, not a credential: it says on which claim the caller believes to act, and a caller
-/// that names it must hold that claim as well.
+/// The lease id is a fence, not a credential: it says on which claim the caller believes to act, and a
+/// caller that names it must hold that claim as well.
 fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time) -> Result<()> {
     let Some(held) = held else {
         return Err(if named.is_some() {
@@ -390,10 +390,12 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
 
 /// Ends the claim in a thread's row, if there is one, and adds the time worked under it.
 ///
-/// If it ends without a result and nothing is left of a limit then, the thread gets a dead letter. `thread`
-/// is the row as it was read in this transaction.
+/// A claim that is no longer live has ended already: it has lapsed, whatever `end` says. If a claim ends
+/// without a result and nothing is left of a limit then, the thread gets a dead letter. `thread` is the row
+/// as it was read in this transaction.
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
     let Some(held) = thread.held else { return Ok(()) };
+    let end = if held.is_live(cx.now()) { end } else { ClaimEnd::Expired };
     let [ends, frees] = end.parts();
     if cx.leaves_out(ends) {
         return Ok(());
@@ -477,12 +479,8 @@ pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<us
     let mut ended: usize = 0;
     for (id,) in held {
         let Some(thread) = thread_of_workspace(cx, id)? else { continue };
-        if has_lapsed(&thread, cx.now()) {
-            end_claim(cx, &thread, ClaimEnd::Expired)?;
-        } else {
-            end_claim(cx, &thread, end)?;
-            ended = ended.saturating_add(1);
-        }
+        ended = ended.saturating_add(usize::from(!thread.has_lapsed(cx.now())));
+        end_claim(cx, &thread, end)?;
     }
     Ok(ended)
 }
@@ -490,15 +488,11 @@ pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<us
 /// Uses the index of claimed threads.
 const HELD_BY: &str = "select id from threads where workspace_id = $1 and assignee_id = $2 order by lsn";
 
-/// Whether the claim in a thread's row has lapsed.
-pub(super) fn has_lapsed(thread: &Thread, now: Time) -> bool {
-    thread.held.is_some_and(|held| !held.is_live(now))
-}
-
 /// Ends every claim of the caller's workspace whose lease has lapsed.
 ///
 /// What begins a claim calls it first: the log then has the end of one before the beginning of another, and
-/// nothing stays parked behind a claim that is in nobody's way.
+/// nothing stays parked behind a claim that is in nobody's way. So does what would change how a lapsed claim
+/// counts: another budget, a close and a cancel.
 pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     while !cx.leaves_out(left_out::EXPIRE) && !none_has_lapsed(cx) {

@@ -1,7 +1,7 @@
 //! Cancelling: the member who asked for a task takes it back.
 //!
-//! A cancel closes the thread without asking the conditions of a close, and gives the reason in a message and
-//! a notice. Children are not affected; each can be cancelled by itself.
+//! A cancel closes the thread without asking the conditions of a close, and gives the reason in a message
+//! and a notice. Children are not affected; each can be cancelled by itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,8 +61,8 @@ impl Event for ThreadCancelled<'_> {
 ///
 /// It closes whatever its reviews, children or results; a live claim ends, and the reason is posted as a
 /// message. Threads that wait for it can be claimed unless something else blocks them. Cancelling it again
-/// changes nothing. Withdrawing the message with the reason removes the reason from the thread's notices too;
-/// the event ThreadCancelled keeps it for good.
+/// changes nothing. Withdrawing the message with the reason removes the reason from the thread's notices
+/// too; the event ThreadCancelled keeps it for good.
 ///
 /// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
 /// `wrong-state` if the thread is closed or archived without having been cancelled.
@@ -80,6 +80,7 @@ fn seal_reason(input: &CancelThread, shared: &Shared, now: Time) -> Result<Seale
 }
 
 fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) -> Result<Thread> {
+    claims::expire_lapsed(cx)?;
     let thread = visible_thread(cx, input.thread_id)?;
     if !may_cancel(cx.caller(), &thread) {
         return Err(Error::forbidden(

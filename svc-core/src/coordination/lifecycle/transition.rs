@@ -1,8 +1,8 @@
 //! Transitions of threads between states, in one table, and the conditions of a transition.
 //!
 //! Any feature may bring a condition. Two are in this file: a parent cannot close while a child is
-//! unfinished, and a child cannot be reopened while its parent is finished. Cancelling is a transition of its
-//! own, without conditions.
+//! unfinished, and a child cannot be reopened while its parent is finished. Cancelling is a transition of
+//! its own, without conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,10 +113,11 @@ impl Event for ThreadStateChanged {
 
 /// Moves a thread to another state and returns the state, with the holder of the live claim.
 ///
-/// The actions are `start_review` (open to in_review; a live claim goes on, and lapses unless it is renewed),
-/// `return_to_open` (in_review to open), `close` (open or in_review to closed; ends a live claim), `reopen`
-/// (closed to open, also after a cancel) and `archive` (closed to archived, for good). A thread that is open
-/// again is given out again.
+/// The actions are `start_review` (open to in_review; a live claim goes on, and lapses unless it is
+/// renewed), `return_to_open` (in_review to open), `close` (open or in_review to closed; ends a live claim
+/// and settles a dead letter), `reopen` (closed to open, also after a cancel) and `archive` (closed to
+/// archived, for good). A thread that is open again is given out again, unless nothing is left of its
+/// budget: what it has used and its attempts stay.
 ///
 /// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if it may not be
 /// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
@@ -145,6 +146,10 @@ struct Moved {
 }
 
 fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Moved> {
+    if input.action == Action::Close {
+        // What has lapsed counts as that, and a dead letter that it makes is settled below.
+        claims::expire_lapsed(cx)?;
+    }
     let thread = visible_thread(cx, input.thread_id)?;
     if input.claim_lease_id.is_some() {
         claims::check_holder(cx, &thread, input.claim_lease_id)?;
