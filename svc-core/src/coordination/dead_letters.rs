@@ -12,6 +12,7 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places::visible;
 use crate::coordination::budget::{self, Limit};
+use crate::coordination::left_out;
 use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -163,7 +164,7 @@ pub(in crate::coordination) fn add(
         failed_at: cx.now(),
         lsn,
     }))?;
-    cx.execute(1, SET_DEAD, &[&thread.id, &true])
+    cx.execute(1, SET_DEAD, &[&thread.id, &!cx.leaves_out(left_out::FAILED_LEAVES)])
 }
 
 const SET_DEAD: &str = "update threads set dead = $2 where id = $1";

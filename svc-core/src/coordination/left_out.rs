@@ -12,6 +12,10 @@ pub(super) const UNCLAIMED: &str = "rule: unclaimed";
 pub(super) const OPEN: &str = "rule: open";
 /// A thread with a result is not claimed.
 pub(super) const NO_RESULT: &str = "rule: no result";
+/// A thread that nothing is left for is neither claimed nor handed off.
+pub(super) const BUDGET: &str = "rule: budget";
+/// A thread with a dead letter is not claimed.
+pub(super) const DEAD_LETTER: &str = "rule: dead letter";
 /// A thread that waits for others is not claimed.
 pub(super) const DEPENDENCIES: &str = "rule: dependencies";
 /// Nobody hands a claim to itself.
@@ -35,6 +39,12 @@ pub(super) const OVERLAP: &str = "rule: overlap";
 pub(super) const HAND_OVER: &str = "end: handed off";
 /// What begins a claim, or sets a footprint, first ends those that have lapsed.
 pub(super) const EXPIRE: &str = "end: expired";
+/// A claim that ends without a result is an attempt.
+pub(super) const ATTEMPT: &str = "budget: attempt counted";
+/// A hand-off begins a time of its own: what was worked before it is charged there.
+pub(super) const CHARGED_ONCE: &str = "budget: wall time charged once";
+/// A thread whose claim has failed leaves the queue.
+pub(super) const FAILED_LEAVES: &str = "budget: failed claim leaves the queue";
 
 /// What follows from a free obstacle follows when the first has left the queue.
 pub(super) const FREES_NEXT: &str = "free: next";
@@ -61,6 +71,8 @@ pub fn parts() -> Vec<&'static str> {
         UNCLAIMED,
         OPEN,
         NO_RESULT,
+        BUDGET,
+        DEAD_LETTER,
         DEPENDENCIES,
         NO_HOLDER,
         UNFROZEN,
@@ -73,6 +85,7 @@ pub fn parts() -> Vec<&'static str> {
     ];
     let frees = [FREES_NEXT, FREES_FOOTPRINT, FREES_CAPACITY, FREES_NO_CAPACITY, FREES_RESUME];
     let ends = [RELEASED, RESULT, CLOSED, CANCELLED, EXPIRED].concat();
-    let all = rules.into_iter().chain([HAND_OVER, EXPIRE]).chain(ends).chain(frees);
+    let budgets = [ATTEMPT, CHARGED_ONCE, FAILED_LEAVES];
+    let all = rules.into_iter().chain([HAND_OVER, EXPIRE]).chain(ends).chain(frees).chain(budgets);
     all.filter(|part| *part != NOTHING).collect()
 }

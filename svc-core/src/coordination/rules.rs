@@ -41,9 +41,8 @@ const RULES: &[Rule] = &[
     Rule { name: left_out::UNCLAIMED, check: is_unclaimed, at_hand_off: false },
     Rule { name: left_out::OPEN, check: is_open, at_hand_off: false },
     Rule { name: left_out::NO_RESULT, check: has_no_result, at_hand_off: false },
-    // The simulation that misses a part has no budgets.
-    Rule { name: left_out::NOTHING, check: has_budget_left, at_hand_off: true },
-    Rule { name: left_out::NOTHING, check: is_not_dead, at_hand_off: false },
+    Rule { name: left_out::BUDGET, check: has_budget_left, at_hand_off: true },
+    Rule { name: left_out::DEAD_LETTER, check: is_not_dead, at_hand_off: false },
     Rule { name: left_out::DEPENDENCIES, check: waits_for_nothing, at_hand_off: false },
     Rule { name: left_out::NO_HOLDER, check: is_no_holder, at_hand_off: true },
     Rule { name: left_out::UNFROZEN, check: is_unfrozen, at_hand_off: true },
@@ -230,10 +229,6 @@ mod tests {
         let parts = left_out::parts();
         let others = RULES.iter().filter(|rule| !parts.contains(&rule.name));
         let others: Vec<&str> = others.map(|rule| rule.name).collect();
-        assert_eq!(
-            others,
-            [left_out::NOTHING; 3],
-            "budgets are not simulated, obstacles have parts of their own"
-        );
+        assert_eq!(others, [left_out::NOTHING], "obstacles have parts of their own");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use svc_core::time::Time;
 
 use super::Simulation;
-use super::model::{Conflicts, Footprint, MEMBERS, Recorded};
+use super::model::{Conflicts, Footprint, LIMITS, MEMBERS, Recorded};
 use crate::witness;
 use crate::world::text;
 
@@ -24,6 +24,12 @@ pub(super) fn listed(conflicts: &Value) -> Conflicts {
         .collect()
 }
 
+/// The names that a list has.
+pub(super) fn words(list: &Value) -> String {
+    let names: Vec<&str> = list.as_array().unwrap().iter().flat_map(Value::as_str).collect();
+    names.join(" ")
+}
+
 impl Simulation<'_> {
     /// The time at which the model's clock shows `secs`.
     pub(super) fn time(&self, secs: i64) -> Time {
@@ -35,6 +41,7 @@ impl Simulation<'_> {
         self.check_claims();
         self.check_slots();
         self.check_work();
+        self.check_budgets();
         self.check_log();
     }
 
@@ -48,14 +55,15 @@ impl Simulation<'_> {
     }
 
     /// The items of a list that fits on a page.
-    fn list(&mut self, operation: &str) -> Vec<Value> {
-        let input = json!({"workspace_id": self.workspace(), "limit": 500});
+    pub(super) fn list(&mut self, operation: &str, reason: Option<&str>) -> Vec<Value> {
+        let mut input = json!({"workspace_id": self.workspace(), "limit": 500});
+        input.as_object_mut().unwrap().extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
         let page = self.admin(operation, &input);
         page["items"].as_array().unwrap().clone()
     }
 
     fn check_waiting(&mut self) {
-        let deferred = self.list("list_deferred_threads");
+        let deferred = self.list("list_deferred_threads", None);
         let found: BTreeMap<String, Conflicts> = deferred
             .iter()
             .map(|thread| (text(&thread["thread_id"]), listed(&thread["obstacles"])))
@@ -69,7 +77,7 @@ impl Simulation<'_> {
     }
 
     fn check_claims(&mut self) {
-        let claims = self.list("list_active_claims");
+        let claims = self.list("list_active_claims", None);
         let found: BTreeSet<(String, String, String, String)> = claims
             .iter()
             .map(|claim| {
@@ -143,6 +151,19 @@ impl Simulation<'_> {
             "SlotCapacityCleared" => ("SlotCapacityCleared", String::new()),
             "RepoPaused" => ("RepoPaused", text(&payload["repo"])),
             "RepoResumed" => ("RepoResumed", text(&payload["repo"])),
+            "ThreadBudgetSet" => ("ThreadBudgetSet", json!(LIMITS.map(|limit| &payload[limit])).to_string()),
+            "UsageReported" => ("UsageReported", text(&payload["report_id"])),
+            "ClaimFailed" => {
+                ("ClaimFailed", format!("{} {}", member("member_id"), words(&payload["exceeded"])))
+            }
+            "DeadLetterRequeued" => ("DeadLetterRequeued", String::new()),
+            "ThreadNotice" if payload["notice"] == "budget_low" => {
+                ("ThreadNotice", text(&payload["data"]["limit"]))
+            }
+            "SpawnBudgetSet" => ("SpawnBudgetSet", String::new()),
+            "ThreadSpawnDenied" => {
+                ("ThreadSpawnDenied", format!("{} {}", text(&payload["limit"]), payload["allowed"]))
+            }
             _ => return None,
         };
         Some((kind, payload["$chain"]["thread_id"].as_str().unwrap_or_default().to_owned(), says))

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::checks::listed;
-use super::model::{Claim, Conflicts, Footprint, MEMBERS, State, Thread};
+use super::checks::{listed, words};
+use super::model::{Budget, Claim, Conflicts, Footprint, MEMBERS, State, Thread, exhausted};
 use super::{LEASE_SECS, Simulation};
 use crate::client::Answer;
 use crate::world::text;
@@ -16,53 +16,86 @@ const OPEN_MAX: usize = 40;
 /// The reason that a refusal of a claim names.
 #[track_caller]
 fn not_claimable(answer: Answer) -> String {
+    if answer.body["type"] == json!("/problems/budget-exhausted") {
+        let refusal = answer.refused(409, "budget-exhausted");
+        return exhausted(&[&words(&refusal["exceeded"])]);
+    }
     let refusal = answer.refused(409, "not-claimable");
     assert!(refusal["reason"].is_string(), "a refusal without a reason: {refusal:#}");
     text(&refusal["reason"])
 }
 
+/// The context of a thread names what its claim answers: nothing, or the same refusal first.
+fn check_context(refusals: &Value, answer: &Answer) {
+    let first = &refusals[0];
+    let same = |field: &str| first[field] == answer.body[field];
+    let is_same = match answer.status {
+        404 => refusals.is_null(),
+        200 => first.is_null(),
+        _ => ["type", "detail", "reason", "exceeded"].into_iter().all(same),
+    };
+    assert!(is_same, "claimed: {:#}\nafter the context: {refusals:#}", answer.body);
+}
+
 impl Simulation<'_> {
     pub(super) fn create(&mut self) {
-        let is_open = |thread: &&Thread| !thread.done && thread.state != State::Closed;
-        let (channel, priority) = (self.random.below(3), self.random.of(&[0, 0, 0, 5, -5]));
-        let open = self.model.threads.values().filter(is_open).count();
-        if open >= OPEN_MAX || self.model.channels[channel].archived {
+        let channel = self.random.below(3);
+        if self.has_enough() || self.model.channels[channel].archived {
             return self.claim_next();
         }
+        let (thread, mut input) = self.new_thread(channel, None);
+        input["channel_id"] = json!(self.channels[channel]);
+        // Asked again, it makes another one.
+        if self.is_lost() {
+            let before = self.world.lsn();
+            self.admin("create_thread", &input);
+            let events = self.events_after(before);
+            self.add(thread.clone(), text(&events[0]["payload"]["$chain"]["thread_id"]));
+        }
+        let id = text(&self.admin("create_thread", &input)["id"]);
+        self.add(thread, id);
+    }
+
+    /// Whether so many threads are open that no more are created.
+    pub(super) fn has_enough(&self) -> bool {
+        let is_open = |thread: &&Thread| !thread.done && thread.state != State::Closed;
+        self.model.threads.values().filter(is_open).count() >= OPEN_MAX
+    }
+
+    /// A thread that is to be created, and how a call describes it but for its place.
+    pub(super) fn new_thread(&mut self, channel: usize, parent: Option<usize>) -> (Thread, Value) {
+        let priority = self.random.of(&[0, 0, 0, 5, -5]);
         let (footprint, skilled) = (Footprint::random(&mut self.random), self.random.once_in(5));
-        let mut input = json!({"channel_id": self.channels[channel], "title": "work", "priority": priority});
+        let mut input = json!({"title": "work", "priority": priority});
         if skilled {
             input["required_skills"] = json!(["rust"]);
         }
         if !footprint.is_empty() {
             input["footprint"] = footprint.json();
         }
-        let thread = |id: String| Thread {
-            id,
+        let thread = Thread {
+            id: String::new(),
+            parent,
+            depth: parent.map_or(1, |parent| self.model.threads[&parent].depth + 1),
+            children: 0,
             channel,
             priority,
-            footprint: footprint.clone(),
+            footprint,
             skilled,
             done: false,
             state: State::Open,
             waits_for: BTreeSet::new(),
             claim: None,
             worked: 0,
+            budget: Budget::default(),
+            dead: false,
         };
-        // Asked again, it makes another one.
-        if self.is_lost() {
-            let before = self.world.lsn();
-            self.admin("create_thread", &input);
-            let events = self.events_after(before);
-            self.add(thread(text(&events[0]["payload"]["$chain"]["thread_id"])));
-        }
-        let id = text(&self.admin("create_thread", &input)["id"]);
-        self.add(thread(id));
+        (thread, input)
     }
 
-    fn add(&mut self, thread: Thread) {
-        self.model.log.push(("ThreadCreated", thread.id.clone(), String::new()));
-        self.model.threads.insert(self.created, thread);
+    pub(super) fn add(&mut self, thread: Thread, id: String) {
+        self.model.log.push(("ThreadCreated", id.clone(), String::new()));
+        self.model.threads.insert(self.created, Thread { id, ..thread });
         self.created += 1;
     }
 
@@ -151,17 +184,25 @@ impl Simulation<'_> {
 
     fn claimed(&mut self, number: usize, member: usize, lease: String, reason: &str) {
         let since = self.model.now;
-        let claim = Claim { member, lease, since, until: since + LEASE_SECS };
-        self.model.thread(number).claim = Some(claim);
+        let thread = self.model.thread(number);
+        thread.claim = Some(Claim { member, lease, since, until: thread.lease_end(since, LEASE_SECS) });
         self.model.record_holder(number, reason, member);
     }
 
     pub(super) fn claim_one(&mut self) {
-        let Some(number) = self.any_thread() else { return };
+        if let Some(number) = self.any_thread() {
+            self.claim_thread(number);
+        }
+    }
+
+    /// Some member claims a thread.
+    pub(super) fn claim_thread(&mut self, number: usize) {
         let member = self.random.below(MEMBERS);
         let thread = self.model.threads[&number].clone();
         let input = json!({"thread_id": thread.id, "lease_secs": LEASE_SECS});
+        let context = self.ask(member, "get_thread_context", &json!({"thread_id": thread.id}));
         let answer = self.ask(member, "claim_thread", &input);
+        check_context(&context.body["claim_refusals"], &answer);
         if !self.model.sees(member, &thread) {
             return drop(answer.refused(404, "not-found"));
         }
@@ -194,7 +235,7 @@ impl Simulation<'_> {
     }
 
     /// A thread with a live claim whose holder still sees it, its claim, and how a call names them.
-    fn any_held(&mut self) -> Option<(usize, Claim, Value)> {
+    pub(super) fn any_held(&mut self) -> Option<(usize, Claim, Value)> {
         let sees = |(_, thread): &(&usize, &Thread)| {
             thread.claim.as_ref().is_some_and(|claim| self.model.sees(claim.member, thread))
         };
@@ -216,11 +257,13 @@ impl Simulation<'_> {
             let id = self.model.threads[&number].id.clone();
             self.model.log.push(("ThreadResultSet", id, claim.member.to_string()));
         }
-        self.ask(claim.member, operation, &input).output();
-        let now = self.model.now;
-        self.model.thread(number).end_claim(now);
-        self.model.thread(number).done |= is_result;
-        self.model.record_holder(number, reason, claim.member);
+        let answer = self.ask(claim.member, operation, &input).output();
+        self.model.end(number, reason);
+        let thread = self.model.thread(number);
+        thread.done |= is_result;
+        if !is_result {
+            assert_eq!(answer["dead"], json!(thread.dead), "whether the thread has failed");
+        }
         if self.is_lost() {
             self.ask(claim.member, operation, &input).refused(409, "stale-claim");
         }
@@ -230,12 +273,17 @@ impl Simulation<'_> {
         let Some((number, claim, mut input)) = self.any_held() else { return };
         let secs = self.random.of(&[20, LEASE_SECS, 90]);
         input["lease_secs"] = json!(secs);
-        let until = self.model.now + secs;
+        let thread = &self.model.threads[&number];
+        let (until, exceeded) = (thread.lease_end(self.model.now, secs), thread.exceeded(self.model.now));
         let times = if self.is_lost() { 2 } else { 1 };
         for _ in 0..times {
-            let renewed = self.ask(claim.member, "renew_claim", &input).output();
-            assert_eq!(renewed["lease_expires_at"], json!(self.time(until)));
+            let answer = self.ask(claim.member, "renew_claim", &input);
+            if !exceeded.is_empty() {
+                return assert_eq!(not_claimable(answer), exhausted(&exceeded));
+            }
+            assert_eq!(answer.output()["lease_expires_at"], json!(self.time(until)));
         }
+        self.model.look_at_budget(number);
         if until != claim.until {
             self.model.log.push((
                 "ClaimRenewed",
@@ -249,17 +297,20 @@ impl Simulation<'_> {
     pub(super) fn hand_off(&mut self) {
         let Some((number, claim, mut input)) = self.any_held() else { return };
         let thread = self.model.threads[&number].clone();
+        let exceeded = thread.exceeded(self.model.now);
+        let over = (exhausted(&exceeded), !exceeded.is_empty());
         input["lease_secs"] = json!(LEASE_SECS);
         if self.random.once_in(4) {
             let (unfit, reason) = self.random.of(&self.unfit.clone());
             input["to_member_id"] = json!(unfit);
             let answer = self.ask(claim.member, "hand_off_claim", &input);
-            return assert_eq!(not_claimable(answer), reason);
+            return assert_eq!(not_claimable(answer), if over.1 { &over.0 } else { reason });
         }
         let to = self.random.below(MEMBERS);
         input["to_member_id"] = json!(self.ids[to]);
         let answer = self.ask(claim.member, "hand_off_claim", &input);
         let reasons = [
+            (&*over.0, over.1),
             ("claimed", to == claim.member),
             ("missing-skills", self.model.lacks_skills(&thread, to)),
             ("channel", !self.model.sees(to, &thread)),
@@ -277,6 +328,7 @@ impl Simulation<'_> {
         };
         let now = self.model.now;
         self.model.thread(number).end_claim(now);
+        self.model.look_at_budget(number);
         self.claimed(number, to, lease, "handed_off");
     }
 
@@ -292,6 +344,7 @@ impl Simulation<'_> {
             ("release_claim", json!({})),
             ("hand_off_claim", json!({"to_member_id": self.ids[0]})),
             ("set_thread_result", json!({"result": {"late": true}})),
+            ("report_usage", json!({"report_id": "late", "tokens": 1})),
         ]);
         let mut input = json!({"thread_id": id, "claim_lease_id": claim.lease});
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

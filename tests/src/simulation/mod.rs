@@ -1,8 +1,8 @@
 //! The claim engine against a model that knows nothing of it.
 //!
 //! Random calls through the public API, on a mock clock, from a seed: threads with footprints in public and
-//! private channels, claims and their ends, lapsed leases, slots, pauses, refined footprints; and what goes
-//! on around them, in `surroundings`. The clock jumps, also backward; answers are lost, and their callers
+//! private channels, claims and their ends, lapsed leases, slots, pauses, refined footprints; what goes on
+//! around them, in `surroundings`; and what limits them, in `budgets`. The clock jumps, also backward; answers are lost, and their callers
 //! repeat what they asked; two services can share the database. The model says what has to come of each call:
 //! who is given which thread, what each refusal names. Every few steps all of the state and of the log is
 //! compared, in `checks`.
@@ -10,6 +10,7 @@
 mod model;
 mod claims;
 mod surroundings;
+mod budgets;
 mod checks;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -117,6 +118,8 @@ struct Simulation<'w> {
     /// A frozen member, and one of another workspace.
     unfit: [(String, &'static str); 2],
     created: usize,
+    /// How many usage reports there were.
+    reported: usize,
     /// How far the log was compared.
     compared: i64,
 }
@@ -144,6 +147,7 @@ impl<'w> Simulation<'w> {
             members,
             unfit: [(id(&world.people.frozen), "frozen"), (id(&world.people.outsider), "member")],
             created: 0,
+            reported: 0,
             compared: world.lsn(),
             world,
         }
@@ -185,7 +189,7 @@ impl<'w> Simulation<'w> {
     }
 
     fn step(&mut self) {
-        match self.random.below(30) {
+        match self.random.below(36) {
             0..=3 => self.create(),
             4..=8 => self.claim_next(),
             9..=10 => self.claim_one(),
@@ -198,6 +202,7 @@ impl<'w> Simulation<'w> {
             19 => self.pause(),
             20..=21 => self.move_clock(),
             22 => self.check_footprint(),
+            23..=28 => self.change_budgets(),
             _ => self.change_surroundings(),
         }
     }
@@ -208,6 +213,7 @@ fn cancel_all(world: &World, members: &[String]) {
     let cancel =
         |id: Value| world.admin("cancel_thread", json!({"thread_id": id, "reason": "not simulated"}));
     cancel(json!(world.id("claimed_thread")));
+    cancel(json!(world.id("dead_thread")));
     for member in members {
         let next = || {
             let input = json!({"workspace_id": world.id("workspace")});

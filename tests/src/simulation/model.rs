@@ -155,9 +155,43 @@ pub struct Claim {
     pub until: i64,
 }
 
+/// What can be limited, as it is named.
+pub const LIMITS: [&str; 5] = ["max_tokens", "max_usd_micros", "max_turns", "max_wall_secs", "max_attempts"];
+
+/// Amounts of what can be limited, in that order; the time is in seconds.
+pub type Amounts = [i64; 5];
+
+/// What a thread may use, and what it has used apart from time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Budget {
+    pub limits: [Option<i64>; 5],
+    /// What was reported: tokens, millionths of a dollar, turns.
+    pub spent: [i64; 3],
+    /// Claims that ended without a result since the thread was requeued.
+    pub attempts: i64,
+    /// The limits of which little was left when that was last looked at.
+    low: Vec<&'static str>,
+}
+
+impl Budget {
+    /// The limits of which `used` is at least so many percent.
+    fn reached(&self, used: Amounts, percent: i64) -> Vec<&'static str> {
+        let limits = LIMITS.iter().zip(self.limits).zip(used);
+        limits
+            .filter(|((_, limit), used)| limit.is_some_and(|limit| used * 100 >= limit * percent))
+            .map(|((name, _), _)| *name)
+            .collect()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Thread {
     pub id: String,
+    pub parent: Option<usize>,
+    /// How deep it is nested; 1 without a parent.
+    pub depth: i64,
+    /// How many children it has ever had.
+    pub children: i64,
     pub channel: usize,
     pub priority: i64,
     pub footprint: Footprint,
@@ -170,9 +204,41 @@ pub struct Thread {
     pub claim: Option<Claim>,
     /// The seconds that were worked under claims that have ended.
     pub worked: i64,
+    pub budget: Budget,
+    /// Whether it has a dead letter that is not settled.
+    pub dead: bool,
 }
 
 impl Thread {
+    /// What is used, with the time of the claim that has not been ended.
+    pub fn used(&self, now: i64) -> Amounts {
+        let running = self.claim.as_ref().map_or(0, |claim| (now.min(claim.until) - claim.since).max(0));
+        let [tokens, usd_micros, turns] = self.budget.spent;
+        [tokens, usd_micros, turns, self.worked + running, self.budget.attempts]
+    }
+
+    /// The limits of which nothing is left.
+    pub fn exceeded(&self, now: i64) -> Vec<&'static str> {
+        self.budget.reached(self.used(now), 100)
+    }
+
+    /// Until when a lease of so many seconds lasts.
+    pub fn lease_end(&self, now: i64, secs: i64) -> i64 {
+        let left = self.budget.limits[3].map_or(secs, |limit| (limit - self.used(now)[3]).max(0));
+        now + secs.min(left)
+    }
+
+    /// The thread once a lapsed claim was ended.
+    fn without_lapsed_claim(&self, now: i64) -> Self {
+        let mut thread = self.clone();
+        if self.claim.as_ref().is_some_and(|claim| claim.until <= now) {
+            thread.end_claim(now);
+            thread.budget.attempts += 1;
+            thread.dead |= !thread.exceeded(now).is_empty();
+        }
+        thread
+    }
+
     /// Ends the claim, of which at most what is before the end of its lease was worked.
     pub fn end_claim(&mut self, now: i64) -> Claim {
         let claim = self.claim.take().expect("a claim to end");
@@ -191,6 +257,8 @@ pub struct Model {
     pub channels: [Channel; 3],
     /// Which members have the skill.
     pub skilled: [bool; MEMBERS],
+    /// Children of a thread, depth and tools that are allowed.
+    pub spawn: [Option<i64>; 3],
     /// What the log has to record, since it was compared.
     pub log: Vec<Recorded>,
 }
@@ -286,17 +354,21 @@ impl Model {
     }
 
     /// Why a member cannot claim a thread that it sees, whatever its footprint.
-    pub fn refusal(&self, number: usize, member: usize) -> Option<&'static str> {
-        let thread = &self.threads[&number];
+    pub fn refusal(&self, number: usize, member: usize) -> Option<String> {
+        let thread = self.threads[&number].without_lapsed_claim(self.now);
+        let exceeded = thread.exceeded(self.now);
+        let over = exhausted(&exceeded);
         let reasons = [
             ("claimed", self.is_live(number)),
             ("state", thread.state != State::Open),
             ("has-result", thread.done),
-            ("blocked", self.is_blocked(thread)),
-            ("missing-skills", self.lacks_skills(thread, member)),
+            (&*over, !exceeded.is_empty()),
+            ("dead-letter", thread.dead),
+            ("blocked", self.is_blocked(&thread)),
+            ("missing-skills", self.lacks_skills(&thread, member)),
             ("channel-archived", self.channels[thread.channel].archived),
         ];
-        reasons.into_iter().find(|(_, holds)| *holds).map(|(reason, _)| reason)
+        reasons.into_iter().find(|(_, holds)| *holds).map(|(reason, _)| reason.to_owned())
     }
 
     /// The thread that a member has to be given.
@@ -329,10 +401,44 @@ impl Model {
         let lapsed = |thread: &Thread| thread.claim.as_ref().is_some_and(|claim| claim.until <= now);
         let numbers: Vec<usize> =
             self.threads.iter().filter(|(_, thread)| lapsed(thread)).map(|(number, _)| *number).collect();
-        for number in numbers {
-            let claim = self.thread(number).end_claim(now);
-            self.log.push(("ClaimExpired", self.threads[&number].id.clone(), claim.member.to_string()));
-            self.record_holder(number, "expired", claim.member);
-        }
+        numbers.into_iter().for_each(|number| self.end(number, "expired"));
     }
+
+    /// Ends the claim on a thread, if there is one, for a reason that is not that of another holder.
+    pub fn end(&mut self, number: usize, reason: &str) {
+        let now = self.now;
+        let thread = self.thread(number);
+        if thread.claim.is_none() {
+            return;
+        }
+        let (member, id) = (thread.end_claim(now).member, thread.id.clone());
+        let is_attempt = ["released", "expired"].contains(&reason);
+        thread.budget.attempts += i64::from(is_attempt);
+        let exceeded = if is_attempt { thread.exceeded(now) } else { Vec::new() };
+        thread.dead |= !exceeded.is_empty();
+        if !exceeded.is_empty() {
+            self.log.push(("ClaimFailed", id, format!("{member} {}", exceeded.join(" "))));
+            self.record_holder(number, "failed", member);
+        } else {
+            let expired = ("ClaimExpired", id, member.to_string());
+            self.log.extend((reason == "expired").then_some(expired));
+            self.record_holder(number, reason, member);
+        }
+        self.look_at_budget(number);
+    }
+
+    /// Records a notice about each limit of which little is left and of which that is new.
+    pub fn look_at_budget(&mut self, number: usize) {
+        let now = self.now;
+        let thread = self.thread(number);
+        let low = thread.budget.reached(thread.used(now), 80);
+        let before = std::mem::replace(&mut thread.budget.low, low.clone());
+        let (id, news) = (thread.id.clone(), low.into_iter().filter(|limit| !before.contains(limit)));
+        self.log.extend(news.map(|limit| ("ThreadNotice", id.clone(), limit.to_owned())));
+    }
+}
+
+/// The refusal of a thread that nothing is left for.
+pub fn exhausted(exceeded: &[&str]) -> String {
+    format!("exhausted: {}", exceeded.join(" "))
 }

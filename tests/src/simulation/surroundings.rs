@@ -130,17 +130,32 @@ impl Simulation<'_> {
 
     fn finish_or_reopen(&mut self) {
         let Some(number) = self.any_thread() else { return };
-        let thread = &self.model.threads[&number];
-        let id = thread.id.clone();
+        let thread = self.model.threads[&number].clone();
+        let id = thread.id;
         if self.model.channels[thread.channel].archived {
             return;
         }
+        let is_finished = |number: &usize| {
+            self.model.threads.get(number).is_none_or(|thread| thread.state == State::Closed)
+        };
         if thread.state == State::Closed {
+            if thread.parent.as_ref().is_some_and(is_finished) {
+                let input = json!({"thread_id": id, "action": "reopen"});
+                self.ask(0, "transition_thread", &input).refused(409, "wrong-state");
+                return;
+            }
             self.transition(number, "reopen");
             self.change(number, |thread| (thread.state, thread.done) = (State::Open, false));
             return;
         }
+        let is_open_child = |child: &Thread| child.parent == Some(number) && child.state != State::Closed;
+        let has_children = self.model.threads.values().any(is_open_child);
         let reason = if self.random.once_in(2) {
+            if has_children {
+                let input = json!({"thread_id": id, "action": "close"});
+                self.ask(0, "transition_thread", &input).refused(409, "close-refused");
+                return;
+            }
             self.transition(number, "close");
             "closed"
         } else {
@@ -153,12 +168,8 @@ impl Simulation<'_> {
             "cancelled"
         };
         self.model.expire();
-        let now = self.model.now;
-        if self.model.threads[&number].claim.is_some() {
-            let claim = self.model.thread(number).end_claim(now);
-            self.model.record_holder(number, reason, claim.member);
-        }
-        self.change(number, |thread| thread.state = State::Closed);
+        self.model.end(number, reason);
+        self.change(number, |thread| (thread.state, thread.dead) = (State::Closed, false));
         self.archive_the_oldest();
     }
 

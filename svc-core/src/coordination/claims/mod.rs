@@ -11,6 +11,7 @@ mod lists;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -350,9 +351,10 @@ fn hand_over(
     let (now, terms) = (cx.now(), Terms::new(cx, to, lease, limited.as_ref())?);
     let old = thread.held.map(|held| held.lease_id);
     if !cx.leaves_out(left_out::HAND_OVER) {
+        let charges_again = cx.leaves_out(left_out::CHARGED_ONCE);
         cx.execute(
             1,
-            HAND_OVER,
+            if charges_again { &HAND_OVER_CHARGING_AGAIN } else { HAND_OVER },
             &[&thread.id, &to, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by, &old],
         )?;
     }
@@ -368,6 +370,11 @@ const HAND_OVER: &str = "
         assignee_id = $2, claim_lease_id = $3,
         claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
     where id = $1 and claim_lease_id = $7";
+
+/// The same as if the new holder had held the claim all the time, for the test that misses that.
+static HAND_OVER_CHARGING_AGAIN: LazyLock<String> = LazyLock::new(|| HAND_OVER.replace(CLAIMED_NOW, ""));
+
+const CLAIMED_NOW: &str = "claimed_at = $4, ";
 
 /// Records that the thread has a new holder, and returns the thread as it is now.
 fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -> Result<ClaimedThread> {
@@ -400,7 +407,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     if cx.leaves_out(ends) {
         return Ok(());
     }
-    let is_attempt = end.is_attempt();
+    let is_attempt = end.is_attempt() && !cx.leaves_out(left_out::ATTEMPT);
     let mut budget = budget::of(cx, thread)?;
     if is_attempt {
         budget = budget.map(Budget::with_attempt);
@@ -599,6 +606,11 @@ mod tests {
             let found = fence(held, caller, named, now).err().map(|error| error.code());
             assert_eq!(found, wanted, "{held:?} {caller} {named:?} {now}");
         }
+    }
+
+    #[test]
+    fn the_time_of_a_claim_that_is_handed_off_is_left_out_of_the_statement() {
+        assert_eq!(HAND_OVER_CHARGING_AGAIN.len() + CLAIMED_NOW.len(), HAND_OVER.len());
     }
 
     #[test]
