@@ -95,6 +95,12 @@ pub const BUDGET_LOW_PERCENT: i64 = 80;
 pub const USAGE_MAX: i64 = 1_000_000_000_000;
 /// Characters of the id of a usage report, and of the name of a model.
 pub const REPORT_ID_MAX: usize = 200;
+/// Models of a member and day whose usage is summed apart; that of further ones is one sum.
+pub const USAGE_MODELS_MAX: i64 = 50;
+/// Days of a workspace's usage that are summed unless a caller asks for others.
+pub const USAGE_DAYS_DEFAULT: i64 = 30;
+/// Sums by member, model and day that are added up at most, in whole days.
+pub const USAGE_SCAN_MAX: i64 = 100_000;
 /// Members and models that a sum of a workspace's usage names.
 pub const USAGE_SUMS_MAX: i64 = 1000;
 /// Names of tools that a thread's worker is advised to use.
@@ -109,7 +115,7 @@ pub const SPAWN_TOOLS_MAX: i64 = 100;
 pub const WORKSPACE_CONTEXT_MAX: i64 = 20;
 /// Members that the occupancy of a workspace names, with claims and without.
 pub const OCCUPANCY_MEMBERS_MAX: i64 = 1000;
-/// How far the occupancy of a workspace counts threads.
+/// How many threads in one situation the occupancy of a workspace looks at.
 pub const OCCUPANCY_COUNT_MAX: i64 = 10_000;
 /// Approvals that a thread may require.
 pub const APPROVALS_MAX: i64 = 10;

@@ -64,6 +64,22 @@ impl<T> Rows<T> {
     }
 }
 
+/// A count of rows of which only so many were looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// How many of those that were looked at count.
+    pub count: i64,
+    /// Whether all were looked at; else there may be more that count.
+    pub is_all: bool,
+}
+
+impl Counted {
+    /// The count of `looked_at` rows that were read of at most `most`.
+    pub fn of(count: i64, looked_at: i64, most: i64) -> Self {
+        Self { count, is_all: looked_at < most }
+    }
+}
+
 /// The maximum number of items on a page, as a caller asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -19,7 +19,7 @@ use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId, WorkspaceI
 use crate::identity::workspaces;
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Sample, Write, idempotent, read};
-use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::time::Time;
 
@@ -211,20 +211,21 @@ const LIST: &str = concat!(
     " order by d.lsn limit $7"
 );
 
-/// Counts the dead letters that are not settled, of threads that the caller may see, up to `most`.
-pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
+/// Counts the dead letters that are not settled, of threads that the caller may see, among the oldest `most`.
+pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<Counted> {
     let params = cx.caller().sight.params();
-    let found: Option<(i64,)> = cx.one(COUNT, &params.and(&[&cx.caller().workspace_id, &most]))?;
-    Ok(found.map_or(0, |(count,)| count))
+    let found: Option<(i64, i64)> = cx.one(COUNT, &params.and(&[&cx.caller().workspace_id, &most]))?;
+    let (count, looked_at) = found.unwrap_or_default();
+    Ok(Counted::of(count, looked_at, most))
 }
 
 const COUNT: &str = concat!(
-    "select count(*) from (
-         select 1 from dead_letters d join threads t on t.id = d.thread_id
-         join channels c on c.id = t.channel_id
-         where d.workspace_id = $5 and d.settled_at is null and ",
+    "select count(case when ",
     visible!(c),
-    " limit $6) counted"
+    " then 1 end), count(*) from (
+         select thread_id from dead_letters where workspace_id = $5 and settled_at is null
+         order by lsn limit $6) d
+     join threads t on t.id = d.thread_id join channels c on c.id = t.channel_id"
 );
 
 const HORIZON: &str = "

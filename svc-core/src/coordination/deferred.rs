@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible;
+use crate::coordination::budget;
 use crate::coordination::footprint::{self, Footprint, Repo, RepoKey};
 use crate::coordination::obstacles::{self, Conflict, ConflictReason};
 use crate::coordination::skill_sets;
@@ -21,7 +22,7 @@ use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
 use crate::limits::PAGE_BYTES;
 use crate::op::{Feature, Read, read};
-use crate::page::{Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
+use crate::page::{Counted, Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
 use crate::store::{ToParam, columns};
 
 pub(crate) fn feature() -> Feature {
@@ -44,21 +45,23 @@ pub(crate) fn feature() -> Feature {
 enum Reason {
     Dependencies,
     Skills,
+    Budget,
     DeadLetter,
 }
 
 /// Returns the open threads that nobody works on and that something is in the way of, with all that is.
 ///
-/// They are in the order in which they were created. One page covers at most 2000 threads, so it may be short
-/// or empty although there is more: continue while `next_cursor` is not null.
+/// They are in the order in which they were created. One page covers at most 2000 threads, so it may be
+/// short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDeferredThreads {
     /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
-    /// active member has all of (`skills`), or that have a dead letter which is not settled (`dead-letter`).
-    /// Default: only what conflicts with a footprint.
+    /// active member has all of (`skills`), that nothing is left for of a limit of their budget (`budget`),
+    /// or that have a dead letter which is not settled (`dead-letter`). Default: only what conflicts with a
+    /// footprint.
     reason: Option<Reason>,
     /// Only threads whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
@@ -95,8 +98,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     let (now, last) = (cx.now(), horizon.up_to());
     let params: [&dyn ToParam; 6] = [&input.workspace_id, &now, &after, &last, &wants_more, &repo];
     let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
-    let mut waiting =
-        Waiting { reason: input.reason, by_footprint: HashMap::new(), by_skills: HashMap::new() };
+    let mut waiting = Waiting::for_reason(input.reason, OBSTACLES_MAX);
     let (mut deferred, mut bytes) = (Vec::new(), 0_usize);
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
@@ -119,21 +121,21 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
 
 /// Counts the threads that something is in the way of because of their footprints.
 ///
-/// Of the threads with a footprint that nobody works on, it examines those of one page.
-pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<i64> {
+/// It looks at the threads with a footprint that one page would cover.
+pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<Counted> {
     let workspace = cx.caller().workspace_id;
     let horizon = cx.horizon(HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
     let (repo, after, last, now): (Option<RepoKey>, i64, _, _) = (None, 0, horizon.up_to(), cx.now());
     let params: [&dyn ToParam; 6] = [&workspace, &now, &after, &last, &false, &repo];
     let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting { reason: None, by_footprint: HashMap::new(), by_skills: HashMap::new() };
+    let mut waiting = Waiting::for_reason(None, 1);
     let mut count = 0_i64;
     for candidate in candidates {
         if !waiting.conflicts(cx, candidate.footprint)?.is_empty() {
             count = count.saturating_add(1);
         }
     }
-    Ok(count)
+    Ok(Counted { count, is_all: horizon.0.is_none() })
 }
 
 impl DeferredThread {
@@ -150,24 +152,46 @@ struct Candidate {
     /// How many threads it waits for.
     blocked: i64,
     skill_set: i64,
+    exhausted: bool,
     dead: bool,
+    /// Whether a lapsed claim is in its row that counts against its budget once it is ended.
+    is_lapsing: bool,
 }
 
-columns! { candidate_columns: Candidate as t { id, footprint, blocked, skill_set, dead } }
+columns! {
+    candidate_columns: Candidate as t {
+        id,
+        footprint,
+        blocked,
+        skill_set,
+        exhausted,
+        dead,
+        is_lapsing = "t.budgeted and t.assignee_id is not null",
+    }
+}
 
 /// What stands in the way of threads, as far as one page has found out.
 struct Waiting {
     reason: Option<Reason>,
+    /// How many obstacles of one thread are looked for.
+    most: i64,
     by_footprint: HashMap<i64, Vec<Conflict>>,
     /// Whether some active member has all skills of a set.
     by_skills: HashMap<i64, bool>,
 }
 
 impl Waiting {
+    fn for_reason(reason: Option<Reason>, most: i64) -> Self {
+        Self { reason, most, by_footprint: HashMap::new(), by_skills: HashMap::new() }
+    }
+
     /// Returns everything in the way of a thread.
     fn obstacles(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<Vec<Conflict>> {
         let mut found = Vec::new();
-        if self.reason == Some(Reason::DeadLetter) && thread.dead {
+        if self.reason == Some(Reason::Budget) && (thread.exhausted || fails(cx, thread)?) {
+            found.push(Conflict::alone(ConflictReason::Budget));
+        }
+        if self.reason == Some(Reason::DeadLetter) && (thread.dead || fails(cx, thread)?) {
             found.push(Conflict::alone(ConflictReason::DeadLetter));
         }
         if self.reason == Some(Reason::Dependencies) && thread.blocked > 0 {
@@ -186,7 +210,7 @@ impl Waiting {
         }
         let found: Vec<Conflict> = match footprint::load(cx, id)? {
             Some(touched) => {
-                let blocked = obstacles::in_the_way(cx, &touched, None, OBSTACLES_MAX)?;
+                let blocked = obstacles::in_the_way(cx, &touched, None, self.most)?;
                 blocked.into_iter().map(|blocked| blocked.conflict).collect()
             }
             None => Vec::new(),
@@ -204,6 +228,12 @@ impl Waiting {
         self.by_skills.insert(skill_set, covered);
         Ok(covered)
     }
+}
+
+/// Whether a thread fails once its lapsed claim is ended.
+fn fails(cx: &Read<'_>, thread: &Candidate) -> Result<bool> {
+    let lapsing = if thread.is_lapsing { thread_of_workspace(cx, thread.id)? } else { None };
+    lapsing.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
 }
 
 /// Most obstacles that are listed of one thread.

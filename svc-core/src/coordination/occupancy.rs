@@ -1,9 +1,10 @@
 //! Occupancy: who works in a workspace, what limits the work, and how many threads wait for what.
 //!
 //! What happens in channels that the caller may not see does not show, but for the use of slots. Counts are
-//! of this moment and end at a limit, so none takes long.
+//! of this moment. Each looks at so many threads at most, whoever may see them, and the answer names those
+//! that have not looked at all.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::{members, workspaces};
 use crate::limits::{OCCUPANCY_COUNT_MAX, OCCUPANCY_MEMBERS_MAX};
 use crate::op::{Feature, Read, read};
-use crate::store::ToParam;
+use crate::page::Counted;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -52,21 +53,24 @@ struct IdleMember {
     handle: String,
 }
 
-/// How many threads are in which situation, each counted up to 10000.
+/// How many threads are in which situation.
 #[derive(Serialize, JsonSchema)]
 struct ThreadCounts {
     /// Threads in the queue, whoever has the skills for them. Those that were not met yet count although
     /// something is in the way of their footprint.
     ready: i64,
-    /// Threads that something is in the way of because of their footprint, among the oldest 2000 that have
-    /// one and that nobody works on.
+    /// Threads that something is in the way of because of their footprint, among the oldest 2000 open ones
+    /// that have one.
     deferred: i64,
-    /// Threads with a live claim.
+    /// Threads with a live claim, among the oldest 10000 that are claimed.
     claimed: i64,
-    /// Threads in the state `in_review`.
+    /// Threads in the state `in_review`, among the oldest 10000 of them.
     in_review: i64,
-    /// Threads with a dead letter that is not settled.
+    /// Threads with a dead letter that is not settled, among the oldest 10000 letters.
     dead: i64,
+    /// The names of those counts that may be too low, because there are more threads than were looked at. All
+    /// others are exact.
+    at_least: Vec<&'static str>,
 }
 
 /// Who works in a workspace, what limits the work, and how many threads wait.
@@ -75,7 +79,7 @@ struct Occupancy {
     /// The first 1000 members who hold live claims, those with most claims first.
     busy: Vec<BusyMember>,
     /// The active members who are not frozen and hold no live claim, in the order in which they were added.
-    /// Only the first 1000 members of the workspace are considered.
+    /// Only the first 1000 of them, busy or not, are considered.
     idle: Vec<IdleMember>,
     /// The slots that have a capacity or are in use, by name.
     slots: Vec<UsedSlot>,
@@ -87,7 +91,8 @@ struct Occupancy {
 
 /// Returns who works in a workspace and who is idle, its slots and pauses, and how many threads wait.
 ///
-/// Of channels that you may not see it tells nothing, except for the use of slots.
+/// Of channels that you may not see it tells nothing, except for the use of slots. If `claimed` is among
+/// `at_least`, the claims that were not looked at are not known of any member, busy or idle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceOccupancy {
@@ -97,66 +102,75 @@ struct GetWorkspaceOccupancy {
 
 fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Result<Occupancy> {
     workspaces::own_workspace(cx, input.workspace_id)?;
-    let busy = busy(cx)?;
-    Ok(Occupancy {
-        idle: idle(cx, &busy)?,
-        busy,
-        slots: slots::used_slots(cx)?,
-        pauses: pauses::all(cx)?,
-        threads: ThreadCounts {
-            ready: queue::count(cx, OCCUPANCY_COUNT_MAX)?,
-            deferred: deferred::count(cx)?,
-            claimed: count(cx, CLAIMED, &[&cx.now()])?,
-            in_review: count(cx, IN_REVIEW, &[])?,
-            dead: dead_letters::count(cx, OCCUPANCY_COUNT_MAX)?,
-        },
-    })
+    let (mut busy, claimed) = busy(cx)?;
+    let idle = idle(cx, &busy)?;
+    busy.truncate(usize::try_from(OCCUPANCY_MEMBERS_MAX).unwrap_or(usize::MAX));
+    let ready = queue::count(cx, OCCUPANCY_COUNT_MAX)?;
+    let ready = Counted::of(ready, ready, OCCUPANCY_COUNT_MAX);
+    let (deferred, in_review) = (deferred::count(cx)?, in_review(cx)?);
+    let dead = dead_letters::count(cx, OCCUPANCY_COUNT_MAX)?;
+    let counts = [
+        ("ready", ready),
+        ("deferred", deferred),
+        ("claimed", claimed),
+        ("in_review", in_review),
+        ("dead", dead),
+    ];
+    let at_least = counts.into_iter().filter(|(_, counted)| !counted.is_all).map(|(name, _)| name).collect();
+    let threads = ThreadCounts {
+        ready: ready.count,
+        deferred: deferred.count,
+        claimed: claimed.count,
+        in_review: in_review.count,
+        dead: dead.count,
+        at_least,
+    };
+    Ok(Occupancy { busy, idle, slots: slots::used_slots(cx)?, pauses: pauses::all(cx)?, threads })
 }
 
-fn busy(cx: &Read<'_>) -> Result<Vec<BusyMember>> {
+/// Returns the members who hold claims that are live and visible, those with most first, and counts these.
+fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, Counted)> {
     let (sight, workspace, now) = (cx.caller().sight.params(), cx.caller().workspace_id, cx.now());
-    let rows: Vec<(MemberId, i64)> =
-        cx.query(BUSY, &sight.and(&[&workspace, &now, &OCCUPANCY_MEMBERS_MAX]))?;
-    Ok(rows.into_iter().map(|(member_id, claims)| BusyMember { member_id, claims }).collect())
+    let rows: Vec<(MemberId, i64, i64)> =
+        cx.query(BUSY, &sight.and(&[&workspace, &now, &OCCUPANCY_COUNT_MAX]))?;
+    let sums = rows.iter().fold((0_i64, 0_i64), |(claims, looked_at), row| {
+        (claims.saturating_add(row.1), looked_at.saturating_add(row.2))
+    });
+    let members = rows.into_iter().map(|(member_id, claims, _)| BusyMember { member_id, claims });
+    let busy = members.filter(|member| member.claims > 0).collect();
+    Ok((busy, Counted::of(sums.0, sums.1, OCCUPANCY_COUNT_MAX)))
 }
 
+/// By holder: the claims that are live and visible, and all that were looked at.
 const BUSY: &str = concat!(
-    "select t.assignee_id, count(*) from threads t join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.assignee_id is not null and t.assignment_expires_at > $6 and ",
+    "select t.assignee_id, count(case when t.assignment_expires_at > $6 and ",
     visible!(c),
-    " group by t.assignee_id order by count(*) desc, t.assignee_id limit $7"
+    " then 1 end) as claims, count(*) from (
+         select assignee_id, assignment_expires_at, channel_id from threads
+         where workspace_id = $5 and assignee_id is not null order by lsn limit $7) t
+     join channels c on c.id = t.channel_id
+     group by t.assignee_id order by claims desc, t.assignee_id"
 );
 
 fn idle(cx: &Read<'_>, busy: &[BusyMember]) -> Result<Vec<IdleMember>> {
-    let claims: BTreeMap<MemberId, i64> = busy.iter().map(|busy| (busy.member_id, busy.claims)).collect();
+    let busy: BTreeSet<MemberId> = busy.iter().map(|busy| busy.member_id).collect();
     let able = members::able_to_work(cx, OCCUPANCY_MEMBERS_MAX)?.into_iter();
-    let idle = able.filter(|(member, _)| !claims.contains_key(member));
+    let idle = able.filter(|(member, _)| !busy.contains(member));
     Ok(idle.map(|(member_id, handle)| IdleMember { member_id, handle }).collect())
 }
 
-fn count(cx: &Read<'_>, sql: &'static str, more: &[&dyn ToParam]) -> Result<i64> {
+fn in_review(cx: &Read<'_>) -> Result<Counted> {
     let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
-    let params: Vec<&dyn ToParam> =
-        [&workspace as &dyn ToParam, &OCCUPANCY_COUNT_MAX].into_iter().chain(more.iter().copied()).collect();
-    let found: Option<(i64,)> = cx.one(sql, &sight.and(&params))?;
-    Ok(found.map_or(0, |(count,)| count))
+    let found: Option<(i64, i64)> = cx.one(IN_REVIEW, &sight.and(&[&workspace, &OCCUPANCY_COUNT_MAX]))?;
+    let (count, looked_at) = found.unwrap_or_default();
+    Ok(Counted::of(count, looked_at, OCCUPANCY_COUNT_MAX))
 }
 
-/// Counts threads `t` of the workspace that the caller may see; parameters of `$which` begin at 7.
-macro_rules! count_threads {
-    ($which:literal) => {
-        concat!(
-            "select count(*) from (
-                 select 1 from threads t join channels c on c.id = t.channel_id
-                 where t.workspace_id = $5 and ",
-            $which,
-            " and ",
-            visible!(c),
-            " limit $6) counted"
-        )
-    };
-}
-
-const CLAIMED: &str = count_threads!("t.assignee_id is not null and t.assignment_expires_at > $7");
-
-const IN_REVIEW: &str = count_threads!("t.state = 'in_review'");
+const IN_REVIEW: &str = concat!(
+    "select count(case when ",
+    visible!(c),
+    " then 1 end), count(*) from (
+         select channel_id from threads where workspace_id = $5 and state = 'in_review'
+         order by lsn limit $6) t
+     join channels c on c.id = t.channel_id"
+);

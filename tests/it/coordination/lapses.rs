@@ -95,10 +95,20 @@ fn a_lapsed_claim_is_judged_by_the_limits_under_which_it_was_held() {
                 world.pass(Duration::from_secs(60));
                 let read = world.agent("get_thread", with(&thread, json!({})));
                 assert_eq!((&read["dead"], &read["exhausted"]), (&json!(dead), &json!(!dead)));
+                assert_eq!(waits_for(world, &thread, "budget"), !dead);
+                assert_eq!(waits_for(world, &thread, "dead-letter"), dead);
                 close(world, &thread);
             }
         }
     });
+}
+
+/// Whether a thread is listed as deferred for a reason.
+fn waits_for(world: &World, thread: &str, reason: &str) -> bool {
+    let input = json!({"workspace_id": world.id("workspace"), "limit": 500, "reason": reason});
+    let page = world.agent("list_deferred_threads", input);
+    let found = page["items"].as_array().unwrap().iter().find(|found| found["thread_id"] == json!(thread));
+    found.is_some_and(|found| found["obstacles"][0]["reason"] == json!(reason))
 }
 
 /// What `claim_thread` answers has to be what the context has said before.
@@ -136,7 +146,10 @@ fn the_context_refuses_what_a_claim_refuses_also_before_a_lapse_is_noticed() {
             let thread = limited(world, &channel, limits.clone());
             let mut answers = Vec::new();
             for _ in 0..3 {
+                let [over, dead] = ["budget", "dead-letter"].map(|reason| waits_for(world, &thread, reason));
                 let answer = claims_as_the_context_says(world, agent, &thread);
+                assert_eq!(over, answer.status == 409, "{limits}: listed as it is refused");
+                assert_eq!(dead, over && limits != json!({"max_turns": 0}), "{limits}: it has failed");
                 answers.push(answer.status);
                 if let Some(lease) = answer.body["claim_lease_id"].as_str() {
                     let id = format!("of {lease}");

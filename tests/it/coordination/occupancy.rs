@@ -1,6 +1,7 @@
 //! Occupancy: who works, what limits the work, and how many threads wait, as far as the caller may see.
 
 use serde_json::{Value, json};
+use svc_core::Engine;
 use svc_tests::{World, on_both_engines, text};
 
 /// The occupancy that a caller reads, without the members and threads that the world begins with.
@@ -65,5 +66,55 @@ fn the_occupancy_counts_what_the_caller_may_see() {
         }
         world.admin("claim_next_thread", json!({"channel_id": channel}));
         assert_eq!(growth(&before, &occupancy(world, admin)), [0, 1, 2, 1, 1], "{waiting} is parked");
+    });
+}
+
+/// Adds many threads that are claimed and in review, as copies of one, before all others.
+fn multiply(world: &World, thread: &str, times: usize) {
+    let thread = world.database.id(thread.parse::<uuid::Uuid>().unwrap());
+    let [new_thread, new_lease] = match world.engine() {
+        Engine::Sqlite => ["randomblob(16)"; 2],
+        Engine::Postgres => ["gen_random_uuid()"; 2],
+    };
+    let copied =
+        "workspace_id, channel_id, depth, title, priority, skill_set, blocked, has_result, worked_micros,
+        created_at, assignee_id, claimed_at, assignment_expires_at";
+    world.database.execute(&format!(
+        "insert into threads (id, claim_lease_id, state, lsn, {copied})
+         with recursive copies (number) as (
+             select 1 union all select number + 1 from copies where number < {times})
+         select {new_thread}, {new_lease}, 'in_review', -number, {copied}
+         from threads, copies where id = {thread}"
+    ));
+}
+
+#[test]
+fn threads_that_are_not_looked_at_are_said_to_be_left_out() {
+    on_both_engines(|world| {
+        let [shown, hidden] = [world.new_channel("shown"), world.new_private_channel("hidden")];
+        let [before, seen_before] =
+            [&world.people.admin, &world.people.agent].map(|who| occupancy(world, who));
+        assert_eq!(before["threads"]["at_least"], json!([]));
+        let secret = world.new_thread(&hidden, "secret");
+        world.admin("claim_thread", json!({"thread_id": secret, "lease_secs": 600}));
+        multiply(world, &secret, 9_000);
+        let seen = occupancy(world, &world.people.agent);
+        assert_eq!(seen, seen_before, "what is hidden is looked at and not counted");
+        let after = occupancy(world, &world.people.admin);
+        assert_eq!(growth(&before, &after), [0, 0, 9_001, 9_000, 0]);
+        assert_eq!(after["threads"]["at_least"], json!([]));
+
+        multiply(world, &secret, 1_000);
+        let open = world.new_thread(&shown, "open");
+        world.agent("claim_thread", json!({"thread_id": open, "lease_secs": 600}));
+        let seen = occupancy(world, &world.people.agent);
+        assert_eq!(seen["threads"]["at_least"], json!(["claimed", "in_review"]));
+        assert_eq!(
+            (&seen["threads"]["claimed"], claims(&seen, &world.id("agent").to_string())),
+            (&json!(0), None)
+        );
+        let after = occupancy(world, &world.people.admin);
+        assert_eq!(after["threads"]["claimed"], json!(10_000));
+        assert_eq!(claims(&after, &world.id("admin").to_string()), Some(10_000));
     });
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::time::Time;
 use svc_tests::{on_both_engines, text};
 
 use crate::coordination::budgets::{budget, claim, limited, report, with};
@@ -55,6 +56,53 @@ fn a_report_counts_once_and_keeps_its_first_answer() {
     });
 }
 
+/// One day, in microseconds.
+const DAY: i64 = 86_400_000_000;
+
+#[test]
+fn models_beyond_the_first_of_a_day_are_one_sum() {
+    on_both_engines(|world| {
+        let channel = world.new_private_channel("secret");
+        let thread = world.new_thread(&channel, "a task");
+        let lease =
+            world.admin("claim_thread", with(&thread, json!({"lease_secs": 600_000})))["claim_lease_id"]
+                .clone();
+        let mut number = 0;
+        let mut report = |model: Value| {
+            number += 1;
+            let numbers = json!({"report_id": format!("{number}"), "claim_lease_id": lease, "tokens": 1,
+                                 "model": model});
+            world.admin("report_usage", with(&thread, numbers));
+        };
+        report(Value::Null);
+        (0..60).for_each(|model| report(json!(format!("model {model}"))));
+        for again in [json!("model 3"), json!("model 59"), json!("other"), Value::Null] {
+            report(again);
+        }
+        let reports = |model: Value| {
+            let usage = world.agent("get_workspace_usage", json!({"workspace_id": world.id("workspace")}));
+            let sums = usage["items"].as_array().unwrap().clone();
+            let of_admin: Vec<&Value> =
+                sums.iter().filter(|sum| sum["member_id"] == json!(world.id("admin"))).collect();
+            let found = of_admin.iter().find(|sum| sum["model"] == model);
+            (of_admin.len(), found.map_or(0, |sum| sum["reports"].as_i64().unwrap()))
+        };
+        for (model, count) in [
+            (json!("model 0"), 1),
+            (json!("model 3"), 2),
+            (json!("model 49"), 1),
+            (json!("model 50"), 0),
+            (json!("other"), 10 + 1 + 1),
+            (Value::Null, 2),
+        ] {
+            assert_eq!(reports(model.clone()), (52, count), "{model}");
+        }
+        // What was reported on a private channel is part of the sums that another member reads.
+        let seen = world.call(&world.people.agent, "list_thread_usage", with(&thread, json!({})));
+        seen.refused(404, "not-found");
+    });
+}
+
 #[test]
 fn the_usage_of_a_workspace_is_summed_by_member_and_model_from_a_day_on() {
     on_both_engines(|world| {
@@ -82,6 +130,15 @@ fn the_usage_of_a_workspace_is_summed_by_member_and_model_from_a_day_on() {
         let unnamed = sum(Value::Null, [1, 100, 3, 0]);
         let all = [unnamed.clone(), sum(json!("large"), [3, 16, 0, 1])];
         assert_eq!(sums(Value::Null), all);
+        let usage = |since: Value| {
+            world.agent("get_workspace_usage", json!({"workspace_id": world.id("workspace"), "since": since}))
+        };
+        let day = |micros: i64| json!(Time::from_micros(micros.div_euclid(DAY) * DAY));
+        assert_eq!(usage(json!(later))["since"], day(later.micros()), "the beginning of the day");
+        assert_eq!(usage(Value::Null)["since"], day(later.micros() - 30 * DAY));
+        world.clock.advance(Duration::from_secs(29 * 86_400));
+        assert_eq!(sums(Value::Null), sums(json!(later)), "the first day is 31 days ago");
+        world.clock.set(later);
         assert_eq!(sums(json!(begin)), all, "the whole day counts");
         assert_eq!(sums(json!(later)), [unnamed, sum(json!("large"), [1, 1, 0, 0])]);
     });

@@ -2,10 +2,10 @@
 //!
 //! Random calls through the public API, on a mock clock, from a seed: threads with footprints in public and
 //! private channels, claims and their ends, lapsed leases, slots, pauses, refined footprints; what goes on
-//! around them, in `surroundings`; and what limits them, in `budgets`. The clock jumps, also backward; answers are lost, and their callers
-//! repeat what they asked; two services can share the database. The model says what has to come of each call:
-//! who is given which thread, what each refusal names. Every few steps all of the state and of the log is
-//! compared, in `checks`.
+//! around them, in `surroundings`; and what limits them, in `budgets`. The clock jumps, also backward;
+//! answers are lost, and their callers repeat what they asked; two services can share the database. The
+//! model says what has to come of each call: who is given which thread, what each refusal names. Every few
+//! steps all of the state and of the log is compared, in `checks`.
 
 mod model;
 mod claims;

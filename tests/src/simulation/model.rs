@@ -229,7 +229,7 @@ impl Thread {
     }
 
     /// The thread once a lapsed claim was ended.
-    fn without_lapsed_claim(&self, now: i64) -> Self {
+    pub fn without_lapsed_claim(&self, now: i64) -> Self {
         let mut thread = self.clone();
         if self.claim.as_ref().is_some_and(|claim| claim.until <= now) {
             thread.end_claim(now);

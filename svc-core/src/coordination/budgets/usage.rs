@@ -1,7 +1,8 @@
 //! Usage: what holders report that their work has cost.
 //!
-//! A report is stored once, whatever it does to the budget, and repeated with its first answer. The sums of a
-//! workspace are kept by day, so that reading them does not depend on how many reports there are.
+//! A report is stored once, whatever it does to the budget, and repeated with its first answer. The sums of
+//! a workspace are kept by day, member and model, so that reading them does not depend on how many reports
+//! there are. Models have any names, so of each member and day only so many have sums of their own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,11 +18,13 @@ use crate::error::{Code, Error};
 use crate::hash::sha256;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
-use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_SUMS_MAX};
+use crate::limits::{
+    REPORT_ID_MAX, USAGE_DAYS_DEFAULT, USAGE_MAX, USAGE_MODELS_MAX, USAGE_SCAN_MAX, USAGE_SUMS_MAX,
+};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
-use crate::store::{columns, new_row};
+use crate::store::{ToParam, columns, new_row};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
@@ -86,9 +89,9 @@ impl Event for UsageReported<'_> {
 
 /// Reports what your work under a claim has used, and returns what is left of the thread's budget.
 ///
-/// The report is stored even if nothing is left then. Repeating it returns the first response, also after the
-/// claim has ended, and counts nothing twice: choose an id for each report, and send it again until there is
-/// a response.
+/// The report is stored even if nothing is left then. Repeating it returns the first response, also after
+/// the claim has ended, and counts nothing twice: choose an id for each report, and send it again until
+/// there is a response.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
@@ -108,7 +111,8 @@ struct ReportUsage {
     usd_micros: Option<Reported>,
     /// Turns since the report before. Default: 0.
     turns: Option<Reported>,
-    /// The model that was used.
+    /// The model that was used. Of one member and day, 50 models have sums of their own in the workspace's
+    /// usage; further ones are added to one sum named `other`.
     model: Option<Name>,
 }
 
@@ -184,8 +188,8 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     let actor_id = cx.caller().actor;
     workers::add(cx, thread.id, lsn, member_id)?;
     cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
-    let day = now.micros().div_euclid(DAY_MICROS);
-    let key = model.unwrap_or_default();
+    let day = day_of(now);
+    let key = summed_as(cx, day, member_id, model)?;
     cx.execute(1, SUM, &[&thread.workspace_id, &day, &member_id, &key, &tokens, &usd_micros, &turns])?;
     let budget = budget::load(cx, thread.id)?;
     let answer = ReportedUsage {
@@ -220,12 +224,38 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
 /// One day. Days are counted from the beginning of 1970, in UTC.
 const DAY_MICROS: i64 = 86_400_000_000;
 
+fn day_of(time: Time) -> i64 {
+    time.micros().div_euclid(DAY_MICROS)
+}
+
 const KNOWN: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
 
 const SPEND: &str = "
     update threads set spent_tokens = spent_tokens + $2, spent_usd_micros = spent_usd_micros + $3,
         spent_turns = spent_turns + $4
     where id = $1";
+
+/// Returns the name under which the usage of a model is summed.
+///
+/// A model that is one too many for the member and day is summed with others; reports of no model have a sum
+/// of their own, of an empty name.
+fn summed_as<'m>(cx: &Read<'_>, day: i64, member: MemberId, model: Option<&'m str>) -> Result<&'m str> {
+    let Some(model) = model else { return Ok("") };
+    let place: [&dyn ToParam; 5] = [&cx.caller().workspace_id, &day, &member, &model, &USAGE_MODELS_MAX];
+    let apart: Option<(bool,)> = cx.one(HAS_A_SUM, &place)?;
+    Ok(if apart.is_some_and(|(apart,)| apart) { model } else { OTHERS })
+}
+
+/// The name of the sum of further models.
+const OTHERS: &str = "other";
+
+/// Whether a model has a sum or can still get one.
+const HAS_A_SUM: &str = "
+    select exists (
+        select 1 from usage_totals where workspace_id = $1 and day = $2 and member_id = $3 and model = $4)
+    or $5 > (
+        select count(*) from usage_totals
+        where workspace_id = $1 and day = $2 and member_id = $3 and model not in ('', 'other'))";
 
 const SUM: &str = "
     insert into usage_totals (workspace_id, day, member_id, model, reports, tokens, usd_micros, turns)
@@ -289,14 +319,27 @@ const REPORTS: &str = concat!(
 
 /// Returns what was reported in a workspace, by member and model.
 ///
-/// The 1000 largest sums are returned, by tokens.
+/// What was reported in channels that you may not see is part of the sums. They are of whole days in UTC, up
+/// to now; `since` of the response says from when on. It is later than what you asked for only if those days
+/// have more than 100,000 daily sums of a member and model, of which the last are added up. The 1000 largest
+/// sums are returned, by tokens. Models beyond the first 50 of a member and day are in the sum of a model
+/// named `other`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceUsage {
     /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// Only what was reported on the day of this time, in UTC, or later. Default: everything.
+    /// Only what was reported on the day of this time, in UTC, or later. Default: 30 days ago.
     since: Option<Time>,
+}
+
+/// What was reported in a workspace.
+#[derive(Serialize, JsonSchema)]
+struct WorkspaceUsage {
+    #[serde(flatten)]
+    sums: Page<UsageSum>,
+    /// From when on: the beginning of the first day whose reports are summed.
+    since: Time,
 }
 
 /// What a member has reported with one model.
@@ -304,7 +347,7 @@ struct GetWorkspaceUsage {
 struct UsageSum {
     /// The member.
     member_id: MemberId,
-    /// The model; null for reports that named none.
+    /// The model; null for reports that named none, `other` for those of further models of a day too.
     model: Option<String>,
     /// How many reports there were.
     reports: i64,
@@ -322,12 +365,23 @@ columns! {
     }
 }
 
-fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> Result<Page<UsageSum>> {
+fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> Result<WorkspaceUsage> {
     workspaces::own_workspace(cx, input.workspace_id)?;
-    let day = input.since.map_or(i64::MIN, |since| since.micros().div_euclid(DAY_MICROS));
-    let sums: Vec<UsageSum> = cx.query(SUMS, &[&input.workspace_id, &day, &USAGE_SUMS_MAX])?;
-    Ok(Page::whole(sums))
+    let today = day_of(cx.now());
+    let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
+    let others = USAGE_SCAN_MAX.saturating_sub(1);
+    let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&input.workspace_id, &asked, &others])?;
+    // Today is summed however much it is: that is bounded by its members and their models.
+    let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
+    let sums: Vec<UsageSum> = cx.query(SUMS, &[&input.workspace_id, &first, &USAGE_SUMS_MAX])?;
+    let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
+    Ok(WorkspaceUsage { sums: Page::whole(sums), since })
 }
+
+/// The day from which on there are as many rows as are read, or more.
+const TOO_MANY: &str = "
+    select day from usage_totals where workspace_id = $1 and day >= $2
+    order by day desc limit 1 offset $3";
 
 const SUMS: &str = concat!(
     "select ",

@@ -88,6 +88,8 @@ pub(crate) enum ConflictReason {
     Dependencies,
     /// No active member has all skills that it requires.
     Skills,
+    /// Nothing is left of a limit of its budget.
+    Budget,
     /// It has a dead letter that is not settled.
     DeadLetter,
 }
@@ -96,7 +98,7 @@ pub(crate) enum ConflictReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Conflict {
     /// Why: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies`,
-    /// `skills` or `dead-letter`.
+    /// `skills`, `budget` or `dead-letter`.
     pub reason: ConflictReason,
     /// The item of the footprint that it is about; null if the whole repository is paused.
     pub item: Option<Item>,
