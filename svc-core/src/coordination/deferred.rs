@@ -59,8 +59,8 @@ struct ListDeferredThreads {
     /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
-    /// active member has all of (`skills`), that nothing is left for of a limit of their budget (`budget`),
-    /// or that have a dead letter which is not settled (`dead-letter`). Default: only what conflicts with a
+    /// active member has all of (`skills`), whose budget has a limit of which nothing is left (`budget`), or
+    /// that have a dead letter which is not settled (`dead-letter`). Default: only what conflicts with a
     /// footprint.
     reason: Option<Reason>,
     /// Only threads whose footprint names this repository, as `owner/name`.

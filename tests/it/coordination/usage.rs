@@ -104,6 +104,41 @@ fn models_beyond_the_first_of_a_day_are_one_sum() {
 }
 
 #[test]
+fn so_many_sums_are_added_up_that_the_days_are_whole() {
+    on_both_engines(|world| {
+        let today = world.clock.now().micros().div_euclid(DAY);
+        let [workspace, agent] = ["workspace", "agent"].map(|name| world.database.id(world.id(name)));
+        let fill = |days: i64, of_each: i64| {
+            let last = days * of_each - 1;
+            world.database.execute(&format!(
+                "delete from usage_totals;
+                 insert into usage_totals
+                     (workspace_id, day, member_id, model, reports, tokens, usd_micros, turns)
+                 with recursive sums (number) as (
+                     select 0 union all select number + 1 from sums where number < {last})
+                 select {workspace}, {today} - number / {of_each}, {agent}, 'model ' || (number % {of_each}),
+                     1, 1, 0, 0
+                 from sums"
+            ));
+        };
+        let day = |days_ago: i64| json!(Time::from_micros((today - days_ago) * DAY));
+        let usage = |days_ago: i64| {
+            let input = json!({"workspace_id": world.id("workspace"), "since": day(days_ago)});
+            let usage = world.agent("get_workspace_usage", input);
+            let sums = usage["items"].as_array().unwrap().iter();
+            let reports: i64 = sums.map(|sum| sum["reports"].as_i64().unwrap()).sum();
+            (usage["since"].clone(), reports)
+        };
+        fill(111, 1_000);
+        assert_eq!(usage(5), (day(5), 6_000));
+        assert_eq!(usage(98), (day(98), 99_000));
+        assert_eq!(usage(110), (day(98), 99_000), "the days that are whole");
+        fill(1, 110_000);
+        assert_eq!(usage(110), (day(0), 1_000), "today in any case, and of that the largest sums");
+    });
+}
+
+#[test]
 fn the_usage_of_a_workspace_is_summed_by_member_and_model_from_a_day_on() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");

@@ -183,6 +183,13 @@ impl<'w> Simulation<'w> {
         (!numbers.is_empty()).then(|| self.random.of(&numbers))
     }
 
+    /// Any thread; once in so many times one that somebody works on, where a change frees something.
+    fn any_thread_or_a_claimed_one(&mut self, times: usize) -> Option<usize> {
+        let claimed: Vec<usize> = self.model.live().map(|(number, _)| *number).collect();
+        let is_claimed = self.random.once_in(times) && !claimed.is_empty();
+        if is_claimed { Some(self.random.of(&claimed)) } else { self.any_thread() }
+    }
+
     /// Whether the answer to a call is lost, so that its caller asks again.
     fn is_lost(&mut self) -> bool {
         self.random.once_in(LOST)

@@ -27,7 +27,7 @@ impl Simulation<'_> {
     }
 
     pub(super) fn refine(&mut self) {
-        let Some(number) = self.any_thread() else { return };
+        let Some(number) = self.any_thread_or_a_claimed_one(4) else { return };
         let footprint = Footprint::random(&mut self.random);
         let id = self.model.threads[&number].id.clone();
         let mut input = footprint.json();
@@ -129,7 +129,7 @@ impl Simulation<'_> {
     }
 
     fn finish_or_reopen(&mut self) {
-        let Some(number) = self.any_thread() else { return };
+        let Some(number) = self.any_thread_or_a_claimed_one(3) else { return };
         let thread = self.model.threads[&number].clone();
         let id = thread.id;
         if self.model.channels[thread.channel].archived {
