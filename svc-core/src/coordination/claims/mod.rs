@@ -5,19 +5,19 @@
 //! how it begins, changes hands and ends; the operations are in the files below. A claim is independent of
 //! the thread's state, except that a finished thread has none.
 
+mod fence;
+mod lapse;
 mod take;
 mod hold;
 mod lists;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use uuid::Uuid;
 
 use super::workers;
 use crate::Result;
@@ -26,15 +26,14 @@ use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
 use crate::coordination::thread::{Held, Thread, known_as, thread_of_workspace};
 use crate::coordination::{dead_letters, left_out, obstacles, queue};
-use crate::error::{Code, Error};
-use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
-use crate::log::batch::BatchMemo;
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Sample, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 use crate::text::{Count, described};
 use crate::time::Time;
+pub(super) use fence::check_holder;
 pub(in crate::coordination) use hold::shorten_lease;
 
 pub(crate) fn feature() -> Feature {
@@ -88,46 +87,6 @@ impl JsonSchema for LeaseSecs {
         );
         described(Count::<LEASE_MIN_SECS, LEASE_MAX_SECS>::json_schema(generator), description)
     }
-}
-
-/// Fails if the caller does not hold the live claim on `thread`, or names a lease id that is not current.
-pub(super) fn check_holder(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<()> {
-    fence(thread.held, cx.caller().member_id()?, named, cx.now())
-}
-
-/// The rule of everything that only a holder may do.
-///
-/// The lease id is a fence, not a credential: it says on which claim the caller believes to act, and a
-/// caller that names it must hold that claim as well.
-fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time) -> Result<()> {
-    let Some(held) = held else {
-        return Err(if named.is_some() {
-            stale("that claim is over")
-        } else {
-            not_held("nobody holds a claim")
-        });
-    };
-    if named.is_some_and(|lease| lease != held.lease_id) {
-        return Err(stale("another claim is live"));
-    }
-    if named.is_none() && held.holder != caller {
-        return Err(not_held("another member holds the claim"));
-    }
-    if !held.is_live(now) {
-        return Err(stale(format!("the lease of the claim ended at {}", held.until)));
-    }
-    if held.holder != caller {
-        return Err(not_held("another member holds the claim"));
-    }
-    Ok(())
-}
-
-fn stale(why: impl Into<Cow<'static, str>>) -> Error {
-    Error::new(Code::StaleClaim, why)
-}
-
-fn not_held(why: &str) -> Error {
-    Error::new(Code::ClaimNotHeld, format!("{why} on this thread"))
 }
 
 /// A reference to the event that made a claim.
@@ -313,7 +272,7 @@ fn begin(
     let limited = budget::of(cx, &thread)?;
     let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
     cx.write_row(&BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
-    let _: Option<()> = cx.memo(|lapses: &mut Lapses| lapses.begins(cx.caller().workspace_id, terms.until));
+    lapse::begins(cx, terms.until);
     queue::leaves(cx, thread.id);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
@@ -501,17 +460,12 @@ const HELD_BY: &str = "select id from threads where workspace_id = $1 and assign
 /// nothing stays parked behind a claim that is in nobody's way. So does what would change how a lapsed claim
 /// counts: another budget, a close and a cancel.
 pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
-    let workspace = cx.caller().workspace_id;
-    while !cx.leaves_out(left_out::EXPIRE) && !none_has_lapsed(cx) {
-        let horizon = cx.now().plus(LOOK_AHEAD);
-        let ending: Vec<(ThreadId, Time)> = cx.query(ENDING, &[&workspace, &horizon])?;
-        let (lapsed, live): (Vec<_>, Vec<_>) = ending.into_iter().partition(|(_, until)| *until <= cx.now());
+    while !cx.leaves_out(left_out::EXPIRE) {
+        let lapsed = lapse::lapsed(cx)?;
         if lapsed.is_empty() {
-            let next = live.first().map_or(horizon, |(_, until)| *until);
-            let _: Option<()> = cx.memo(|lapses: &mut Lapses| lapses.none_before(workspace, next));
             return Ok(());
         }
-        for (id, _) in lapsed {
+        for id in lapsed {
             if let Some(thread) = thread_of_workspace(cx, id)? {
                 end_claim(cx, &thread, ClaimEnd::Expired)?;
                 // The claim that is about to begin may be of this thread: the projector would be too late.
@@ -522,91 +476,11 @@ pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How far ahead claims that will lapse are looked for, so that the other jobs of a batch need not look.
-const LOOK_AHEAD: Duration = Duration::from_secs(1);
-
-const ENDING: &str = "
-    select id, assignment_expires_at from threads where workspace_id = $1 and assignment_expires_at <= $2
-        and assignment_expires_at is not null
-    order by assignment_expires_at, id limit 256";
-
-/// Until when no claim of a workspace lapses, as far as a batch knows.
-#[derive(Default)]
-struct Lapses(HashMap<WorkspaceId, Time>);
-
-impl BatchMemo for Lapses {
-    const TABLES: &'static [&'static str] = &["threads"];
-
-    fn changed(&mut self) {
-        self.0.clear();
-    }
-
-    /// A claim that ends lapses no more, and [`begin`] reports each that begins.
-    fn row_changed(&mut self, _: &'static RowWrite, _: Uuid) {}
-}
-
-impl Lapses {
-    fn none_before(&mut self, workspace: WorkspaceId, next: Time) {
-        self.0.insert(workspace, next);
-    }
-
-    fn begins(&mut self, workspace: WorkspaceId, until: Time) {
-        if let Some(next) = self.0.get_mut(&workspace) {
-            *next = until.min(*next);
-        }
-    }
-}
-
-fn none_has_lapsed(cx: &Read<'_>) -> bool {
-    let next = cx.memo(|lapses: &mut Lapses| lapses.0.get(&cx.caller().workspace_id).copied()).flatten();
-    next.is_some_and(|next| cx.now() < next)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use uuid::Uuid;
 
     use super::*;
-
-    fn id<T: From<Uuid>>(n: u128) -> T {
-        Uuid::from_u128(n).into()
-    }
-
-    fn at(secs: i64) -> Time {
-        Time::from_micros(secs * 1_000_000)
-    }
-
-    #[test]
-    fn only_the_holder_acts_and_only_under_the_live_claim() {
-        let held = Some(Held { holder: id(1), lease_id: id(10), until: at(100) });
-        let (holder, other): (MemberId, MemberId) = (id(1), id(2));
-        let (live, old): (Option<LeaseId>, Option<LeaseId>) = (Some(id(10)), Some(id(9)));
-        let (before, lapsed) = (at(99), at(100));
-        let (ok, stale, not_held) = (None, Some(Code::StaleClaim), Some(Code::ClaimNotHeld));
-        let table = [
-            (held, holder, None, before, ok),
-            (held, holder, live, before, ok),
-            (held, holder, old, before, stale),
-            (held, holder, None, lapsed, stale),
-            (held, holder, live, lapsed, stale),
-            (held, holder, old, lapsed, stale),
-            (held, other, None, before, not_held),
-            (held, other, live, before, not_held),
-            (held, other, old, before, stale),
-            (held, other, None, lapsed, not_held),
-            (held, other, live, lapsed, stale),
-            (held, other, old, lapsed, stale),
-            (None, holder, None, before, not_held),
-            (None, holder, old, before, stale),
-            (None, other, None, before, not_held),
-            (None, other, old, before, stale),
-        ];
-        for (held, caller, named, now, wanted) in table {
-            let found = fence(held, caller, named, now).err().map(|error| error.code());
-            assert_eq!(found, wanted, "{held:?} {caller} {named:?} {now}");
-        }
-    }
 
     #[test]
     fn the_time_of_a_claim_that_is_handed_off_is_left_out_of_the_statement() {

@@ -11,6 +11,7 @@
 
 mod parked;
 mod heads;
+mod probes;
 mod next;
 
 use std::sync::LazyLock;

@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::engine::{Failure, check_rows};
 use super::row::{Row, Visitor};
-use super::row_write::RowWrite;
+
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
 use crate::error::{Error, Result};
@@ -237,30 +237,6 @@ impl PgConn {
         let column = |place: usize| rows.iter().filter_map(|row| row.get(place)).map(Owned::of).collect();
         let columns: Vec<Owned> = (0..width).map(|place| Owned::List(column(place))).collect();
         self.push(Some(rows.len() as u64), sql, columns)
-    }
-
-    /// Keeps a row until a statement names its table.
-    pub fn write_row(&self, write: &'static RowWrite, row: &[Param<'_>]) -> Result<()> {
-        self.wrote.set(true);
-        if self.pending.borrow().is_out_of_turn(write, row) {
-            self.write_pending()?;
-        }
-        self.pending.borrow_mut().add(write, row);
-        Ok(())
-    }
-
-    fn write_pending_of(&self, sql: &str) -> Result<()> {
-        let is_named = self.pending.borrow().is_named_by(sql);
-        if is_named { self.write_pending() } else { Ok(()) }
-    }
-
-    /// Writes the rows that are kept. The running job need not be the one that has changed them.
-    fn write_pending(&self) -> Result<()> {
-        let groups = self.pending.borrow_mut().take();
-        groups.into_iter().try_for_each(|group| {
-            let touched = group.write.kind.touched(group.count);
-            self.push(touched, group.write.statement.postgres, group.columns)
-        })
     }
 
     fn push(&self, rows: Option<u64>, sql: &'static str, params: Vec<Owned>) -> Result<()> {

@@ -6,7 +6,35 @@ use uuid::Uuid;
 
 use super::super::row_write::{RowWrite, RowWriteKind, names_any};
 use super::super::value::Param;
+use super::PgConn;
 use super::values::Owned;
+use crate::Result;
+
+impl PgConn {
+    /// Keeps a row until a statement names its table.
+    pub fn write_row(&self, write: &'static RowWrite, row: &[Param<'_>]) -> Result<()> {
+        self.wrote.set(true);
+        if self.pending.borrow().is_out_of_turn(write, row) {
+            self.write_pending()?;
+        }
+        self.pending.borrow_mut().add(write, row);
+        Ok(())
+    }
+
+    pub(super) fn write_pending_of(&self, sql: &str) -> Result<()> {
+        let is_named = self.pending.borrow().is_named_by(sql);
+        if is_named { self.write_pending() } else { Ok(()) }
+    }
+
+    /// Writes the rows that are kept. The running job need not be the one that has changed them.
+    pub(super) fn write_pending(&self) -> Result<()> {
+        let groups = self.pending.borrow_mut().take();
+        groups.into_iter().try_for_each(|group| {
+            let touched = group.write.kind.touched(group.count);
+            self.push(touched, group.write.statement.postgres, group.columns)
+        })
+    }
+}
 
 /// The rows that are kept, by kind of change in the order in which these were first called.
 #[derive(Default)]

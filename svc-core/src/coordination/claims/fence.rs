@@ -1,0 +1,100 @@
+//! Who may act under a claim: its holder, while it is live, and under its fencing id if one is named.
+
+use std::borrow::Cow;
+
+use crate::Result;
+use crate::coordination::thread::{Held, Thread};
+use crate::error::{Code, Error};
+use crate::id::{LeaseId, MemberId};
+use crate::op::Read;
+use crate::time::Time;
+
+/// Fails if the caller does not hold the live claim on `thread`, or names a lease id that is not current.
+pub(in crate::coordination) fn check_holder(
+    cx: &Read<'_>,
+    thread: &Thread,
+    named: Option<LeaseId>,
+) -> Result<()> {
+    fence(thread.held, cx.caller().member_id()?, named, cx.now())
+}
+
+/// The rule of everything that only a holder may do.
+///
+/// The lease id is a fence, not a credential: it says on which claim the caller believes to act, and a
+/// caller that names it must hold that claim as well.
+fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time) -> Result<()> {
+    let Some(held) = held else {
+        return Err(if named.is_some() {
+            stale("that claim is over")
+        } else {
+            not_held("nobody holds a claim")
+        });
+    };
+    if named.is_some_and(|lease| lease != held.lease_id) {
+        return Err(stale("another claim is live"));
+    }
+    if named.is_none() && held.holder != caller {
+        return Err(not_held("another member holds the claim"));
+    }
+    if !held.is_live(now) {
+        return Err(stale(format!("the lease of the claim ended at {}", held.until)));
+    }
+    if held.holder != caller {
+        return Err(not_held("another member holds the claim"));
+    }
+    Ok(())
+}
+
+fn stale(why: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(Code::StaleClaim, why)
+}
+
+fn not_held(why: &str) -> Error {
+    Error::new(Code::ClaimNotHeld, format!("{why} on this thread"))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id<T: From<Uuid>>(n: u128) -> T {
+        Uuid::from_u128(n).into()
+    }
+
+    fn at(secs: i64) -> Time {
+        Time::from_micros(secs * 1_000_000)
+    }
+
+    #[test]
+    fn only_the_holder_acts_and_only_under_the_live_claim() {
+        let held = Some(Held { holder: id(1), lease_id: id(10), until: at(100) });
+        let (holder, other): (MemberId, MemberId) = (id(1), id(2));
+        let (live, old): (Option<LeaseId>, Option<LeaseId>) = (Some(id(10)), Some(id(9)));
+        let (before, lapsed) = (at(99), at(100));
+        let (ok, stale, not_held) = (None, Some(Code::StaleClaim), Some(Code::ClaimNotHeld));
+        let table = [
+            (held, holder, None, before, ok),
+            (held, holder, live, before, ok),
+            (held, holder, old, before, stale),
+            (held, holder, None, lapsed, stale),
+            (held, holder, live, lapsed, stale),
+            (held, holder, old, lapsed, stale),
+            (held, other, None, before, not_held),
+            (held, other, live, before, not_held),
+            (held, other, old, before, stale),
+            (held, other, None, lapsed, not_held),
+            (held, other, live, lapsed, stale),
+            (held, other, old, lapsed, stale),
+            (None, holder, None, before, not_held),
+            (None, holder, old, before, stale),
+            (None, other, None, before, not_held),
+            (None, other, old, before, stale),
+        ];
+        for (held, caller, named, now, wanted) in table {
+            let found = fence(held, caller, named, now).err().map(|error| error.code());
+            assert_eq!(found, wanted, "{held:?} {caller} {named:?} {now}");
+        }
+    }
+}
