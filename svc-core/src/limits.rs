@@ -69,7 +69,7 @@ pub const REPO_MAX: usize = 300;
 pub const FOOTPRINT_ITEMS_MAX: usize = 100;
 /// Characters of an item of a footprint.
 pub const FOOTPRINT_ITEM_MAX: usize = 500;
-/// Most conflicts that a refusal or a check returns.
+/// Most conflicts that a refusal, a check or a deferred thread lists.
 pub const CONFLICTS_MAX: i64 = 1000;
 /// Conflicts that the context of a thread names of one refusal.
 pub const REFUSAL_CONFLICTS_MAX: usize = 20;

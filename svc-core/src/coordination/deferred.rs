@@ -20,7 +20,7 @@ use crate::coordination::skill_sets;
 use crate::coordination::thread::{Thread, thread_of_workspace};
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
-use crate::limits::PAGE_BYTES;
+use crate::limits::{CONFLICTS_MAX, PAGE_BYTES};
 use crate::op::{Feature, Read, read};
 use crate::page::{Counted, Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
 use crate::store::{ToParam, columns};
@@ -49,7 +49,7 @@ enum Reason {
     DeadLetter,
 }
 
-/// Returns the open threads that nobody works on and that something is in the way of, with all that is.
+/// Returns the open threads that nobody works on and that something is in the way of, with what that is.
 ///
 /// They are in the order in which they were created. One page covers at most 2000 threads, so it may be
 /// short or empty although there is more: continue while `next_cursor` is not null.
@@ -82,7 +82,7 @@ struct DeferredThread {
     priority: i64,
     /// What it will touch; null for nothing.
     footprint: Option<Footprint>,
-    /// Everything in its way.
+    /// What is in its way, at most 1000 of it.
     obstacles: Vec<Conflict>,
     /// The place of the thread in the list.
     #[serde(skip)]
@@ -98,7 +98,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     let (now, last) = (cx.now(), horizon.up_to());
     let params: [&dyn ToParam; 6] = [&input.workspace_id, &now, &after, &last, &wants_more, &repo];
     let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting::for_reason(input.reason, OBSTACLES_MAX);
+    let mut waiting = Waiting::for_reason(input.reason, CONFLICTS_MAX);
     let (mut deferred, mut bytes) = (Vec::new(), 0_usize);
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
@@ -235,9 +235,6 @@ fn fails(cx: &Read<'_>, thread: &Candidate) -> Result<bool> {
     let lapsing = if thread.is_lapsing { thread_of_workspace(cx, thread.id)? } else { None };
     lapsing.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
 }
-
-/// Most obstacles that are listed of one thread.
-const OBSTACLES_MAX: i64 = 100;
 
 /// Threads that nobody works on and that are open, without a result that stands.
 const CANDIDATES: &str = concat!(

@@ -7,13 +7,13 @@ use svc_tests::process::until;
 use svc_tests::{World, on_both_engines, text};
 
 /// Creates a thread that will touch `items` of a repository.
-fn thread_touching(world: &World, channel: &str, title: &str, items: &[(&str, &str)]) -> String {
+pub(super) fn thread_touching(world: &World, channel: &str, title: &str, items: &[(&str, &str)]) -> String {
     let footprint = footprint("acme/app", "exclusive", items);
     let input = json!({"channel_id": channel, "title": title, "footprint": footprint});
     text(&world.admin("create_thread", input)["id"])
 }
 
-fn footprint(repo: &str, mode: &str, items: &[(&str, &str)]) -> Value {
+pub(super) fn footprint(repo: &str, mode: &str, items: &[(&str, &str)]) -> Value {
     let items: Vec<Value> = items.iter().map(|(kind, value)| json!({"kind": kind, "value": value})).collect();
     json!({"repo": repo, "mode": mode, "items": items})
 }
@@ -25,7 +25,7 @@ fn set(thread: &str, footprint: Value) -> Value {
     input
 }
 
-fn claim(world: &World, thread: &str) -> Value {
+pub(super) fn claim(world: &World, thread: &str) -> Value {
     world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": 600}))
 }
 

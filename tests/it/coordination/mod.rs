@@ -10,6 +10,7 @@ mod footprints;
 mod lapses;
 mod notices;
 mod occupancy;
+mod overlaps;
 mod simulation;
 mod spawn;
 mod thread;

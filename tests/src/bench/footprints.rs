@@ -1,6 +1,7 @@
 //! Checks of a footprint of 20 items, with 10,000 live claims in the same repository.
 //!
-//! The floor is the same with 100 live claims. Nothing overlaps.
+//! Half of the items are files in a folder of which each claim touches a glob. The floor is the same with 100
+//! live claims. Nothing overlaps.
 
 use std::time::Instant;
 
@@ -33,6 +34,7 @@ fn fill(engine: Engine, runtime: &Runtime, live: usize) -> Field {
         let path = format!("crates/c{}/src/f{number}.rs", number % 97);
         json!({"footprint": {"repo": "acme/app", "items": [
             {"kind": "path", "value": path}, {"kind": "branch", "value": format!("work/{number}")},
+            {"kind": "glob", "value": format!("notes/{number:05}*")},
         ]}})
     });
     for _ in 0..live {
@@ -45,7 +47,11 @@ fn fill(engine: Engine, runtime: &Runtime, live: usize) -> Field {
 
 fn sample(field: &Field, runtime: &Runtime) -> Sample {
     let items: Vec<Value> = (0..ITEMS)
-        .map(|number| json!({"kind": "path", "value": format!("crates/c{number}/src/new/deep/file.rs")}))
+        .map(|number| match number % 2 {
+            0 => format!("crates/c{number}/src/new/deep/file.rs"),
+            _ => format!("notes/new{number}.md"),
+        })
+        .map(|path| json!({"kind": "path", "value": path}))
         .collect();
     let footprint = json!({"repo": "acme/app", "items": items});
     let input = json!({"workspace_id": field.stage.workspace_id, "footprint": footprint});

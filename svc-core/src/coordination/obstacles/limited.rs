@@ -35,6 +35,7 @@ impl Limited {
         let repo = footprint.repo_key();
         self.paused.contains(&repo).then(|| Blocked {
             conflict: Conflict::alone(ConflictReason::RepoPaused),
+            thread: None,
             obstacle: Obstacle::pause(workspace, &repo),
             exclusive: true,
         })

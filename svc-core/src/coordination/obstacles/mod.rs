@@ -4,9 +4,12 @@
 //! that is paused. Whether one stands in the way follows from the footprint alone, never from the thread or
 //! from who claims it. A claim whose lease has lapsed stands in nobody's way.
 
+mod above;
 mod limited;
 mod live;
 mod probe;
+
+use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,6 +125,8 @@ impl Conflict {
 #[derive(Clone, Debug)]
 pub(in crate::coordination) struct Blocked {
     pub conflict: Conflict,
+    /// The thread of the claim in the way, whoever may see it; none without one.
+    pub thread: Option<ThreadId>,
     pub obstacle: Obstacle,
     /// Whether the item of the footprint excludes even shared claims.
     pub exclusive: bool,
@@ -157,11 +162,14 @@ pub(in crate::coordination) fn check_free(
     footprint: &Footprint,
     own: Option<ThreadId>,
 ) -> Result<()> {
-    let conflicts: Vec<Conflict> =
-        in_the_way(cx, footprint, own, CONFLICTS_MAX)?.into_iter().map(|found| found.conflict).collect();
-    if conflicts.is_empty() {
+    let found = in_the_way(cx, footprint, own, CONFLICTS_MAX)?;
+    if found.is_empty() {
         return Ok(());
     }
-    let detail = format!("the footprint conflicts with {} other(s)", conflicts.len());
+    // A claim can be in the way of several items.
+    let claims: HashSet<ThreadId> = found.iter().filter_map(|blocked| blocked.thread).collect();
+    let others = claims.len().saturating_add(found.iter().filter(|found| found.thread.is_none()).count());
+    let conflicts: Vec<Conflict> = found.into_iter().map(|blocked| blocked.conflict).collect();
+    let detail = format!("the footprint conflicts with {others} other(s)");
     Err(Error::new(Code::FootprintConflict, detail).with("conflicts", conflicts))
 }

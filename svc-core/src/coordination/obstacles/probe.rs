@@ -1,14 +1,15 @@
 //! Finding the live claims in the way of a footprint, by indexes of what they touch.
 //!
-//! One statement asks for all items of a footprint. An item can overlap one that begins with it, which the
-//! order of prefixes finds, and one with which it begins, which is in the folder of one of its ancestors.
+//! An item can overlap one that begins with it, which the order of prefixes finds, and one with which it
+//! begins, which `above` finds. One statement then reads the claims of both.
 
 use serde_json::{Value, json};
 
+use super::above::beginnings;
 use super::{Blocked, Conflict, ConflictReason, Limited, Obstacle};
 use crate::Result;
 use crate::conversation::places::visible;
-use crate::coordination::footprint::{Extent, Footprint, Item, Space, extents};
+use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space, extents};
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::op::Read;
@@ -16,10 +17,12 @@ use crate::store::Engine;
 use crate::time::Time;
 
 /// A live claim that was found: the number of the item, the holder, the end of its lease, its thread, whether
-/// the caller may see that, and the obstacle that the claim is.
-type Row = (i64, MemberId, Time, ThreadId, bool, Obstacle);
+/// the caller may see that, and the first prefix of it that the item overlaps.
+type Row = (i64, MemberId, Time, ThreadId, bool, String);
 
 /// Returns the live claims that overlap a footprint, in the order of its items, at most `most`.
+///
+/// A claim is returned once for each item that it overlaps.
 pub(super) fn overlaps(
     cx: &Read<'_>,
     footprint: &Footprint,
@@ -27,22 +30,23 @@ pub(super) fn overlaps(
     most: i64,
 ) -> Result<Vec<Blocked>> {
     let extents = extents(footprint);
-    let (above, below) = probes(&extents);
-    if above.is_empty() {
+    let repo = footprint.repo_key();
+    let asked: Vec<Value> = extents.iter().enumerate().filter_map(compared).collect();
+    if asked.is_empty() {
         return Ok(Vec::new());
     }
+    let above: Vec<String> = above(cx, &repo, &extents)?;
     let sql = match cx.engine() {
         Engine::Sqlite => OVERLAPS_SQLITE,
         Engine::Postgres => OVERLAPS_POSTGRES,
     };
-    let (above, below) = (Value::Array(above).to_string(), Value::Array(below).to_string());
+    let (asked, above) = (Value::from(asked).to_string(), Value::from(above).to_string());
     let own = own.map(ThreadId::uuid).unwrap_or_default();
     let (workspace, now) = (cx.caller().workspace_id, cx.now());
     let params = cx.caller().sight.params();
-    let mut rows: Vec<Row> = cx.query(sql, &params.and(&[&workspace, &own, &now, &most, &above, &below]))?;
-    // Several items of a claim can overlap one of ours.
-    rows.dedup_by_key(|(number, _, _, thread, ..)| (*number, *thread));
-    let blocked = |(number, holder, until, thread, is_visible, obstacle): Row| {
+    let rows: Vec<Row> =
+        cx.query(sql, &params.and(&[&workspace, &own, &now, &most, &repo, &asked, &above]))?;
+    let blocked = |(number, holder, until, thread, is_visible, prefix): Row| {
         let at = usize::try_from(number).map_err(Error::internal)?;
         let found = footprint.items.get(at).zip(extents.get(at));
         let (item, extent) = found.ok_or_else(|| Error::internal("a conflict with an unknown item"))?;
@@ -54,28 +58,52 @@ pub(super) fn overlaps(
                 lease_expires_at: Some(until),
                 thread_id: is_visible.then_some(thread),
             },
-            obstacle,
+            thread: Some(thread),
+            obstacle: Obstacle::new(workspace, &extent.repo_key, extent.space.name(), &prefix),
             exclusive: extent.exclusive,
         })
     };
     rows.into_iter().map(blocked).collect()
 }
 
-/// Returns what the statement looks up: exact folders with what lies in them, and ranges of prefixes.
-///
-/// Each is an array with the number of the item first, as JSON, which both engines can read rows from.
-fn probes(extents: &[Extent]) -> (Vec<Value>, Vec<Value>) {
-    let (mut above, mut below) = (Vec::new(), Vec::new());
-    for (number, extent) in extents.iter().enumerate().filter(|(_, extent)| extent.space != Space::Slot) {
-        let Extent { repo_key, space, prefix, exclusive } = extent;
-        let folder = |dir: &str| json!([number, **repo_key, space.name(), dir, prefix, exclusive]);
-        above.extend(extent.ancestors().into_iter().map(folder));
-        if *space == Space::Path {
-            below.push(json!([number, **repo_key, space.name(), prefix, extent.end(), exclusive]));
-        }
-    }
-    (above, below)
+/// Returns an item as the statement reads it: its number, space, prefix, what follows all that begin with it,
+/// and whether it excludes shared ones; none for a slot.
+fn compared((number, extent): (usize, &Extent)) -> Option<Value> {
+    let Extent { space, prefix, exclusive, .. } = extent;
+    (*space != Space::Slot).then(|| json!([number, space.name(), prefix, extent.end(), exclusive]))
 }
+
+/// Returns beginnings of paths, among them the prefix of each live claim with which one of them begins.
+fn above(cx: &Read<'_>, repo: &RepoKey, extents: &[Extent]) -> Result<Vec<String>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => NEAREST_SQLITE,
+        Engine::Postgres => NEAREST_POSTGRES,
+    };
+    let paths = extents.iter().filter(|extent| extent.space == Space::Path);
+    let found = beginnings(paths.map(|extent| extent.prefix.clone()), |texts| {
+        cx.query(sql, &[&cx.caller().workspace_id, repo, &Value::from(texts).to_string()])
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Selects with each text the greatest live prefix before it.
+macro_rules! nearest {
+    ($texts:literal) => {
+        concat!(
+            "select p.value, (
+                 select l.prefix from live_items l
+                 where l.workspace_id = $1 and l.repo_key = $2 and l.space = 'path' and l.prefix < p.value
+                 order by l.prefix desc limit 1)
+             from ",
+            $texts,
+            " p"
+        )
+    };
+}
+
+const NEAREST_SQLITE: &str = nearest!("json_each($3)");
+
+const NEAREST_POSTGRES: &str = nearest!("jsonb_array_elements_text(cast(cast($3 as text) as jsonb))");
 
 /// What follows the items of claims that a statement has `found`.
 macro_rules! live_claims {
@@ -83,8 +111,9 @@ macro_rules! live_claims {
         concat!(
             "select f.number, t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
             visible!(c),
-            ", false), f.obstacle
-             from found f join threads t on t.id = f.thread_id join channels c on c.id = t.channel_id
+            ", false), f.prefix
+             from (select number, thread_id, min(prefix) as prefix from found group by number, thread_id) f
+             join threads t on t.id = f.thread_id join channels c on c.id = t.channel_id
              where t.id <> $6 and t.assignment_expires_at > $7
              order by f.number, t.assignment_expires_at, t.id limit $8"
         )
@@ -92,39 +121,44 @@ macro_rules! live_claims {
 }
 
 const OVERLAPS_SQLITE: &str = concat!(
-    "with found (number, thread_id, obstacle) as (
-         select p.value ->> 0, l.thread_id, l.obstacle
-         from json_each($9) p cross join live_items l
-         where l.workspace_id = $5 and l.repo_key = p.value ->> 1 and l.space = p.value ->> 2
-             and l.dir = p.value ->> 3 and substr(p.value ->> 4, 1, length(l.prefix)) = l.prefix
-             and (l.exclusive or p.value ->> 5)
+    "with item (number, space, prefix, beyond, exclusive) as (
+         select p.value ->> 0, p.value ->> 1, p.value ->> 2, p.value ->> 3, p.value ->> 4
+         from json_each($10) p),
+     found (number, thread_id, prefix) as (
+         select i.number, l.thread_id, l.prefix
+         from json_each($11) a cross join live_items l cross join item i
+         where l.workspace_id = $5 and l.repo_key = $9 and l.space = 'path' and l.prefix = a.value
+             and i.space = 'path' and substr(i.prefix, 1, length(l.prefix)) = l.prefix
+             and (l.exclusive or i.exclusive)
          union all
-         select p.value ->> 0, l.thread_id, l.obstacle
-         from json_each($10) p cross join live_items l
-         where l.workspace_id = $5 and l.repo_key = p.value ->> 1 and l.space = p.value ->> 2
-             and l.prefix >= p.value ->> 3 and l.prefix < p.value ->> 4
-             and (l.exclusive or p.value ->> 5))
+         select i.number, l.thread_id, l.prefix
+         from item i cross join live_items l
+         where l.workspace_id = $5 and l.repo_key = $9 and l.space = i.space
+             and l.prefix >= i.prefix and l.prefix < i.beyond and (l.exclusive or i.exclusive))
      ",
     live_claims!()
 );
 
 const OVERLAPS_POSTGRES: &str = concat!(
-    "with found (number, thread_id, obstacle) as (
-         select cast(p.value ->> 0 as bigint), l.thread_id, l.obstacle
-         from jsonb_array_elements(cast(cast($9 as text) as jsonb)) p
+    "with item (number, space, prefix, beyond, exclusive) as (
+         select cast(p.value ->> 0 as bigint), p.value ->> 1, p.value ->> 2, p.value ->> 3,
+             cast(p.value ->> 4 as boolean)
+         from jsonb_array_elements(cast(cast($10 as text) as jsonb)) p),
+     found (number, thread_id, prefix) as (
+         select i.number, l.thread_id, l.prefix
+         from jsonb_array_elements_text(cast(cast($11 as text) as jsonb)) a
          cross join lateral (
-             select i.thread_id, i.obstacle from live_items i
-             where i.workspace_id = $5 and i.repo_key = p.value ->> 1 and i.space = p.value ->> 2
-                 and i.dir = p.value ->> 3 and starts_with(p.value ->> 4, i.prefix)
-                 and (i.exclusive or cast(p.value ->> 5 as boolean)) offset 0) l
+             select r.thread_id, r.prefix, r.exclusive from live_items r
+             where r.workspace_id = $5 and r.repo_key = $9 and r.space = 'path' and r.prefix = a.value
+             offset 0) l
+         join item i on i.space = 'path' and starts_with(i.prefix, l.prefix) and (l.exclusive or i.exclusive)
          union all
-         select cast(p.value ->> 0 as bigint), l.thread_id, l.obstacle
-         from jsonb_array_elements(cast(cast($10 as text) as jsonb)) p
-         cross join lateral (
-             select i.thread_id, i.obstacle from live_items i
-             where i.workspace_id = $5 and i.repo_key = p.value ->> 1 and i.space = p.value ->> 2
-                 and i.prefix >= p.value ->> 3 and i.prefix < p.value ->> 4
-                 and (i.exclusive or cast(p.value ->> 5 as boolean)) offset 0) l)
+         select i.number, l.thread_id, l.prefix
+         from item i cross join lateral (
+             select r.thread_id, r.prefix from live_items r
+             where r.workspace_id = $5 and r.repo_key = $9 and r.space = i.space
+                 and r.prefix >= i.prefix and r.prefix < i.beyond and (r.exclusive or i.exclusive)
+             offset 0) l)
      ",
     live_claims!()
 );
@@ -148,17 +182,21 @@ pub(super) fn full_slots(
             continue;
         }
         let rows = holders(cx, obstacle, own, most)?;
-        let of_claim = |(holder, until, thread, is_visible): (MemberId, Time, ThreadId, bool)| Conflict {
-            reason: ConflictReason::SlotFull,
-            item: Some(item.clone()),
-            holder: Some(holder),
-            lease_expires_at: Some(until),
-            thread_id: is_visible.then_some(thread),
-        };
-        let closed = Conflict { item: Some(item.clone()), ..Conflict::alone(ConflictReason::SlotFull) };
-        let is_closed = rows.is_empty().then_some(closed);
-        let conflicts = rows.into_iter().map(of_claim).chain(is_closed);
-        found.extend(conflicts.map(|conflict| Blocked { conflict, obstacle, exclusive: true }));
+        let found_in = |conflict, thread| Blocked { conflict, thread, obstacle, exclusive: true };
+        if rows.is_empty() {
+            let closed = Conflict { item: Some(item.clone()), ..Conflict::alone(ConflictReason::SlotFull) };
+            found.push(found_in(closed, None));
+        }
+        found.extend(rows.into_iter().map(|(holder, until, thread, is_visible)| {
+            let of_claim = Conflict {
+                reason: ConflictReason::SlotFull,
+                item: Some(item.clone()),
+                holder: Some(holder),
+                lease_expires_at: Some(until),
+                thread_id: is_visible.then_some(thread),
+            };
+            found_in(of_claim, Some(thread))
+        }));
     }
     Ok(found)
 }

@@ -1,0 +1,138 @@
+//! Finding the prefixes with which a text begins, by their order alone.
+//!
+//! Such a prefix stands before the text, and all that stands between the two begins with it too. So what the
+//! text has in common with the nearest prefix before it is the longest that is left to look at. How many
+//! prefixes there are does not matter, nor how many of them share a folder. Nothing here reads the database.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Result;
+
+/// Texts to look before, each with a length: what is no longer than that is looked for elsewhere.
+type Open = BTreeMap<String, usize>;
+
+/// Returns beginnings of texts, among them each prefix with which one of the texts begins.
+///
+/// `nearest` is given texts and returns with each the greatest prefix before it, if there is one. It is
+/// called a dozen times at most, because what is left of a text is halved each time; a beginning that several
+/// texts share is asked for once.
+pub(super) fn beginnings(
+    texts: impl IntoIterator<Item = String>,
+    mut nearest: impl FnMut(Vec<&str>) -> Result<Vec<(String, Option<String>)>>,
+) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let mut open: Open = texts.into_iter().map(|text| (text, 0)).collect();
+    while !open.is_empty() {
+        let mut left = Open::new();
+        for (text, before) in nearest(open.keys().map(String::as_str).collect())? {
+            let (Some(before), Some(&from)) = (before, open.get(&text)) else { continue };
+            let common = common(&text, &before);
+            if common.len() < from {
+                continue;
+            }
+            found.insert(common.to_owned());
+            let (lower, _) = common.split_at(common.floor_char_boundary(from.midpoint(common.len())));
+            for (text, from) in [(common, lower.len()), (lower, from)] {
+                if text.len() > from {
+                    found.insert(text.to_owned());
+                    left.entry(text.to_owned()).and_modify(|known| *known = from.min(*known)).or_insert(from);
+                }
+            }
+        }
+        open = left;
+    }
+    Ok(found)
+}
+
+/// What two texts begin with.
+fn common<'t>(one: &'t str, other: &str) -> &'t str {
+    let end = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    one.split_at(one.floor_char_boundary(end)).0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The prefixes that texts begin with, how often was asked for them, and for how many texts in all.
+    fn walk(prefixes: &BTreeSet<String>, texts: &[String]) -> (BTreeSet<String>, usize, usize) {
+        let (mut rounds, mut steps) = (0, 0);
+        let found = beginnings(texts.to_vec(), |asked| {
+            rounds += 1;
+            steps += asked.len();
+            let before = |text: &str| prefixes.range(..text.to_owned()).next_back().cloned();
+            Ok(asked.into_iter().map(|text| (text.to_owned(), before(text))).collect())
+        });
+        (found.unwrap(), rounds, steps)
+    }
+
+    fn texts(numbers: usize, text: impl Fn(usize) -> String) -> Vec<String> {
+        (0..numbers).map(text).collect()
+    }
+
+    #[test]
+    fn what_shares_a_folder_costs_no_steps() {
+        let bs = |number| "b".repeat(number);
+        let deep = |number| "a/".repeat(number);
+        for (name, prefixes, from, rounds_max, steps_max) in [
+            (
+                "globs of one folder",
+                texts(4200, |n| format!("s/{n:04}")),
+                texts(100, |n| format!("s/x{n}/")),
+                4,
+                104,
+            ),
+            (
+                "files of a tree",
+                texts(9700, |n| format!("c/c{}/src/f{n}.rs/", n % 97)),
+                texts(20, |n| format!("c/c{n}/src/new/deep/file.rs/")),
+                4,
+                110,
+            ),
+            (
+                "a branch at each character",
+                texts(495, |n| bs(n) + "a"),
+                texts(100, |n| format!("{}{n:03}/", bs(495))),
+                12,
+                1200,
+            ),
+            ("each character", texts(495, bs), texts(100, |n| format!("{}{n:03}/", bs(495))), 12, 1200),
+            (
+                "a folder at each character",
+                texts(250, deep),
+                texts(100, |n| format!("{}{n:03}/", deep(245))),
+                12,
+                1200,
+            ),
+        ] {
+            let prefixes = prefixes.into_iter().collect();
+            let (_, rounds, steps) = walk(&prefixes, &from);
+            assert!(rounds <= rounds_max && steps <= steps_max, "{name}: {rounds} rounds, {steps} steps");
+        }
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec!["a", "b", "/", "\u{e4}", "\u{e5}", "\u{10ffff}", "\u{10fffe}"]);
+        prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_with_which_a_text_begins_is_left_out(
+            prefixes in prop::collection::btree_set(text(), 0..40),
+            texts in prop::collection::vec(text(), 1..4),
+        ) {
+            let (found, ..) = walk(&prefixes, &texts);
+            for text in &texts {
+                for prefix in prefixes.iter().filter(|prefix| *prefix != text && text.starts_with(*prefix)) {
+                    prop_assert!(found.contains(prefix), "{prefix:?} of {text:?} in {found:?}");
+                }
+            }
+            for found in &found {
+                prop_assert!(texts.iter().any(|text| text.starts_with(found)), "{found:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Which claims are in the way of a footprint, among many and however they overlap.
+
+use serde_json::{Value, json};
+use svc_tests::{on_both_engines, text};
+
+use super::footprints::{claim, footprint, thread_touching};
+
+#[test]
+fn each_claim_in_the_way_is_named_however_much_of_it_overlaps() {
+    on_both_engines(|world| {
+        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let mut held: Vec<String> = (0..12)
+            .map(|number| {
+                let files: Vec<String> = (0..100).map(|file| format!("s/{number}/{file}")).collect();
+                let items: Vec<(&str, &str)> = files.iter().map(|file| ("path", &**file)).collect();
+                let thread = thread_touching(world, &channel, "held", &items);
+                claim(world, &thread);
+                thread
+            })
+            .collect();
+        held.sort();
+        let wanted = thread_touching(world, &channel, "wanted", &[("path", "."), ("glob", "s/*")]);
+        let named = |conflicts: &Value, item: &str| -> Vec<String> {
+            let conflicts = conflicts.as_array().unwrap().iter();
+            let mut threads: Vec<String> = conflicts
+                .filter(|conflict| conflict["item"]["value"] == item)
+                .map(|conflict| text(&conflict["thread_id"]))
+                .collect();
+            threads.sort();
+            threads
+        };
+        let refused = world.call(&world.people.agent, "claim_thread", json!({"thread_id": wanted}));
+        let refusal = refused.refused(409, "footprint-conflict");
+        assert_eq!(refusal["detail"], "the footprint conflicts with 12 other(s)");
+        let check = world.agent("check_footprint", json!({"workspace_id": workspace, "thread_id": wanted}));
+        let listed = world.agent("list_deferred_threads", json!({"workspace_id": workspace}));
+        for conflicts in [&refusal["conflicts"], &check["conflicts"], &listed["items"][0]["obstacles"]] {
+            for item in [".", "s/*"] {
+                assert_eq!(named(conflicts, item), held);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_refusal_counts_what_is_in_the_way_once() {
+    on_both_engines(|world| {
+        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let touched = [("path", "a"), ("path", "b"), ("slot", "gpu")];
+        let held = thread_touching(world, &channel, "held", &touched);
+        let wanted =
+            thread_touching(world, &channel, "wanted", &[&touched[..], &[("slot", "shut")]].concat());
+        claim(world, &held);
+        for (slot, capacity) in [("gpu", 1), ("shut", 0)] {
+            let input = json!({"workspace_id": workspace, "slot": slot, "capacity": capacity});
+            world.admin("set_slot_capacity", input);
+        }
+        world.admin("pause_repo", json!({"workspace_id": workspace, "repo": "acme/app"}));
+        let refused = world.call(&world.people.agent, "claim_thread", json!({"thread_id": wanted}));
+        let refusal = refused.refused(409, "footprint-conflict");
+        let reasons: Vec<&Value> =
+            refusal["conflicts"].as_array().unwrap().iter().map(|conflict| &conflict["reason"]).collect();
+        assert_eq!(reasons, ["repo-paused", "slot-full", "slot-full", "overlap", "overlap"]);
+        assert_eq!(refusal["detail"], "the footprint conflicts with 3 other(s)", "claim, slot and pause");
+    });
+}
+
+#[test]
+fn among_many_globs_of_a_folder_those_that_overlap_are_found() {
+    on_both_engines(|world| {
+        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let folders = ["", "s/", "s/a/", "t/"];
+        let names = ["", "a", "ab", "abc", "a\u{e4}", "a\u{10ffff}", "b", "ba"];
+        let values =
+            folders.iter().flat_map(|folder| names.iter().map(move |name| format!("{folder}{name}")));
+        // What each begins with, and its thread.
+        let live: Vec<(String, String)> = values
+            .flat_map(|value| {
+                [("glob", format!("{value}*"), value.clone()), ("path", value.clone(), value + "/")]
+            })
+            .filter(|(kind, value, _)| *kind == "glob" || !(value.is_empty() || value.ends_with('/')))
+            .map(|(kind, value, prefix)| {
+                let shared = footprint("acme/app", "shared", &[(kind, &value)]);
+                let input = json!({"channel_id": channel, "title": "held", "footprint": shared});
+                let thread = text(&world.admin("create_thread", input)["id"]);
+                claim(world, &thread);
+                (prefix, thread)
+            })
+            .collect();
+        let asked = [
+            ("path", "s/abcd", "s/abcd/"),
+            ("path", "s/a", "s/a/"),
+            ("path", "s/a/a\u{e4}/b", "s/a/a\u{e4}/b/"),
+            ("glob", "s/a/a\u{10ffff}\u{10ffff}?", "s/a/a\u{10ffff}\u{10ffff}"),
+            ("glob", "s/ab[c]", "s/ab"),
+            ("path", "u", "u/"),
+        ];
+        let check = |mode: &str, items: &[(&str, &str)]| {
+            let input = json!({"workspace_id": workspace, "footprint": footprint("acme/app", mode, items)});
+            world.agent("check_footprint", input)["conflicts"].as_array().unwrap().clone()
+        };
+        let items = asked.map(|(kind, value, _)| (kind, value));
+        assert_eq!(check("shared", &items), Vec::<Value>::new());
+        let conflicts = check("exclusive", &items);
+        for (_, value, prefix) in asked {
+            let of_item = conflicts.iter().filter(|conflict| conflict["item"]["value"] == value);
+            let mut found: Vec<String> = of_item.map(|conflict| text(&conflict["thread_id"])).collect();
+            let overlap =
+                |(other, _): &&(String, String)| prefix.starts_with(&**other) || other.starts_with(prefix);
+            let mut wanted: Vec<String> =
+                live.iter().filter(overlap).map(|(_, thread)| thread.clone()).collect();
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted, "{value}");
+        }
+    });
+}
