@@ -137,6 +137,9 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
 ///
 /// Give a footprint, a thread, or both: then the footprint is checked as if it were set on the thread, whose
 /// own claim does not count. Nothing is in the way of neither. At most 1000 conflicts are returned.
+///
+/// Claims on threads that you may not see are in the way like others. Of each you learn which of the items
+/// conflict with it, who holds it and when it lapses, but not its thread.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckFootprint {

@@ -211,7 +211,9 @@ struct SlotHolder {
 
 /// Returns the slots that have a capacity or are in use, by name, with the claims that use them.
 ///
-/// At most 1000 slots without a capacity are listed.
+/// At most 1000 slots without a capacity are listed. Claims on threads that you may not see count and are
+/// listed like others, with their holder and the end of their lease, but without their thread; a slot that
+/// only they use is listed too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListSlots {
