@@ -189,8 +189,7 @@ pub(crate) struct Reason {
     condition: &'static str,
     /// What is missing, for people.
     detail: String,
-    /// The ids of what it is about, such as child threads; absent if there is nothing to name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// The ids of what it is about, such as child threads; none if there is nothing to name.
     ids: Vec<String>,
 }
 

@@ -10,12 +10,22 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::LEAVE;
-use super::next::NextThread;
 use crate::coordination::footprint::RepoKey;
-use crate::id::ThreadId;
+use crate::id::{ChannelId, ThreadId};
 use crate::log::batch::BatchMemo;
 use crate::op::Read;
 use crate::store::RowWrite;
+
+/// The thread that a member would be given, in the order in which threads are given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::coordination) struct NextThread {
+    pub(super) urgency: i64,
+    pub(super) lsn: i64,
+    pub thread_id: ThreadId,
+    pub channel_id: ChannelId,
+    /// The id of its interned footprint; 0 without one.
+    pub footprint: i64,
+}
 
 /// What determines who is next: where, of which skill sets, of which repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,7 +28,8 @@ use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::Subject;
 use crate::op::{Read, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
-pub(in crate::coordination) use next::{NextThread, Scope, Wanted, count, first, next};
+pub(in crate::coordination) use heads::NextThread;
+pub(in crate::coordination) use next::{Scope, Wanted, count, first, next};
 pub(in crate::coordination) use parked::{free, park};
 
 /// Returns how many of the threads are ready that an event at `place` may have made ready.

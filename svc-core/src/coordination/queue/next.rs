@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::heads::{self, Sought};
+use super::heads::{self, NextThread, Sought};
 use super::parked;
 use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, Probes, WINDOW};
 use crate::Result;
@@ -31,17 +31,6 @@ pub(in crate::coordination) enum Scope {
     Channel(ChannelId),
     /// Every channel of the workspace that the caller may see.
     Workspace,
-}
-
-/// The thread that a member would be given, in the order in which threads are given out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::coordination) struct NextThread {
-    urgency: i64,
-    lsn: i64,
-    pub thread_id: ThreadId,
-    pub channel_id: ChannelId,
-    /// The id of its interned footprint; 0 without one.
-    pub footprint: i64,
 }
 
 /// Which threads are asked for.
