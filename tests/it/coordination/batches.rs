@@ -111,7 +111,7 @@ impl Drawn {
             return (member, "create_thread", self.task(&channel));
         }
         let thread = self.random.of(&self.threads);
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..=4 => (member, "claim_next_thread", next),
             5 | 6 => {
                 let input = json!({"workspace_id": self.workspace, "lease_secs": lease_secs});
@@ -144,6 +144,7 @@ impl Drawn {
                 let operation = match kind {
                     16 => "release_claim",
                     17 => "renew_claim",
+                    18 => "acknowledge_claim",
                     _ => {
                         input["result"] = json!({"done": true});
                         "set_thread_result"

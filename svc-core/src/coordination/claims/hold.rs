@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_lapsed, hand_over, lease_end,
+    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_lapsed, hand_over, lapse, lease_end,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -18,7 +18,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::log::event::Event;
 use crate::op::{Operation, Read, Write, destructive, idempotent, read, write};
-use crate::store::columns;
+use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
 use crate::time::Time;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -179,7 +179,7 @@ fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Cla
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
     if thread.acknowledged_at.is_none() {
         let now = cx.now();
-        cx.execute(1, ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
+        cx.write_row(&ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
         let acknowledged =
             ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
         let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
@@ -189,8 +189,19 @@ fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Cla
     Ok(Claim::of(thread, held))
 }
 
-const ACKNOWLEDGE: &str = "
-    update threads set acknowledged_at = $3, acknowledge_by = null where id = $1 and claim_lease_id = $2";
+static ACKNOWLEDGE: RowWrite = RowWrite {
+    table: "threads",
+    statement: BulkWrite {
+        sqlite: "
+            update threads set acknowledged_at = $3, acknowledge_by = null
+            where id = $1 and claim_lease_id = $2",
+        postgres: "
+            update threads t set acknowledged_at = n.at, acknowledge_by = null
+            from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as n (id, lease_id, at)
+            where t.id = n.id and t.claim_lease_id = n.lease_id",
+    },
+    kind: RowWriteKind::Changes,
+};
 
 /// The lease of a claim was renewed, or shortened to what a new budget leaves.
 #[derive(Serialize, JsonSchema)]
@@ -248,7 +259,8 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
 
 /// Sets the end of the lease of a claim to that of `changed`, and returns the position of the event.
 fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held) -> Result<i64> {
-    cx.execute(1, RENEW, &[&thread.id, &changed.lease_id, &changed.until])?;
+    cx.write_row(&RENEW, &[&thread.id, &changed.lease_id, &changed.until])?;
+    lapse::lapses_at(cx, changed.until);
     let event = ClaimRenewed {
         thread_id: thread.id,
         member_id: changed.holder,
@@ -273,7 +285,18 @@ pub(in crate::coordination) fn shorten_lease(
     }
 }
 
-const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
+static RENEW: RowWrite = RowWrite {
+    table: "threads",
+    statement: BulkWrite {
+        sqlite: "
+            update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2",
+        postgres: "
+            update threads t set assignment_expires_at = n.until
+            from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as n (id, lease_id, until)
+            where t.id = n.id and t.claim_lease_id = n.lease_id",
+    },
+    kind: RowWriteKind::Changes,
+};
 
 /// Releases the claim that you hold, and returns the thread, which others can claim at once.
 ///

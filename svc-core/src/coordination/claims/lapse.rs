@@ -24,12 +24,12 @@ impl BatchMemo for NoneBefore {
         self.0 = None;
     }
 
-    /// A claim that ends lapses no more, and each that begins is [reported](begins).
+    /// A claim that ends lapses no more, and each new lease is [reported](lapses_at).
     fn row_changed(&mut self, _: &'static RowWrite, _: Uuid) {}
 }
 
-/// Reports a claim that begins.
-pub(super) fn begins(cx: &Write<'_>, until: Time) {
+/// Reports when the claim lapses that has begun or got another lease.
+pub(super) fn lapses_at(cx: &Write<'_>, until: Time) {
     let _: Option<()> = cx.memo(|next: &mut NoneBefore| next.0 = next.0.map(|next| next.min(until)));
 }
 

@@ -272,7 +272,7 @@ fn begin(
     let limited = budget::of(cx, &thread)?;
     let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
     cx.write_row(&BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
-    lapse::begins(cx, terms.until);
+    lapse::lapses_at(cx, terms.until);
     queue::leaves(cx, thread.id);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;

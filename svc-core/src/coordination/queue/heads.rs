@@ -52,7 +52,7 @@ struct Window {
 }
 
 /// Most parts of the queue of which a batch knows the heads.
-const WINDOWS_MAX: usize = 64;
+const WINDOWS_MAX: usize = 16;
 
 impl BatchMemo for Heads {
     const TABLES: &'static [&'static str] = &["ready"];
@@ -68,6 +68,10 @@ impl BatchMemo for Heads {
         for window in &mut self.windows {
             window.first.retain(|next| next.thread_id.uuid() != key);
         }
+    }
+
+    fn committed(&mut self) {
+        self.left.clear();
     }
 }
 
@@ -110,6 +114,8 @@ pub(super) fn leaves(cx: &Read<'_>, thread: ThreadId) {
 }
 
 /// Returns whether the running job has taken a thread from the queue.
-pub(super) fn has_left(cx: &Read<'_>, thread: ThreadId) -> bool {
+///
+/// That is forgotten with it: a later job may return the thread.
+pub(super) fn take_left(cx: &Read<'_>, thread: ThreadId) -> bool {
     cx.memo(|heads: &mut Heads| heads.left.remove(&thread)).unwrap_or(false)
 }

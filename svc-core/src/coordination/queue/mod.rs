@@ -119,10 +119,11 @@ const READY_BY_CHANNEL: &str =
 
 /// Removes a thread from the queue and adds it where it belongs now, if it is ready.
 pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    let has_left = heads::take_left(cx, thread);
     // A test that leaves something out leaves it out of the statements of the other path.
     if is_known_plain(cx, thread) && cx.settings().left_out.is_none() {
         cx.write_row(&LEAVE, &[&thread])?;
-        return if heads::has_left(cx, thread) { Ok(()) } else { cx.write_row(&ENTER, &[&thread]) };
+        return if has_left { Ok(()) } else { cx.write_row(&ENTER, &[&thread]) };
     }
     parked::follow(cx, thread)?;
     parked::remove(cx, thread)?;
