@@ -3,7 +3,7 @@
 //! The queue stands above the features whose events these are, so that they can use it; its projector stands
 //! below all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Result;
 use crate::conversation::channels::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
@@ -14,7 +14,7 @@ use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyR
 use crate::coordination::footprints::ThreadFootprintChanged;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadPriorityChanged, ThreadSkillsChanged};
-use crate::coordination::queue::{move_pool, refresh, refresh_channel};
+use crate::coordination::queue::{move_pool, refresh, refresh_anywhere, refresh_channel};
 use crate::coordination::results::ThreadResultSet;
 use crate::id::{ChannelId, ThreadId};
 use crate::log::event::{Event, Recorded};
@@ -45,8 +45,16 @@ const MOVES_A_THREAD: [&str; 13] = [
 ];
 
 fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    let threads: BTreeSet<ThreadId> = events.iter().filter_map(|event| event.subject.thread_id).collect();
-    threads.into_iter().try_for_each(|thread| refresh(cx, thread))
+    let mut threads: BTreeMap<ThreadId, bool> = BTreeMap::new();
+    for event in events {
+        if let Some(thread) = event.subject.thread_id {
+            *threads.entry(thread).or_default() |= event.kind == ThreadFootprintChanged::KIND;
+        }
+    }
+    threads.into_iter().try_for_each(|(thread, has_another_footprint)| match has_another_footprint {
+        true => refresh_anywhere(cx, thread),
+        false => refresh(cx, thread),
+    })
 }
 
 fn move_pools(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {

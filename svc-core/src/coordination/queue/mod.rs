@@ -118,6 +118,8 @@ const READY_BY_CHANNEL: &str =
     "select count(*) from (select 1 from ready where channel_id = $1 limit 100) counted";
 
 /// Removes a thread from the queue and adds it where it belongs now, if it is ready.
+///
+/// Its footprint has not changed: one that is known to have none waits behind nothing.
 pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     let has_left = heads::take_left(cx, thread);
     // A test that leaves something out leaves it out of the statements of the other path.
@@ -125,6 +127,11 @@ pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> 
         cx.write_row(&LEAVE, &[&thread])?;
         return if has_left { Ok(()) } else { cx.write_row(&ENTER, &[&thread]) };
     }
+    refresh_anywhere(cx, thread)
+}
+
+/// Does the same for a thread that may have waited behind something, or come from there.
+pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     parked::follow(cx, thread)?;
     parked::remove(cx, thread)?;
     cx.execute_any(REMOVE_THREAD, &[&thread])?;

@@ -116,6 +116,11 @@ impl Memos {
         memos.for_each(|memo| memo.after_commit());
     }
 
+    /// Returns whether anything of a workspace has been read.
+    pub fn knows(&self, workspace: WorkspaceId) -> bool {
+        self.workspaces.contains_key(&workspace)
+    }
+
     pub fn forget(&mut self, workspace: WorkspaceId) {
         self.workspaces.remove(&workspace);
     }

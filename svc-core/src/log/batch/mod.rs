@@ -44,7 +44,8 @@ pub(crate) struct Batch {
     /// How far the database's clock is ahead of ours, on Postgres.
     skew_micros: i64,
     heads: HashMap<WorkspaceId, Head>,
-    /// The heads as they were after the last commit, on Postgres, where others may have moved them since.
+    /// The heads of workspaces with memos as they were after the last commit, on Postgres, where others may
+    /// have moved them since.
     committed: HashMap<WorkspaceId, Head>,
     /// The workspaces named by the tasks of the batch: only their logs are written to.
     named: BTreeSet<WorkspaceId>,
@@ -246,6 +247,7 @@ impl BatchState for Batch {
             Engine::Sqlite => Ok(BTreeSet::new()),
             Engine::Postgres => {
                 self.committed.extend(self.heads.drain());
+                self.committed.retain(|workspace, _| self.memos.knows(*workspace));
                 self.lock_heads(conn, workspaces, held)
             }
         }
