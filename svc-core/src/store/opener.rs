@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::conn::Conn;
 use super::database::{Database, OpenMode};
 use super::file::{self, At};
-use super::postgres::{PgConn, listen, parse_url, read_only, without_timeouts};
+use super::postgres::{PgConn, listen, parse_url, planned_once, read_only, without_timeouts};
 use super::sqlite::{Role, SqliteConn};
 use crate::error::{Error, Result};
 use crate::log::bus::Bus;
@@ -104,6 +104,9 @@ impl Opener {
             Self::Read(at) => SqliteConn::audit(at).map(Conn::Sqlite),
             Self::Postgres(config) if role == Role::Auditor => {
                 PgConn::open(&read_only(config)).map(Conn::Postgres)
+            }
+            Self::Postgres(config) if role == Role::Writer => {
+                PgConn::open(&planned_once(config)).map(Conn::Postgres)
             }
             Self::Postgres(config) => PgConn::open(config).map(Conn::Postgres),
         }

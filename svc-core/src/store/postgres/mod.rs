@@ -38,7 +38,7 @@ use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
 use pending::Pending;
 use session::{Form, Session, first_text};
-pub(crate) use settings::{parse_url, read_only, without_timeouts};
+pub(crate) use settings::{parse_url, planned_once, read_only, without_timeouts};
 use values::{Owned, decode};
 
 type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;

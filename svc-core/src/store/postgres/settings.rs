@@ -18,10 +18,11 @@ pub(crate) fn parse_url(url: &SecretString) -> Result<Config> {
         .caused_by(error)
     })?;
     // A plan made and cached while a table was empty would scan it for ever. Every statement of the service
-    // has an index to use, and statistics must not keep the planner from it.
+    // has an index to use, and statistics must not keep the planner from it; nor may it read a range of an
+    // index whole, as a bitmap, where the statement takes the first rows of its order.
     let options = format!(
         "-c synchronous_commit=on -c statement_timeout={} -c lock_timeout={} \
-         -c idle_in_transaction_session_timeout={} -c jit=off -c enable_seqscan=off",
+         -c idle_in_transaction_session_timeout={} -c jit=off -c enable_seqscan=off -c enable_bitmapscan=off",
         STATEMENT_TIMEOUT.as_millis(),
         LOCK_TIMEOUT.as_millis(),
         IDLE_IN_TRANSACTION_TIMEOUT.as_millis(),
@@ -64,6 +65,18 @@ pub(crate) fn without_timeouts(config: &Config) -> Config {
         "{} -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0",
         config.get_options().unwrap_or_default()
     );
+    config.options(options);
+    config
+}
+
+/// Returns the same settings for sessions that plan each statement once.
+///
+/// A commit runs the same few statements again and again, and to plan most of them takes longer than to run
+/// them.
+pub(crate) fn planned_once(config: &Config) -> Config {
+    let mut config = config.clone();
+    let options =
+        format!("-c plan_cache_mode=force_generic_plan {}", config.get_options().unwrap_or_default());
     config.options(options);
     config
 }
@@ -128,10 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn options_without_timeouts_or_write_access_come_last() {
+    fn only_options_that_must_hold_come_after_those_of_the_address() {
         let config = parsed("postgres://svc@host/svc?options=-c%20statement_timeout%3D8");
         assert!(without_timeouts(&config).get_options().unwrap().contains("=8 -c statement_timeout=0"));
         assert!(read_only(&config).get_options().unwrap().ends_with("default_transaction_read_only=on"));
+        assert!(planned_once(&config).get_options().unwrap().ends_with("-c statement_timeout=8"));
     }
 
     #[test]
