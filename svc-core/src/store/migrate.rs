@@ -47,6 +47,7 @@ migrations! {
     16 "0016_budgets",
     17 "0017_awaiting",
     18 "0018_findings",
+    19 "0019_references",
 }
 
 /// Serialises migrations on Postgres, separately for each database.
@@ -426,7 +427,7 @@ mod tests {
                     let columns = shape.remove(*name).unwrap();
                     shape.insert((*new).to_owned(), columns);
                 }
-                ["alter" | "insert" | "update", ..] | [")", ..] => open.clear(),
+                ["alter" | "insert" | "update" | "do", ..] | [")", ..] => open.clear(),
                 [word, ..] if line.starts_with(' ') && !open.is_empty() => {
                     shape.get_mut(&open).unwrap().push((*word).to_owned());
                 }
