@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::queue::{Capacity, Queue, Queued, Received};
+use super::queue::{Capacity, Patience, Queue, Queued, Received};
 use super::{BatchState, Held, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -37,6 +37,12 @@ pub(super) struct Lane<S: BatchState> {
 const YIELD: Duration = Duration::from_micros(1500);
 /// Batches for which the pauses continue after another process was seen writing to the file.
 const CONTENDED_BATCHES: u32 = 64;
+/// How long a batch on Postgres waits for callers that the last one has answered.
+///
+/// What it costs them is a part of the commit that they share then, instead of waiting for a second one.
+const GATHERING: Duration = Duration::from_micros(200);
+/// How many callers a batch waits for: with more, a second commit costs less than waiting for all of them.
+const GATHERED: usize = 16;
 /// How often an idle writer checks for work that is left.
 const TICK: Duration = Duration::from_millis(250);
 /// The same while tasks are set aside.
@@ -71,6 +77,7 @@ impl<S: BatchState> Lane<S> {
     /// Runs queued tasks, until the queue is closed and empty.
     pub fn serve(&self) {
         let mut tick = TICK;
+        let mut callers = 0;
         loop {
             let first = match self.queue.wait_for(tick) {
                 Received::Closed => return lock(&self.writer).fail_aside(),
@@ -78,9 +85,11 @@ impl<S: BatchState> Lane<S> {
                 Received::Nothing => None,
             };
             let mut writer = lock(&self.writer);
-            let batch =
-                first.map(|first| self.queue.gather(first, Capacity::new(BATCH_MAX, BATCH_BYTES_MAX)));
-            writer.run(batch.unwrap_or_default());
+            let batch = first.map(|first| self.queue.gather(first, capacity(), writer.patience(callers)));
+            let batch = batch.unwrap_or_default();
+            let size = batch.len();
+            writer.run(batch);
+            callers = size.saturating_add(self.queue.len());
             tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
             let must_yield = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
             drop(writer);
@@ -167,6 +176,14 @@ enum Attempt {
 }
 
 impl<S: BatchState> Writer<S> {
+    /// Returns how long to wait for a batch of `callers` tasks.
+    fn patience(&self, callers: usize) -> Patience {
+        match self.conn.engine() {
+            Engine::Sqlite => Patience::NONE,
+            Engine::Postgres => Patience { tasks: callers.min(GATHERED), span: GATHERING },
+        }
+    }
+
     /// Runs the tasks, together if possible, and finishes each that is not set aside.
     ///
     /// Those that were set aside get an attempt of their own: while other tasks wait too, every second time
@@ -183,7 +200,7 @@ impl<S: BatchState> Writer<S> {
 
     /// Takes the oldest tasks that were set aside, up to the limits of a batch.
     fn take_aside(&mut self) -> Vec<Waiting<S>> {
-        let mut capacity = Capacity::new(BATCH_MAX, BATCH_BYTES_MAX);
+        let mut capacity = capacity();
         let fitting = self.aside.iter().take_while(|waiting| {
             let fits = capacity.is_any_left();
             capacity.take(waiting.queued.task.bytes());
@@ -380,6 +397,10 @@ impl<S: BatchState> Writer<S> {
             tracing::warn!(%error, cause = ?error.cause(), "a rollback failed");
         }
     }
+}
+
+fn capacity() -> Capacity {
+    Capacity::new(BATCH_MAX, BATCH_BYTES_MAX)
 }
 
 fn locked_elsewhere() -> Error {

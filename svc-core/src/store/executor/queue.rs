@@ -48,6 +48,18 @@ impl Capacity {
     }
 }
 
+/// How long a batch waits for tasks that are not queued yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// With this many it waits for none.
+    pub tasks: usize,
+    pub span: Duration,
+}
+
+impl Patience {
+    pub const NONE: Self = Self { tasks: 0, span: Duration::ZERO };
+}
+
 /// A queue that one or more threads take from.
 pub(super) struct Queue<T: ?Sized> {
     sender: Mutex<Option<Sender<Queued<T>>>>,
@@ -150,14 +162,26 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     /// Returns a task together with those queued behind it, as far as there is capacity.
-    pub fn gather(&self, first: Queued<T>, mut capacity: Capacity) -> Vec<Queued<T>> {
+    ///
+    /// Waits as long as `patience` allows for more.
+    pub fn gather(&self, first: Queued<T>, mut capacity: Capacity, patience: Patience) -> Vec<Queued<T>> {
         let (mut tasks, mut next) = (Vec::new(), Some(first));
+        let until = self.clock.monotonic().plus(patience.span);
         while let Some(queued) = next {
             capacity.take(queued.bytes);
             tasks.push(queued);
             next = if capacity.is_any_left() { self.try_next() } else { None };
+            if next.is_none() && capacity.is_any_left() && tasks.len() < patience.tasks {
+                next = self.next_until(until);
+            }
         }
         tasks
+    }
+
+    fn next_until(&self, until: Monotonic) -> Option<Queued<T>> {
+        let span = until.since(self.clock.monotonic());
+        let queued = self.receiver.recv_timeout(span).ok()?;
+        self.admit(queued).or_else(|| self.try_next())
     }
 
     fn admit(&self, queued: Queued<T>) -> Option<Queued<T>> {
@@ -181,4 +205,40 @@ impl<T: Task + ?Sized> Queue<T> {
 
 fn too_late() -> Error {
     Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Idle;
+
+    impl Task for Idle {
+        fn bytes(&self) -> usize {
+            1
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, _outcome: Result<()>) {}
+    }
+
+    #[test]
+    fn a_batch_waits_for_as_many_tasks_as_it_is_told_to() {
+        let clock = Clock::System;
+        let queue: Queue<dyn Task> = Queue::new(clock.clone());
+        let first = || Queued::new(Box::new(Idle) as Box<dyn Task>, &clock);
+        let patience = |tasks| Patience { tasks, span: QUEUED_MAX };
+        let gathered = |tasks| queue.gather(first(), Capacity::new(8, 8), patience(tasks)).len();
+        assert_eq!(gathered(1), 1, "it has all that it waits for");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| gathered(3));
+            (0..2).for_each(|_| queue.push(Box::new(Idle)));
+            assert_eq!(waiting.join().unwrap(), 3);
+        });
+        let none = Patience { tasks: 3, span: Duration::ZERO };
+        assert_eq!(queue.gather(first(), Capacity::new(8, 8), none).len(), 1, "nobody comes");
+        queue.push(Box::new(Idle));
+        assert_eq!(queue.gather(first(), Capacity::new(1, 8), patience(3)).len(), 1, "it is full");
+    }
 }

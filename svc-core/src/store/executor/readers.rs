@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use super::queue::{Capacity, Queue, Task};
+use super::queue::{Capacity, Patience, Queue, Task};
 use super::{Open, spawn};
 use crate::error::{Error, Result};
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
@@ -97,8 +97,8 @@ impl<N: ReaderState> ReadPool<N> {
             // change that this transaction does not see.
             let share = self.queue.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
             let capacity = Capacity::new(share.saturating_add(1), BATCH_BYTES_MAX);
-            let tasks = self.queue.gather(first, capacity).into_iter().map(|queued| queued.task).collect();
-            read(&lock(reader), tasks);
+            let tasks = self.queue.gather(first, capacity, Patience::NONE);
+            read(&lock(reader), tasks.into_iter().map(|queued| queued.task).collect());
         }
     }
 
