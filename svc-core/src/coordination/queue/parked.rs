@@ -180,7 +180,8 @@ pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle, part
 /// Steps from the first thread of one group to that of the next, by the primary key.
 ///
 /// SQLite compares rows by the index only as far as the right side has no affinity, hence the sum and the
-/// concatenation.
+/// concatenation. And it begins at the first row that is equal, hence the urgency that no thread has: without
+/// it each step would read a whole group.
 const FIRST_OF_GROUPS: &str = concat!(
     "with recursive firsts (thread_id) as (
          select (
@@ -189,8 +190,8 @@ const FIRST_OF_GROUPS: &str = concat!(
          union all
          select (
              select n.thread_id from parked n
-             where n.obstacle = $1 and (n.channel_id, n.skill_set, n.repo_key, n.exclusive)
-                 > (g.channel_id, g.skill_set + 0, g.repo_key || '', g.exclusive)
+             where n.obstacle = $1 and (n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency)
+                 > (g.channel_id, g.skill_set + 0, g.repo_key || '', g.exclusive, 9223372036854775807)
              order by n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency, n.lsn limit 1)
          from firsts join parked g on g.thread_id = firsts.thread_id)
      ",
