@@ -1,7 +1,10 @@
 //! Claim cycles (`claim_next_thread`, then `set_thread_result`) in process from 64 callers.
 //!
 //! With 1,000,000 open threads of which the older 90 % are not claimable for the caller, beside the same with
-//! 1,000. The queue is filled through the service, and topped up between rounds outside of the measured time.
+//! 1,000: a quarter of these needs the skills of others, one waits for a thread, one is in a paused repository,
+//! one needs a slot that is closed. Half of the others have one of 10,000 footprints of two items, some with a
+//! slot that has room. The queue is filled through the service, and topped up between rounds outside of the
+//! measured time; the first pair, which does not count, parks what cannot be claimed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +22,7 @@ const CALLERS: usize = 64;
 const MANY: usize = 1_000_000;
 const FEW: usize = 1_000;
 const SKILL_SETS: usize = 64;
+const FOOTPRINTS: usize = 10_000;
 const DEPENDENTS: usize = svc_core::limits::DEPENDENTS_MAX as usize;
 /// Cycles of one measured round, and rounds of one sample.
 const CYCLES: usize = 100;
@@ -35,7 +39,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let many = Field::fill(engine, runtime, MANY);
     let few = Field::fill(engine, runtime, FEW);
     let before = many.stage.service.statement_counts();
-    let sample = |field: &Field| field.sample(runtime, claimable);
+    let sample = |field: &Field| field.sample(runtime, |number, _| claimable(number));
     let measured = alternate(pairs, || sample(&many), || sample(&few));
     let re_prepared = many.stage.service.statement_counts().re_prepared - before.re_prepared;
     Finding {
@@ -63,8 +67,14 @@ impl Field {
         let field = Self::new(engine, runtime);
         let stage = &field.stage;
         let foreign = open * 9 / 10;
+        let workspace = &stage.workspace_id;
+        stage.call("pause_repo", json!({"workspace_id": workspace, "repo": "acme/paused"}));
+        for (slot, capacity) in [("closed", 0), ("gpu", 10_000)] {
+            let slot = json!({"workspace_id": workspace, "slot": slot, "capacity": capacity});
+            stage.call("set_slot_capacity", slot);
+        }
         // Each of them has as many dependents as a thread may have.
-        let never: Vec<uuid::Uuid> = (0..=foreign / 2 / DEPENDENTS)
+        let never: Vec<uuid::Uuid> = (0..=foreign / 4 / DEPENDENTS)
             .map(|_| {
                 id(&stage.call(
                     "create_thread",
@@ -75,67 +85,85 @@ impl Field {
             })
             .collect();
         let begun = Instant::now();
-        create(runtime, stage, foreign, move |number| match number % 2 {
-            0 => json!({"required_skills": [format!("foreign-{}", (number / 2) % SKILL_SETS)]}),
-            _ => json!({"depends_on": [never[number / 2 / DEPENDENTS]]}),
+        create(runtime, stage, foreign, move |number| match number % 4 {
+            0 => json!({"required_skills": [format!("foreign-{}", (number / 4) % SKILL_SETS)]}),
+            1 => json!({"depends_on": [never[number / 4 / DEPENDENTS]]}),
+            2 => footprint("acme/paused", number, json!({"kind": "crate", "value": "core"})),
+            _ => footprint("acme/app", number, json!({"kind": "slot", "value": "closed"})),
         });
         create(runtime, stage, open - foreign, claimable);
         eprintln!("{open} open threads after {:.0} s", begun.elapsed().as_secs_f64());
         field
     }
 
-    /// Rounds of claim cycles; what was claimed is replaced between them by threads with the fields `more`.
-    pub fn sample(&self, runtime: &Runtime, more: fn(usize) -> Value) -> Sample {
+    /// Rounds of claim cycles; between them each claimed thread is replaced by one with the fields that
+    /// `more` returns for its number and its footprint.
+    pub fn sample(&self, runtime: &Runtime, more: fn(usize, &Value) -> Value) -> Sample {
         let (mut spent, mut latencies) = (Duration::ZERO, Vec::new());
         for _ in 0..ROUNDS {
             let begun = Instant::now();
-            latencies.extend(self.cycles(runtime));
+            let (took, claimed): (Vec<Duration>, Vec<Value>) = self.cycles(runtime).into_iter().unzip();
             spent += begun.elapsed();
-            create(runtime, &self.stage, CYCLES, more);
+            latencies.extend(took);
+            create(runtime, &self.stage, claimed.len(), move |number| more(number, &claimed[number]));
         }
         Sample { per_second: latencies.len() as f64 / spent.as_secs_f64(), latencies, cpu_us: None }
     }
 
-    fn cycles(&self, runtime: &Runtime) -> Vec<Duration> {
+    /// Runs the cycles of one round. Returns how long each took, and the footprint of what it claimed.
+    fn cycles(&self, runtime: &Runtime) -> Vec<(Duration, Value)> {
         let left = Arc::new(AtomicUsize::new(CYCLES));
         runtime.block_on(async {
             let mut tasks = Vec::new();
             for _ in 0..CALLERS {
                 let (stage, token, left) = (self.stage.clone(), self.agent_token.clone(), Arc::clone(&left));
                 tasks.push(tokio::spawn(async move {
-                    let mut latencies = Vec::new();
+                    let mut done = Vec::new();
                     while left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok()
                     {
                         let begun = Instant::now();
-                        cycle(&stage, &token).await;
-                        latencies.push(begun.elapsed());
+                        let footprint = cycle(&stage, &token).await;
+                        done.push((begun.elapsed(), footprint));
                     }
-                    latencies
+                    done
                 }));
             }
-            let mut latencies = Vec::new();
+            let mut done = Vec::new();
             for task in tasks {
-                latencies.extend(task.await.expect("a caller's task"));
+                done.extend(task.await.expect("a caller's task"));
             }
-            latencies
+            done
         })
     }
 }
 
-pub(super) async fn cycle(stage: &Stage, token: &str) {
+/// Claims the next thread and sets its result. Returns its footprint.
+pub(super) async fn cycle(stage: &Stage, token: &str) -> Value {
     let claimed = stage.ask(token, "claim_next_thread", json!({"channel_id": stage.channel_id})).await;
     let thread = claimed.get("id").and_then(Value::as_str).expect("something to claim");
     let lease = claimed["claim_lease_id"].clone();
     let input = json!({"thread_id": thread, "result": {"ok": true}, "claim_lease_id": lease});
     stage.ask(token, "set_thread_result", input).await;
+    claimed["footprint"].clone()
 }
 
 fn claimable(number: usize) -> Value {
-    match number % 4 {
+    match number % 8 {
         0 => json!({"required_skills": ["own-0"]}),
         1 => json!({"required_skills": ["own-0", "own-1"]}),
+        2 => footprint("acme/app", number, json!({"kind": "slot", "value": "gpu"})),
+        3..6 => {
+            let branch = format!("work/{}", number % FOOTPRINTS);
+            footprint("acme/app", number, json!({"kind": "branch", "value": branch}))
+        }
         _ => json!({}),
     }
+}
+
+/// One of the footprints: a file of its own, and another item.
+fn footprint(repo: &str, number: usize, other: Value) -> Value {
+    let file = format!("crates/c{}/src/f{}.rs", number % 97, number % FOOTPRINTS);
+    json!({"footprint": {"repo": repo, "items": [{"kind": "path", "value": file}, other]}})
 }
 
 /// Creates threads from 64 callers; `fields` returns the fields of the n-th.

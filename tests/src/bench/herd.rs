@@ -2,8 +2,8 @@
 //!
 //! A third of 100,000 threads waits for one slot, a third for one crate and a third for a paused repository,
 //! each of these with a footprint of its own; the floor is the same with 1,000. What a cycle gives out is the
-//! next for the slot or the crate, or a thread without a footprint. The first pair, which does not count,
-//! parks the others.
+//! next for the slot or the crate, or a thread without a footprint; one of the same kind replaces it, so that
+//! as many keep waiting. The first pair, which does not count, parks the others.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -17,7 +17,12 @@ const FEW: usize = 1_000;
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let (many, few) = (fill(engine, runtime, MANY), fill(engine, runtime, FEW));
-    let sample = |field: &Field| field.sample(runtime, |_| json!({}));
+    let sample = |field: &Field| {
+        field.sample(runtime, |_, footprint| match footprint {
+            Value::Null => json!({}),
+            footprint => json!({"footprint": footprint}),
+        })
+    };
     Finding {
         name: "herd",
         engine,

@@ -61,7 +61,9 @@ fn cycles(field: &Field, runtime: &Runtime, callers: usize, count: usize) -> Sam
     let (stage, token) = (field.stage.clone(), field.agent_token.clone());
     measured(runtime, callers, count, move |_| {
         let (stage, token) = (stage.clone(), token.clone());
-        async move { cycle(&stage, &token).await }
+        async move {
+            cycle(&stage, &token).await;
+        }
     })
 }
 
