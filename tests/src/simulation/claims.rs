@@ -99,13 +99,18 @@ impl Simulation<'_> {
         self.created += 1;
     }
 
-    pub(super) fn claim_next(&mut self) {
+    /// Some member, and a channel that it sees or the workspace.
+    pub(super) fn any_place(&mut self) -> (usize, Option<usize>) {
         let member = self.random.below(MEMBERS);
         let channel = self.random.below(3);
         let is_seen = !self.model.channels[channel].private
             || member == 0
             || self.model.channels[channel].members.contains(&member);
-        let channel = (is_seen && self.random.below(2) == 0).then_some(channel);
+        (member, (is_seen && self.random.below(2) == 0).then_some(channel))
+    }
+
+    pub(super) fn claim_next(&mut self) {
+        let (member, channel) = self.any_place();
         let repo = self.random.once_in(4).then_some("acme/app");
         let ready = if repo.is_none() { self.is_ready(member, channel) } else { None };
         self.model.expire();
@@ -127,18 +132,7 @@ impl Simulation<'_> {
         ready: Option<Option<String>>,
     ) {
         let wanted = self.model.next(member, channel, repo);
-        let mut input = json!({"lease_secs": LEASE_SECS});
-        input.as_object_mut().unwrap().extend(repo.map(|repo| ("repo".to_owned(), json!(repo))));
-        let operation = match channel {
-            Some(channel) => {
-                input["channel_id"] = json!(self.channels[channel]);
-                "claim_next_thread"
-            }
-            None => {
-                input["workspace_id"] = json!(self.workspace());
-                "claim_next_workspace_thread"
-            }
-        };
+        let (operation, input) = self.call_of_next(channel, repo);
         let claimed = self.ask(member, operation, &input).output();
         let expected = wanted.map(|number| self.model.threads[&number].id.clone());
         if !is_lost {
@@ -152,6 +146,22 @@ impl Simulation<'_> {
             let lease =
                 if is_lost { self.lease_of(number, member) } else { text(&claimed["claim_lease_id"]) };
             self.claimed(number, member, lease, "claimed");
+        }
+    }
+
+    /// How the next thread of a channel or of the workspace is claimed.
+    pub(super) fn call_of_next(&self, channel: Option<usize>, repo: Option<&str>) -> (&'static str, Value) {
+        let mut input = json!({"lease_secs": LEASE_SECS});
+        input.as_object_mut().unwrap().extend(repo.map(|repo| ("repo".to_owned(), json!(repo))));
+        match channel {
+            Some(channel) => {
+                input["channel_id"] = json!(self.channels[channel]);
+                ("claim_next_thread", input)
+            }
+            None => {
+                input["workspace_id"] = json!(self.workspace());
+                ("claim_next_workspace_thread", input)
+            }
         }
     }
 
@@ -182,7 +192,7 @@ impl Simulation<'_> {
         Some(found["thread_id"].as_str().map(str::to_owned))
     }
 
-    fn claimed(&mut self, number: usize, member: usize, lease: String, reason: &str) {
+    pub(super) fn claimed(&mut self, number: usize, member: usize, lease: String, reason: &str) {
         let since = self.model.now;
         let thread = self.model.thread(number);
         thread.claim = Some(Claim { member, lease, since, until: thread.lease_end(since, LEASE_SECS) });
@@ -203,19 +213,7 @@ impl Simulation<'_> {
         let context = self.ask(member, "get_thread_context", &json!({"thread_id": thread.id}));
         let answer = self.ask(member, "claim_thread", &input);
         check_context(&context.body["claim_refusals"], &answer);
-        if !self.model.sees(member, &thread) {
-            return drop(answer.refused(404, "not-found"));
-        }
-        if let Some(reason) = self.model.refusal(number, member) {
-            return assert_eq!(not_claimable(answer), reason);
-        }
-        let conflicts = self.model.conflicts(&thread.footprint, Some(number));
-        if !conflicts.is_empty() {
-            let refusal = answer.refused(409, "footprint-conflict");
-            return assert_eq!(listed(&refusal["conflicts"]), self.seen_by(member, conflicts));
-        }
-        self.model.expire();
-        let claimed = answer.output();
+        let Some(claimed) = self.may_claim(number, member, answer) else { return };
         let lease = if self.is_lost() {
             let again = self.ask(member, "claim_thread", &input);
             assert_eq!(not_claimable(again), "claimed");
@@ -224,6 +222,27 @@ impl Simulation<'_> {
             text(&claimed["claim_lease_id"])
         };
         self.claimed(number, member, lease, "claimed");
+    }
+
+    /// What a member is answered who claims a thread; none if that had to be refused.
+    pub(super) fn may_claim(&mut self, number: usize, member: usize, answer: Answer) -> Option<Value> {
+        let thread = self.model.threads[&number].clone();
+        if !self.model.sees(member, &thread) {
+            answer.refused(404, "not-found");
+            return None;
+        }
+        if let Some(reason) = self.model.refusal(number, member) {
+            assert_eq!(not_claimable(answer), reason);
+            return None;
+        }
+        let conflicts = self.model.conflicts(&thread.footprint, Some(number));
+        if !conflicts.is_empty() {
+            let refusal = answer.refused(409, "footprint-conflict");
+            assert_eq!(listed(&refusal["conflicts"]), self.seen_by(member, conflicts));
+            return None;
+        }
+        self.model.expire();
+        Some(answer.output())
     }
 
     /// The conflicts as a member sees them: without the threads of the private channel.
@@ -250,22 +269,28 @@ impl Simulation<'_> {
     pub(super) fn end_one(&mut self) {
         let Some((number, claim, mut input)) = self.any_held() else { return self.claim_next() };
         let is_result = self.random.once_in(3);
-        let (operation, reason) =
-            if is_result { ("set_thread_result", "result") } else { ("release_claim", "released") };
+        let operation = if is_result { "set_thread_result" } else { "release_claim" };
         if is_result {
             input["result"] = json!({"done": true});
+        }
+        let answer = self.ask(claim.member, operation, &input).output();
+        self.ended(number, &claim, is_result, &answer);
+        if self.is_lost() {
+            self.ask(claim.member, operation, &input).refused(409, "stale-claim");
+        }
+    }
+
+    /// A claim has ended, with a result or without.
+    pub(super) fn ended(&mut self, number: usize, claim: &Claim, is_result: bool, answer: &Value) {
+        if is_result {
             let id = self.model.threads[&number].id.clone();
             self.model.log.push(("ThreadResultSet", id, claim.member.to_string()));
         }
-        let answer = self.ask(claim.member, operation, &input).output();
-        self.model.end(number, reason);
+        self.model.end(number, if is_result { "result" } else { "released" });
         let thread = self.model.thread(number);
         thread.done |= is_result;
         if !is_result {
             assert_eq!(answer["dead"], json!(thread.dead), "whether the thread has failed");
-        }
-        if self.is_lost() {
-            self.ask(claim.member, operation, &input).refused(409, "stale-claim");
         }
     }
 

@@ -2,15 +2,17 @@
 //!
 //! Random calls through the public API, on a mock clock, from a seed: threads with footprints in public and
 //! private channels, claims and their ends, lapsed leases, slots, pauses, refined footprints; what goes on
-//! around them, in `surroundings`; and what limits them, in `budgets`. The clock jumps, also backward;
-//! answers are lost, and their callers repeat what they asked; two services can share the database. The
-//! model says what has to come of each call: who is given which thread, what each refusal names. Every few
-//! steps all of the state and of the log is compared, in `checks`.
+//! around them, in `surroundings`; and what limits them, in `budgets`. On Postgres, where the calls of a
+//! commit share what they read and write, some are queued at once, in `together`. The clock jumps, also
+//! backward; answers are lost, and their callers repeat what they asked; two services can share the database.
+//! The model says what has to come of each call: who is given which thread, what each refusal names. Every
+//! few steps all of the state and of the log is compared, in `checks`.
 
 mod model;
 mod claims;
 mod surroundings;
 mod budgets;
+mod together;
 mod checks;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +34,8 @@ const LEASE_SECS: i64 = 50;
 const CHECKED_EVERY: usize = 40;
 /// One in so many answers is lost.
 const LOST: usize = 10;
+/// One in so many steps on Postgres queues calls at once.
+const TOGETHER: usize = 16;
 /// Steps in one world: longer runs meet little that is new, and a new world costs little.
 const STEPS_MAX: usize = 2500;
 
@@ -196,6 +200,9 @@ impl<'w> Simulation<'w> {
     }
 
     fn step(&mut self) {
+        if self.world.engine() == Engine::Postgres && self.random.once_in(TOGETHER) {
+            return self.act_together();
+        }
         match self.random.below(36) {
             0..=3 => self.create(),
             4..=8 => self.claim_next(),

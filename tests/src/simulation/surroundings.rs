@@ -114,6 +114,12 @@ impl Simulation<'_> {
         let priority = self.random.of(&[0, 5, -5, 7]);
         let id = self.model.threads[&number].id.clone();
         self.admin("set_thread_priority", &json!({"thread_id": id, "priority": priority}));
+        self.prioritised(number, priority);
+    }
+
+    /// A thread has this priority from now on.
+    pub(super) fn prioritised(&mut self, number: usize, priority: i64) {
+        let id = self.model.threads[&number].id.clone();
         if std::mem::replace(&mut self.model.thread(number).priority, priority) != priority {
             self.model.log.push(("ThreadPriorityChanged", id, String::new()));
         }
