@@ -245,6 +245,11 @@ impl Thread {
         }
     }
 
+    /// Whether it takes little memory. Footprints, tools and many skills are large.
+    fn is_small(&self) -> bool {
+        self.footprint_id == 0 && self.tools.is_empty() && self.required_skills.len() <= SMALL_SKILLS_MAX
+    }
+
     /// Whether the claim in its row has lapsed.
     pub fn has_lapsed(&self, now: Time) -> bool {
         self.held.is_some_and(|held| !held.is_live(now))
@@ -290,6 +295,9 @@ struct ReadThreads {
     has_asked: bool,
 }
 
+/// Most skills of a thread that is known after a batch.
+const SMALL_SKILLS_MAX: usize = 8;
+
 /// Most threads that are known after a batch.
 const KNOWN_MAX: usize = 1024;
 
@@ -307,8 +315,7 @@ impl BatchMemo for ReadThreads {
 
     fn committed(&mut self) {
         (self.has_asked, self.expected) = (false, BTreeSet::new());
-        // Footprints are large.
-        self.rows.retain(|_, Stored(thread)| thread.footprint_id == 0);
+        self.rows.retain(|_, Stored(thread)| thread.is_small());
         if self.rows.len() > KNOWN_MAX || self.plain.len() > KNOWN_MAX {
             self.changed();
         }
@@ -462,6 +469,25 @@ mod tests {
         assert_eq!((lapsed.assignee_id, lapsed.assignment_expires_at), (None, None));
         assert_eq!((lapsed.claim_lease_id, lapsed.acknowledged_at), (None, None));
         assert_eq!(lapsed.held, held, "whoever ends it still finds it");
+    }
+
+    #[test]
+    fn only_small_threads_are_known_after_a_batch() {
+        let thread = |n| Thread { id: uuid::Uuid::from_u128(n).into(), ..untouched() };
+        let skills = |count| vec!["rust".to_owned(); count];
+        let table = [
+            (thread(1), true),
+            (Thread { footprint_id: 1, ..thread(2) }, false),
+            (Thread { tools: vec!["cargo".to_owned()], ..thread(3) }, false),
+            (Thread { required_skills: skills(SMALL_SKILLS_MAX), ..thread(4) }, true),
+            (Thread { required_skills: skills(SMALL_SKILLS_MAX + 1), ..thread(5) }, false),
+        ];
+        let mut read = ReadThreads::default();
+        table.iter().for_each(|(thread, _)| read.add(Stored(thread.clone())));
+        read.committed();
+        for (thread, is_known) in &table {
+            assert_eq!(read.rows.contains_key(&thread.id), *is_known, "{thread:?}");
+        }
     }
 
     #[test]
