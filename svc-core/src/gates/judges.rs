@@ -52,6 +52,11 @@ impl Judge {
         Ok(Self { member, actor: caller.actor.unwrap_or(member) })
     }
 
+    /// Returns the member whose credential it was, if that is another.
+    pub fn delegate(self) -> Option<MemberId> {
+        (self.actor != self.member).then_some(self.actor)
+    }
+
     /// Returns both members, who may be one.
     pub fn people(self) -> [MemberId; 2] {
         [self.member, self.actor]

@@ -200,7 +200,8 @@ struct LandGate {
     why_not: Option<Objection>,
     /// The member who set it last.
     member_id: Option<MemberId>,
-    /// The member whose credential set it; another one only under delegation.
+    /// The delegate who set it for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
     /// When it was set last.
     set_at: Option<Time>,
@@ -212,6 +213,7 @@ impl LandGate {
     fn of(thread: &Thread, stored: Stored, judges: &Judges) -> Self {
         let objection = stored.objection(judges);
         let counts = objection == Some(None);
+        let delegate = stored.judgement().and_then(|judgement| judgement.by.delegate());
         Self {
             thread_id: thread.id,
             required: stored.required,
@@ -222,7 +224,7 @@ impl LandGate {
             counts,
             why_not: objection.flatten(),
             member_id: stored.member_id,
-            actor_id: stored.actor_id,
+            actor_id: delegate,
             set_at: stored.set_at,
             lsn: stored.lsn,
         }

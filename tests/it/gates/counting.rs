@@ -366,8 +366,8 @@ fn requested_changes(scene: &Scene<'_>, me: &Value) -> bool {
     let status = scene.status();
     let mut given = status["reviews"].as_array().unwrap().iter();
     let mine = given.find(|review| {
-        review["verdict"] != "comment"
-            && (people.contains(&&review["member_id"]) || people.contains(&&review["actor_id"]))
+        let by = [review.get("member_id"), review.get("actor_id")];
+        review["verdict"] != "comment" && by.into_iter().flatten().any(|member| people.contains(&member))
     });
     mine.is_some_and(|review| review["verdict"] == "request_changes")
 }

@@ -3,6 +3,7 @@
 mod approvals;
 mod context;
 mod counting;
+mod delegates;
 mod land_gate;
 mod reviews;
 mod story;

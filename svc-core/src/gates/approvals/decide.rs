@@ -66,7 +66,8 @@ pub(super) struct ApprovalDecide {
 pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<ApprovalGate> {
     let Stored(gate) = visible_gate(cx, input.gate_id)?;
     let by = Judge::of(cx.caller())?;
-    let asker = Judge { member: gate.requested_by, actor: gate.requested_actor_id };
+    let asker =
+        Judge { member: gate.requested_by, actor: gate.requested_actor_id.unwrap_or(gate.requested_by) };
     check_may_decide(cx.caller(), by, asker, input.decision)?;
     let state = input.decision.leads_to();
     let mut gate = Stored(gate).open(cx)?;
@@ -81,7 +82,7 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
     thread.check_not_archived()?;
     gate.state = state;
     gate.resolved_by = Some(by.member);
-    gate.resolved_actor_id = Some(by.actor);
+    gate.resolved_actor_id = by.delegate();
     gate.resolved_at = Some(cx.now());
     let decided = ApprovalDecided {
         gate_id: gate.id,
@@ -90,11 +91,7 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
         resolved_by: gate.resolved_by,
     };
     cx.emit(thread.place().about(gate.requested_by), &decided)?;
-    cx.execute(
-        1,
-        DECIDE,
-        &[&gate.id, &gate.state, &gate.resolved_by, &gate.resolved_actor_id, &gate.resolved_at],
-    )?;
+    cx.execute(1, DECIDE, &[&gate.id, &gate.state, &by.member, &by.actor, &gate.resolved_at])?;
     Ok(gate)
 }
 

@@ -28,7 +28,7 @@ use crate::op::{
     Condition, Effect, Feature, Maker, Operation, Read, Sample, Shared, Unmet, Write, prepared, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{columns, named_enum};
+use crate::store::{columns, named_enum, new_row};
 use crate::text::{Count, Prose};
 use crate::time::Time;
 
@@ -132,15 +132,17 @@ pub(super) struct ApprovalGate {
     blocks_close: bool,
     /// The member who asked.
     requested_by: MemberId,
-    /// The member whose credential asked; another one only under delegation.
-    requested_actor_id: MemberId,
+    /// The delegate who asked for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requested_actor_id: Option<MemberId>,
     /// When it was asked.
     requested_at: Time,
     /// When it expires unless it is decided; null for never.
     expires_at: Option<Time>,
     /// The member who decided it.
     resolved_by: Option<MemberId>,
-    /// The member whose credential decided it; another one only under delegation.
+    /// The delegate who decided it for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
     /// When it was decided, or when it expired.
     resolved_at: Option<Time>,
@@ -162,17 +164,16 @@ columns! {
         state,
         blocks_close,
         requested_by,
-        requested_actor_id,
+        requested_actor_id = "nullif(g.requested_actor_id, g.requested_by)",
         requested_at,
         expires_at,
         resolved_by,
-        resolved_actor_id,
+        resolved_actor_id = "nullif(g.resolved_actor_id, g.resolved_by)",
         resolved_at,
         message_id,
         lsn,
     }
     make { question: String::new() }
-    insert "insert into approval_gates" {}
 }
 
 impl Stored {
@@ -258,7 +259,7 @@ fn request_approval(
         question: input.question.to_string(),
         blocks_close: requested.blocks_close,
         requested_by: asker.member,
-        requested_actor_id: asker.actor,
+        requested_actor_id: asker.delegate(),
         requested_at: cx.now(),
         expires_at,
         resolved_by: None,
@@ -267,7 +268,20 @@ fn request_approval(
         message_id,
         lsn,
     };
-    gate.with_new_row(|row| cx.insert(row))?;
+    cx.insert(&new_row!("insert into approval_gates" {
+        id: gate.id,
+        workspace_id: gate.workspace_id,
+        channel_id: gate.channel_id,
+        thread_id: gate.thread_id,
+        state: gate.state,
+        blocks_close: gate.blocks_close,
+        requested_by: asker.member,
+        requested_actor_id: asker.actor,
+        requested_at: gate.requested_at,
+        expires_at: gate.expires_at,
+        message_id: gate.message_id,
+        lsn: gate.lsn,
+    }))?;
     Ok(gate)
 }
 
@@ -443,7 +457,7 @@ mod tests {
                 question: String::new(),
                 blocks_close: true,
                 requested_by: id(5).into(),
-                requested_actor_id: id(5).into(),
+                requested_actor_id: None,
                 requested_at: Time::from_micros(0),
                 expires_at,
                 resolved_by: None,

@@ -72,7 +72,8 @@ pub(super) struct Finding {
     pub resolution: Option<Resolution>,
     /// The member who resolved it.
     pub resolved_by: Option<MemberId>,
-    /// The member whose credential resolved it; another one only under delegation.
+    /// The delegate who resolved it for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_actor_id: Option<MemberId>,
     /// When it was resolved.
     pub resolved_at: Option<Time>,
@@ -89,7 +90,7 @@ columns! {
         line,
         resolution,
         resolved_by,
-        resolved_actor_id,
+        resolved_actor_id = "nullif(f.resolved_actor_id, f.resolved_by)",
         resolved_at,
         number,
     }
@@ -137,7 +138,8 @@ pub(super) struct ResolvedFinding {
     resolution: Resolution,
     /// The member who resolved it.
     resolved_by: Option<MemberId>,
-    /// The member whose credential resolved it; another one only under delegation.
+    /// The delegate who resolved it for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
     /// When it was resolved.
     resolved_at: Option<Time>,
@@ -157,7 +159,7 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     let finding = Finding {
         resolution: Some(input.resolution),
         resolved_by: Some(resolver.member),
-        resolved_actor_id: Some(resolver.actor),
+        resolved_actor_id: resolver.delegate(),
         resolved_at: Some(cx.now()),
         ..finding
     };
@@ -171,13 +173,7 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     cx.execute(
         1,
         RESOLVE,
-        &[
-            &finding.id,
-            &finding.resolution,
-            &finding.resolved_by,
-            &finding.resolved_actor_id,
-            &finding.resolved_at,
-        ],
+        &[&finding.id, &finding.resolution, &resolver.member, &resolver.actor, &finding.resolved_at],
     )?;
     Ok(ResolvedFinding::of(finding, input.resolution))
 }

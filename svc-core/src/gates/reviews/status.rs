@@ -59,8 +59,9 @@ struct WeighedReview {
     review_id: ReviewId,
     /// The member who gave it.
     member_id: MemberId,
-    /// The member whose credential gave it; another one only under delegation.
-    actor_id: MemberId,
+    /// The delegate who gave it for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor_id: Option<MemberId>,
     /// What it decides about the work.
     verdict: Verdict,
     /// Whether it counts as an approval.
@@ -130,7 +131,7 @@ impl WeighedReview {
         Self {
             review_id: given.id,
             member_id: given.member_id,
-            actor_id: given.actor_id,
+            actor_id: given.judge().delegate(),
             verdict: given.verdict,
             counts: why_not.is_none(),
             why_not,

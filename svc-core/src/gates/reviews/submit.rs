@@ -61,8 +61,9 @@ pub(super) struct Review {
     pub thread_id: ThreadId,
     /// The member who gave it.
     pub member_id: MemberId,
-    /// The member whose credential gave it; another one only under delegation.
-    pub actor_id: MemberId,
+    /// The delegate who gave it for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor_id: Option<MemberId>,
     /// What it decides about the work.
     pub verdict: Verdict,
     /// The commit that it is about; null if none was named.
@@ -85,7 +86,7 @@ impl Review {
             id: given.id,
             thread_id: given.thread_id,
             member_id: given.member_id,
-            actor_id: given.actor_id,
+            actor_id: given.judge().delegate(),
             verdict: given.verdict,
             head_sha: given.head_sha,
             body,
