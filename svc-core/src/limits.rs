@@ -121,8 +121,10 @@ pub const OCCUPANCY_COUNT_MAX: i64 = 10_000;
 pub const APPROVALS_MAX: i64 = 10;
 /// Listed reviewers of a thread.
 pub const REVIEWERS_MAX: i64 = 100;
-/// Reviews of a thread: each close looks through them.
+/// Reviews of a thread by one member.
 pub const REVIEWS_MAX: i64 = 1000;
+/// Reviews of a thread that are looked at to say which count.
+pub const REVIEWS_WEIGHED_MAX: i64 = 1000;
 /// Characters of a review's own words.
 pub const REVIEW_MAX: usize = 20_000;
 /// Findings of a review.

@@ -48,6 +48,7 @@ migrations! {
     17 "0017_awaiting",
     18 "0018_findings",
     19 "0019_references",
+    20 "0020_bounded_reads",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

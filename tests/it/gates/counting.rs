@@ -197,7 +197,7 @@ const CASES: &[Case] = &[
             s.approve(s.listed);
             s.review(&s.listed.token, "comment");
         },
-        None,
+        Some("superseded"),
     ),
     ("a comment", |s| drop(s.review(&s.listed.token, "comment")), Some("verdict")),
     ("a comment of the other", |s| drop(s.review(&s.holder.token, "comment")), Some("verdict")),
@@ -367,7 +367,7 @@ fn requested_changes(scene: &Scene<'_>, me: &Value) -> bool {
     let mut given = status["reviews"].as_array().unwrap().iter();
     let mine = given.find(|review| {
         let by = [review.get("member_id"), review.get("actor_id")];
-        review["verdict"] != "comment" && by.into_iter().flatten().any(|member| people.contains(&member))
+        by.into_iter().flatten().any(|member| people.contains(&member))
     });
     mine.is_some_and(|review| review["verdict"] == "request_changes")
 }

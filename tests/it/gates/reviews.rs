@@ -37,6 +37,52 @@ fn as_many_members_must_approve_as_are_required() {
 }
 
 #[test]
+fn what_counts_is_found_behind_any_number_of_comments() {
+    on_both_engines(|world| {
+        let [talker, reviewer] = ["talker", "reviewer"].map(|name| Person::with_skill(world, name, "review"));
+        let thread = new_thread(world);
+        let scene = Scene { world, thread, holder: &reviewer, listed: &reviewer, other: &talker };
+        world.admin("set_review_requirement", json!({"thread_id": scene.thread, "approvals": 1}));
+        let finding = json!([{"severity": "critical", "body": "It loses the last page."}]);
+        let input = json!({"thread_id": scene.thread, "verdict": "approve", "findings": finding});
+        let approval = world.call(&reviewer.token, "submit_review", input).output();
+        let comment = scene.review(&talker.token, "comment");
+        let row = row_id(world, &text(&comment["id"]));
+        let columns = "thread_id, member_id, actor_id, verdict, message_id, submitted_at";
+        // As many as one member may give.
+        world.database.insert_many(
+            999,
+            &format!(
+                "insert into reviews (id, lsn, superseded, {columns})
+                 select {}, 100000 + i, true, {columns} from reviews cross join n where id = {row}",
+                world.database.any_id()
+            ),
+        );
+        let late = json!({"thread_id": scene.thread, "verdict": "approve"});
+        world.call(&talker.token, "submit_review", late).refused(409, "wrong-state");
+        let counted = |status: &Value, id: &Value| {
+            let reviews = status["reviews"].as_array().unwrap();
+            assert_eq!(reviews.len(), 1000);
+            assert!(reviews.is_sorted_by_key(|review| std::cmp::Reverse(review["lsn"].as_i64())));
+            reviews.iter().any(|review| review["review_id"] == *id && review["counts"] == json!(true))
+        };
+        let status = scene.status();
+        assert_eq!((&status["approvals"], &status["blocking"]), (&json!(1), &json!(1)));
+        assert!(counted(&status, &approval["id"]), "{status:#}");
+        assert_eq!(
+            unmet(world, &scene.thread),
+            [("findings".to_owned(), json!([approval["findings"][0]["id"]]))]
+        );
+        let resolve = json!({"thread_id": scene.thread, "finding_id": approval["findings"][0]["id"],
+                             "resolution": "fixed"});
+        world.call(&reviewer.token, "resolve_finding", resolve).output();
+        let again = scene.review(&reviewer.token, "approve");
+        assert!(counted(&scene.status(), &again["id"]));
+        scene.go("close");
+    });
+}
+
+#[test]
 fn whoever_worked_on_a_thread_requires_no_less_of_it() {
     on_both_engines(|world| {
         let [worker, delegate] = ["maker", "delegate"].map(|handle| Person::new(world, handle));

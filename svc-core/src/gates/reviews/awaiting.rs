@@ -53,7 +53,7 @@ macro_rules! are_apart {
     };
 }
 
-/// By the index of threads in review, and that of a thread's reviews.
+/// By the index of threads in review, and that of last verdicts.
 const AWAITING: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null and ",
@@ -62,14 +62,9 @@ const AWAITING: &str = thread_select!(
     is_asked!("$6"),
     " and not exists (
         select 1 from reviews r
-        where r.thread_id = t.id and r.lsn >= t.judged_from and r.verdict <> 'comment'
+        where r.thread_id = t.id and r.lsn >= t.judged_from and not r.superseded
             and (r.member_id in ($6, $7) or r.actor_id in ($6, $7))
-            and not exists (
-                select 1 from reviews later
-                where later.thread_id = t.id and later.lsn > r.lsn and later.verdict <> 'comment'
-                    and (later.member_id in (r.member_id, r.actor_id)
-                        or later.actor_id in (r.member_id, r.actor_id)))
-            and (r.verdict = 'request_changes' or r.objection is null and ",
+            and (r.verdict = 'request_changes' or r.verdict = 'approve' and r.objection is null and ",
     are_apart!("r.member_id, r.actor_id"),
     " and ",
     is_asked!("r.member_id"),

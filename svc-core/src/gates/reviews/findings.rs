@@ -230,23 +230,29 @@ pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
     let detail = match count {
         0 => return Ok(Vec::new()),
         1 => "a critical finding is not resolved".to_owned(),
+        BLOCKING_MAX.. => format!("at least {BLOCKING_MAX} critical findings are not resolved"),
         more => format!("{more} critical findings are not resolved"),
     };
     Ok(vec![Unmet { detail, ids: ids.iter().map(ToString::to_string).collect() }])
 }
 
-/// Returns how many critical findings of a thread are unresolved, and the first of them.
+/// Returns how many critical findings of a thread are unresolved, up to [`BLOCKING_MAX`], and the first of
+/// them.
 ///
 /// So is one that was resolved by somebody who has worked on the thread since.
 pub(super) fn blocking(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
-    let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX])?;
+    let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX, &BLOCKING_MAX])?;
     let count = found.first().map_or(0, |(_, count)| *count);
     Ok((count, found.into_iter().map(|(id, _)| id).collect()))
 }
 
+/// Most unresolved findings of a thread that are counted.
+const BLOCKING_MAX: i64 = 1000;
+
 const BLOCKING: &str = concat!(
-    "select f.id, count(*) over () from findings f
+    "select b.id, count(*) over () from (
+     select f.id, f.lsn, f.number from findings f
      where f.thread_id = $1 and f.severity = 'critical' and (f.resolution is null or ",
     worked_on!("f.thread_id", "f.resolved_by, f.resolved_actor_id"),
-    ") order by f.lsn, f.number limit $2"
+    ") order by f.lsn, f.number limit $3) b order by b.lsn, b.number limit $2"
 );

@@ -11,6 +11,7 @@ use super::words;
 use crate::Result;
 use crate::conversation::messages;
 use crate::coordination::thread::visible_thread;
+use crate::error::Error;
 use crate::gates::judges::Objection;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
 use crate::op::{Read, Unmet};
@@ -86,11 +87,12 @@ pub(super) struct ReviewStatus {
     required: i64,
     /// How many count.
     approvals: i64,
-    /// How many critical findings are unresolved.
+    /// How many critical findings are unresolved; at most 1000 are counted.
     blocking: i64,
     /// The first 10 of these.
     blocking_findings: Vec<FindingId>,
-    /// Every review, newest first.
+    /// The last verdict of each author and, as far as there is room, others, newest first. These are 1000 at
+    /// most; `list_reviews` has all.
     reviews: Vec<WeighedReview>,
 }
 
@@ -112,9 +114,8 @@ pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Resul
     let thread = visible_thread(cx, input.thread_id)?;
     let required = required_approvals(cx, thread.id)?;
     let (blocking, blocking_findings) = findings::blocking(cx, thread.id)?;
+    let approvals = i64::try_from(verdicts::counting(cx, &thread)?.len()).map_err(Error::internal)?;
     let weighed = verdicts::weighed(cx, &thread)?;
-    let reviews: Vec<WeighedReview> = weighed.into_iter().map(WeighedReview::of).collect();
-    let approvals = reviews.iter().fold(0_i64, |count, review| count + i64::from(review.counts));
     Ok(ReviewStatus {
         thread_id: thread.id,
         satisfied: approvals >= required && blocking == 0,
@@ -122,7 +123,7 @@ pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Resul
         approvals,
         blocking,
         blocking_findings,
-        reviews,
+        reviews: weighed.into_iter().map(WeighedReview::of).collect(),
     })
 }
 
@@ -147,13 +148,15 @@ pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
     if required == 0 {
         return Ok(Vec::new());
     }
-    let weighed = verdicts::weighed(cx, &visible_thread(cx, id)?)?;
-    let counting: Vec<ReviewId> =
-        weighed.into_iter().filter(|(_, objection)| objection.is_none()).map(|(given, _)| given.id).collect();
+    let counting = verdicts::counting(cx, &visible_thread(cx, id)?)?;
     let approvals = counting.len();
     if i64::try_from(approvals).is_ok_and(|approvals| approvals >= required) {
         return Ok(Vec::new());
     }
-    let detail = format!("the thread requires {required} approvals, and {approvals} count");
+    let (noun, verb) = (
+        if required == 1 { "approval" } else { "approvals" },
+        if approvals == 1 { "counts" } else { "count" },
+    );
+    let detail = format!("the thread requires {required} {noun}, and {approvals} {verb}");
     Ok(vec![Unmet { detail, ids: counting.iter().map(ToString::to_string).collect() }])
 }

@@ -116,10 +116,12 @@ struct NewFinding {
 ///
 /// Anybody who sees the thread may review it; `get_review_status` says which approvals count. The words are
 /// posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and the findings
-/// stay. `request_changes` takes back an approval of yours, and prevents nothing by itself; an unresolved
-/// finding that is `critical` prevents the close, whatever the verdict.
+/// stay. An approval of yours counts while it is your last verdict: `request_changes` takes it back, and so
+/// does a `comment`. Neither prevents anything by itself; an unresolved finding that is `critical` prevents
+/// the close, whatever the verdict.
 ///
-/// Fails with 409 `wrong-state` if the thread is finished or has 1000 reviews, or if its channel is archived.
+/// Fails with 409 `wrong-state` if the thread is finished or has 1000 reviews of yours, or if its channel is
+/// archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubmitReview {
@@ -192,9 +194,9 @@ pub(super) fn submit_review(
     thread.check_unfinished()?;
     let place = places::visible_place(cx, thread.id)?;
     place.check_not_archived()?;
-    let (count,): (i64,) = cx.one(COUNT, &[&thread.id])?.unwrap_or_default();
+    let (count,): (i64,) = cx.one(COUNT, &[&thread.id, &judge.member, &REVIEWS_MAX])?.unwrap_or_default();
     if count >= REVIEWS_MAX {
-        return Err(Error::wrong_state(format!("a thread has at most {REVIEWS_MAX} reviews")));
+        return Err(Error::wrong_state(format!("a thread has at most {REVIEWS_MAX} reviews of one member")));
     }
     let objection = verdicts::judges(cx, &thread)?.objection_to(judge);
     let numbered = (0_i64..).zip(input.findings.iter().zip(&sealed.findings));
@@ -220,6 +222,7 @@ pub(super) fn submit_review(
         message_id,
         submitted_at: cx.now(),
         lsn,
+        superseded: false,
         active: true,
     };
     verdicts::insert(cx, &given)?;
@@ -237,4 +240,5 @@ pub(super) fn submit_review(
     Ok(Review::of(given, own_words(input).to_owned(), findings))
 }
 
-const COUNT: &str = "select count(*) from reviews where thread_id = $1";
+const COUNT: &str = "
+    select count(*) from (select 1 from reviews where thread_id = $1 and member_id = $2 limit $3) counted";

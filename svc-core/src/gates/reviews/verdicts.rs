@@ -1,8 +1,9 @@
 //! Verdicts: what reviewers decided, and which of it counts.
 //!
-//! A comment decides nothing, so it leaves the author's last verdict as it is.
+//! The last verdict of each author stands: it supersedes those before it, whatever they were, and does so for
+//! good. Under delegation it is the member's and the delegate's, and supersedes the verdicts of both.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
 
 use super::requirement::qualified;
 use crate::Result;
@@ -11,13 +12,14 @@ use crate::error::Error;
 use crate::gates::commit::CommitHash;
 use crate::gates::judges::{Judge, Judgement, Judges, Objection};
 use crate::id::{MemberId, MessageId, ReviewId, ThreadId};
+use crate::limits::REVIEWS_WEIGHED_MAX;
 use crate::op::{Read, Write};
 use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
-    /// What a review decides about the work. Only `approve` counts; `request_changes` takes the author's
-    /// approval back, and `comment` decides nothing.
+    /// What a review decides about the work. Only `approve` counts, and only while it is the author's last
+    /// verdict: `request_changes` takes it back, and so does a `comment`, which decides nothing by itself.
     pub(super) enum Verdict { Approve = "approve", RequestChanges = "request_changes", Comment = "comment" }
 }
 
@@ -34,6 +36,9 @@ pub(super) struct Given {
     pub message_id: MessageId,
     pub submitted_at: Time,
     pub lsn: i64,
+    /// Whether either of its people has given another verdict since.
+    pub superseded: bool,
+    /// Whether both of its people may act today.
     pub active: bool,
 }
 
@@ -49,6 +54,7 @@ columns! {
         message_id,
         submitted_at,
         lsn,
+        superseded,
         active = (
             crate::identity::members::may_act!("r.member_id"),
             " and ",
@@ -63,15 +69,33 @@ impl Given {
         Judge { member: self.member_id, actor: self.actor_id }
     }
 
-    fn judgement(&self) -> Judgement {
-        Judgement { by: self.judge(), lsn: self.lsn, objection: self.objection, active: self.active }
+    /// Returns why it does not count as an approval.
+    fn objection_against(&self, judges: &Judges) -> Option<Objection> {
+        if self.verdict != Verdict::Approve {
+            return Some(Objection::Verdict);
+        }
+        if self.superseded {
+            return Some(Objection::Superseded);
+        }
+        judges.objection_against(&Judgement {
+            by: self.judge(),
+            lsn: self.lsn,
+            objection: self.objection,
+            active: self.active,
+        })
     }
 }
 
-/// Inserts the row of a new review.
+/// Inserts the row of a new review, which supersedes the verdicts that its people gave before.
 pub(super) fn insert(cx: &mut Write<'_>, given: &Given) -> Result<()> {
+    cx.execute_any(SUPERSEDE, &[&given.thread_id, &given.member_id, &given.actor_id])?;
     given.with_new_row(|row| cx.insert(row))
 }
+
+/// By the index of last verdicts, of which nobody has more than one.
+const SUPERSEDE: &str = "
+    update reviews set superseded = true
+    where thread_id = $1 and not superseded and (member_id in ($2, $3) or actor_id in ($2, $3))";
 
 /// Returns who wrote a review.
 pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<Judge> {
@@ -87,38 +111,59 @@ pub(super) fn judges(cx: &Read<'_>, thread: &Thread) -> Result<Judges> {
     Judges::among(cx, thread, qualified(cx, thread.id)?)
 }
 
-/// Returns every review of a thread, newest first, each with what stands against counting it as an approval.
-pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(Given, Option<Objection>)>> {
-    let given: Vec<Given> = cx.query(NEWEST_FIRST, &[&thread.id])?;
-    Ok(weigh(given, &judges(cx, thread)?))
-}
-
-const NEWEST_FIRST: &str =
-    concat!("select ", given_columns!(), " from reviews r where r.thread_id = $1 order by r.lsn desc");
-
-/// Adds to each review what stands against it; they come newest first.
+/// Returns reviews of a thread, newest first, each with what stands against counting it as an approval.
 ///
-/// No member gives two approvals that count: a verdict is superseded by a later one of either of its people.
-fn weigh(newest_first: Vec<Given>, judges: &Judges) -> Vec<(Given, Option<Objection>)> {
-    let mut decided: BTreeSet<MemberId> = BTreeSet::new();
-    let weigh_one = |given: Given| {
-        if given.verdict == Verdict::Comment {
-            return (given, Some(Objection::Verdict));
-        }
-        let people = given.judge().people();
-        let is_superseded = people.iter().any(|member| decided.contains(member));
-        decided.extend(people);
-        let objection = if given.verdict == Verdict::RequestChanges {
-            Some(Objection::Verdict)
-        } else if is_superseded {
-            Some(Objection::Superseded)
-        } else {
-            judges.objection_against(&given.judgement())
-        };
+/// These are the last verdicts of their authors, and as many of the others as there is room for.
+pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(Given, Option<Objection>)>> {
+    let mut given: Vec<Given> = cx.query(LAST, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
+    let room = REVIEWS_WEIGHED_MAX.saturating_sub(i64::try_from(given.len()).unwrap_or(i64::MAX));
+    if room > 0 {
+        given.extend(cx.query::<Given>(SUPERSEDED, &[&thread.id, &room])?);
+        given.sort_by_key(|given| Reverse(given.lsn));
+    }
+    let judges = judges(cx, thread)?;
+    let weigh = |given: Given| {
+        let objection = given.objection_against(&judges);
         (given, objection)
     };
-    newest_first.into_iter().map(weigh_one).collect()
+    Ok(given.into_iter().map(weigh).collect())
 }
+
+/// By the index of last verdicts.
+const LAST: &str = concat!(
+    "select ",
+    given_columns!(),
+    " from reviews r where r.thread_id = $1 and not r.superseded order by r.lsn desc limit $2"
+);
+
+const SUPERSEDED: &str = concat!(
+    "select ",
+    given_columns!(),
+    " from reviews r where r.thread_id = $1 and r.superseded order by r.lsn desc limit $2"
+);
+
+/// Returns the approvals of a thread that count, newest first.
+///
+/// However many reviews there are, it reads no more than one for each member whom the thread asks.
+pub(super) fn counting(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
+    let given: Vec<Given> = cx.query(APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
+    if given.is_empty() {
+        return Ok(Vec::new());
+    }
+    let judges = judges(cx, thread)?;
+    let counts = |given: &Given| given.objection_against(&judges).is_none();
+    Ok(given.into_iter().filter(counts).map(|given| given.id).collect())
+}
+
+/// By the index of last verdicts.
+const APPROVALS: &str = concat!(
+    "select ",
+    given_columns!(),
+    " from reviews r
+     where r.thread_id = $1 and not r.superseded and r.lsn >= $2
+        and r.verdict = 'approve' and r.objection is null
+     order by r.lsn desc limit $3"
+);
 
 #[cfg(test)]
 mod tests {
@@ -127,54 +172,37 @@ mod tests {
     use super::*;
     use crate::gates::judges::judges_for_tests;
 
-    fn given(lsn: i64, member: u128, actor: u128, verdict: Verdict) -> Given {
-        let id = Uuid::from_u128;
-        Given {
-            id: id(lsn.unsigned_abs().into()).into(),
-            thread_id: id(1).into(),
-            member_id: id(member).into(),
-            actor_id: id(actor).into(),
-            verdict,
-            objection: None,
-            head_sha: None,
-            message_id: id(2).into(),
-            submitted_at: Time::from_micros(lsn),
-            lsn,
-            active: true,
-        }
-    }
-
-    /// Members from 10 on are reviewers; position 5 is that of the last result.
-    fn counted(reviews: &[(i64, u128, u128, Verdict)]) -> Vec<(i64, Option<Objection>)> {
-        let judges = judges_for_tests(5, (10..20).map(|n| Uuid::from_u128(n).into()));
-        let newest_first =
-            reviews.iter().rev().map(|(lsn, member, actor, verdict)| given(*lsn, *member, *actor, *verdict));
-        let weighed = weigh(newest_first.collect(), &judges);
-        weighed.into_iter().rev().map(|(given, objection)| (given.lsn, objection)).collect()
-    }
-
     #[test]
-    fn the_last_verdict_of_each_author_counts_once() {
+    fn what_stands_against_an_approval() {
         use Verdict::{Approve, Comment, RequestChanges};
-        let (none, superseded) = (Some(Objection::Verdict), Some(Objection::Superseded));
-        assert_eq!(counted(&[(6, 10, 10, Approve), (7, 11, 11, Approve)]), [(6, None), (7, None)]);
-        assert_eq!(counted(&[(6, 10, 10, Approve), (7, 10, 10, Approve)]), [(6, superseded), (7, None)]);
-        assert_eq!(
-            counted(&[(6, 10, 10, Approve), (7, 10, 10, RequestChanges)]),
-            [(6, superseded), (7, none)]
-        );
-        assert_eq!(counted(&[(6, 10, 10, Approve), (7, 10, 10, Comment)]), [(6, None), (7, none)]);
-        assert_eq!(
-            counted(&[(4, 10, 10, Approve), (6, 10, 10, RequestChanges), (7, 10, 10, Approve)]),
-            [(4, superseded), (6, none), (7, None)]
-        );
-        assert_eq!(counted(&[(4, 10, 10, Approve)]), [(4, Some(Objection::Outdated))]);
-        // A delegate's verdict is its own too, whichever way round.
-        assert_eq!(counted(&[(6, 10, 11, Approve), (7, 11, 11, Approve)]), [(6, superseded), (7, None)]);
-        assert_eq!(
-            counted(&[(6, 11, 11, Approve), (7, 10, 11, RequestChanges)]),
-            [(6, superseded), (7, none)]
-        );
-        assert_eq!(counted(&[(6, 20, 20, Approve)]), [(6, Some(Objection::Unqualified))]);
+        let id = Uuid::from_u128;
+        // Only member 10 is a reviewer; position 5 is that of the last result.
+        let judges = judges_for_tests(5, std::iter::once(id(10).into()));
+        for (lsn, member, verdict, superseded, wanted) in [
+            (6, 10, Approve, false, None),
+            (6, 10, RequestChanges, false, Some(Objection::Verdict)),
+            (6, 10, Comment, false, Some(Objection::Verdict)),
+            (6, 10, Approve, true, Some(Objection::Superseded)),
+            (6, 10, Comment, true, Some(Objection::Verdict)),
+            (4, 10, Approve, false, Some(Objection::Outdated)),
+            (4, 10, Approve, true, Some(Objection::Superseded)),
+            (6, 20, Approve, false, Some(Objection::Unqualified)),
+        ] {
+            let given = Given {
+                id: id(3).into(),
+                thread_id: id(1).into(),
+                member_id: id(member).into(),
+                actor_id: id(member).into(),
+                verdict,
+                objection: None,
+                head_sha: None,
+                message_id: id(2).into(),
+                submitted_at: Time::from_micros(lsn),
+                lsn,
+                superseded,
+                active: true,
+            };
+            assert_eq!(given.objection_against(&judges), wanted, "{given:?}");
+        }
     }
 }

@@ -1,0 +1,9 @@
+-- Whether one of its people has given another verdict since: those of nobody but the last of each may count.
+alter table reviews add column superseded boolean not null default false;
+update reviews set superseded = true where exists (
+    select 1 from reviews later
+    where later.thread_id = reviews.thread_id and later.lsn > reviews.lsn
+        and (later.member_id in (reviews.member_id, reviews.actor_id)
+            or later.actor_id in (reviews.member_id, reviews.actor_id)));
+create index reviews_that_stand on reviews (thread_id, lsn) where not superseded;
+create index reviews_of_member on reviews (thread_id, member_id);
