@@ -360,7 +360,10 @@ const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
 fn tell(cx: &mut Write<'_>, thread: ThreadId, limit: Limit, allowed: i64, used: i64) -> Result<()> {
     let unit = if limit == Limit::WallSecs { MICROS_PER_SEC } else { 1 };
     let (name, allowed, used) = (limit.name(), allowed / unit, used / unit);
-    let text = format!("{used} of {allowed} are used of this thread's {name}");
+    let text = match allowed {
+        0 => format!("this thread's {name} is 0 and allows nothing"),
+        _ => format!("{used} of {allowed} are used of this thread's {name}"),
+    };
     let data = [("limit", json!(name)), ("allowed", json!(allowed)), ("used", json!(used))];
     let data = data.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
     post_notice(cx, thread, None, &NewNotice { name: "budget_low", text: &text, data })?;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::Result;
 use crate::coordination::thread::Thread;
@@ -24,14 +24,14 @@ pub(crate) fn feature() -> Feature {
     Feature::new().events(vec![EventKind::of::<ClaimCheckpointed>()])
 }
 
-/// What a holder leaves as a checkpoint: a JSON object, in canonical form.
+/// What a holder leaves as a checkpoint: a JSON value, in canonical form.
 #[derive(Debug)]
 pub(in crate::coordination) struct NewCheckpoint(String);
 
 impl<'de> Deserialize<'de> for NewCheckpoint {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object: Map<String, Value> = Map::deserialize(deserializer)?;
-        let text = canonical::to_string(&object).map_err(de::Error::custom)?;
+        let value = Value::deserialize(deserializer)?;
+        let text = canonical::to_string(&value).map_err(|error| de::Error::custom(error.detail()))?;
         if text.len() > CHECKPOINT_MAX_BYTES {
             let length = text.len();
             return Err(de::Error::custom(format!(
@@ -51,10 +51,9 @@ impl JsonSchema for NewCheckpoint {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "type": "object",
-            "additionalProperties": true,
-            "description": "How far the work has come, for whoever holds the claim next: any JSON object of \
-                            at most 8192 bytes. It replaces the last one.",
+            "type": ["object", "array", "string", "number", "boolean"],
+            "description": "How far the work has come, for whoever holds the claim next: any JSON of at most \
+                            8192 bytes. It replaces the last one.",
         })
     }
 }
@@ -63,7 +62,7 @@ impl JsonSchema for NewCheckpoint {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::coordination) struct Checkpoint {
     /// What the holder left, with numbers in canonical form (RFC 8785).
-    checkpoint: Map<String, Value>,
+    checkpoint: Value,
     /// The member who left it.
     member_id: MemberId,
     /// When it was left.

@@ -315,6 +315,17 @@ fn one_notice_tells_that_a_limit_is_low() {
         assert_eq!(notices(world, &timed).len(), 0);
         world.agent("renew_claim", with(&timed, json!({"lease_secs": 5})));
         assert_eq!(notices(world, &timed), ["80 of 100 are used of this thread's max_wall_secs"]);
+
+        // One that does nothing has it with its lapse.
+        let idle = limited(world, &channel, json!({"max_wall_secs": 100}));
+        claim(world, &idle, 1000);
+        world.pass(Duration::from_secs(99));
+        assert_eq!(notices(world, &idle).len(), 0);
+        world.pass(Duration::from_secs(1));
+        assert_eq!(notices(world, &idle), ["100 of 100 are used of this thread's max_wall_secs"]);
+
+        let nothing = limited(world, &channel, json!({"max_turns": 0}));
+        assert_eq!(notices(world, &nothing), ["this thread's max_turns is 0 and allows nothing"]);
     });
 }
 

@@ -57,20 +57,34 @@ fn the_next_holder_gets_the_last_checkpoint_however_the_claim_ended() {
 }
 
 #[test]
-fn a_checkpoint_is_an_object_of_8_kib_left_by_the_holder() {
+fn a_checkpoint_is_json_of_8_kib_left_by_the_holder() {
     on_both_engines(|world| {
         let claim = claimed(world, "sizes");
         let of_size = |bytes: usize| json!({"checkpoint": {"s": "x".repeat(bytes - r#"{"s":""}"#.len())}});
         world.agent("renew_claim", under(&claim, &of_size(8192)));
+        for left in [
+            json!([1, {"at": 2}]),
+            json!("half of it"),
+            json!(0.5),
+            json!(false),
+            of_size(8192)["checkpoint"].clone(),
+        ] {
+            world.agent("renew_claim", under(&claim, &json!({"checkpoint": left})));
+            for unchanged in [json!({}), json!({"checkpoint": null})] {
+                world.agent("renew_claim", under(&claim, &unchanged));
+            }
+            let context = world.admin("get_thread_context", json!({"thread_id": claim["id"]}));
+            assert_eq!(context["checkpoint"]["checkpoint"], left);
+        }
         let (before, thread) = (world.database.dump(), text(&claim["id"]));
         for bad in [
             of_size(8193),
-            json!({"checkpoint": [1]}),
+            json!({"checkpoint": ["x".repeat(8189)]}),
             json!({"checkpoint": {"n": 9_007_199_254_740_993_i64}}),
         ] {
             let answer = world.call(&world.people.agent, "renew_claim", under(&claim, &bad));
             let refusal = text(&answer.refused(400, "malformed-request")["detail"]);
-            assert!(refusal.contains("checkpoint"), "{refusal}");
+            assert!(refusal.contains("checkpoint") && !refusal.contains("malformed"), "{refusal}");
         }
         let left = json!({"thread_id": thread, "checkpoint": {}});
         world.call(&world.people.admin, "renew_claim", left).refused(409, "claim-not-held");

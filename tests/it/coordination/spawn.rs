@@ -76,8 +76,14 @@ fn the_spawn_budget_of_a_workspace_is_set_and_read() {
         assert_eq!((set(world, json!({})), read()), (none.clone(), none));
         let mut bad = json!({"workspace_id": world.id("workspace"), "max_depth": 17});
         world.call(&world.people.admin, "set_spawn_budget", bad.clone()).refused(400, "malformed-request");
-        bad["max_depth"] = json!(16);
-        world.call(&world.people.admin, "set_spawn_budget", bad).output();
+        for good in [16, 0] {
+            bad["max_depth"] = json!(good);
+            world.call(&world.people.admin, "set_spawn_budget", bad.clone()).output();
+        }
+        let parent = world.new_thread(&world.new_channel("flat"), "a task");
+        world
+            .call(&world.people.agent, "create_child_thread", child(&parent, &[]))
+            .refused(409, "spawn-rejected");
     });
 }
 

@@ -26,6 +26,13 @@ fn as_many_members_must_approve_as_are_required() {
         assert_eq!((&status["required"], &status["approvals"]), (&json!(2), &json!(1)), "{status:#}");
         let counting = status["reviews"][0]["review_id"].clone();
         assert_eq!(unmet(world, &scene.thread), [("approvals".to_owned(), json!([counting]))]);
+        let detail = |thread: &str| {
+            go(world, thread, "close").refused(409, "close-refused")["reasons"][0]["detail"].clone()
+        };
+        assert_eq!(detail(&scene.thread), json!("the thread requires 2 approvals, and 1 counts"));
+        let other = new_thread(world);
+        world.admin("set_review_requirement", json!({"thread_id": other, "approvals": 1}));
+        assert_eq!(detail(&other), json!("the thread requires 1 approval, and 0 count"));
         scene.approve(&two);
         assert_eq!(scene.status()["approvals"], json!(1), "two's own takes the place of the common one");
         scene.approve(&one);

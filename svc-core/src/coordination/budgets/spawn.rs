@@ -90,8 +90,9 @@ struct SetSpawnBudget {
     workspace_id: WorkspaceId,
     /// Children that a thread may ever have. Default: any number.
     max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
-    /// How deep threads may be nested, where a thread without a parent is 1 deep. Default: any depth.
-    max_depth: Option<Count<1, THREAD_DEPTH_MAX>>,
+    /// How deep threads may be nested, where a thread without a parent is 1 deep: with 0 or 1 none has
+    /// children. Default: any depth.
+    max_depth: Option<Count<0, THREAD_DEPTH_MAX>>,
     /// Tools that may be named for a child. Default: any number.
     max_tools: Option<Count<0, SPAWN_TOOLS_MAX>>,
 }
@@ -187,6 +188,8 @@ mod tests {
             (all, 0, 0, 2, Some(("max_tools", 1))),
             (SpawnBudget::default(), 1000, 15, 100, None),
             (SpawnBudget { max_children: Some(0), ..all }, 0, 1, 0, Some(("max_children", 0))),
+            (SpawnBudget { max_depth: Some(0), ..all }, 0, 1, 0, Some(("max_depth", 0))),
+            (SpawnBudget { max_depth: Some(1), ..all }, 0, 1, 0, Some(("max_depth", 1))),
         ] {
             assert_eq!(denial(budget, children, depth, tools), limit, "{children} {depth} {tools}");
         }

@@ -91,9 +91,9 @@ impl ThreadBudget {
 /// left; that of the live claim is shortened.
 ///
 /// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is looked at when a claim
-/// is renewed, handed off or reports usage: a claim that does none of these lapses at the limit without a
-/// notice before. Closing and reopening the thread changes nothing about what is used, nor about its
-/// attempts.
+/// is renewed, is handed off, reports usage or ends, and when the limits are set: a claim that does none of
+/// these has its notice with its lapse, and none before. Closing and reopening the thread changes nothing
+/// about what is used, nor about its attempts.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Deserialize, JsonSchema)]
