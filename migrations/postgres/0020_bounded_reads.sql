@@ -7,3 +7,9 @@ update reviews set superseded = true where exists (
             or later.actor_id in (reviews.member_id, reviews.actor_id)));
 create index reviews_that_stand on reviews (thread_id, lsn) where not superseded;
 create index reviews_of_member on reviews (thread_id, member_id);
+
+-- Exclusive items stand apart, so that what may be shared reads none that share it. All slots are exclusive.
+update live_items set exclusive = true where space = 'slot';
+drop index live_items_below;
+alter table live_items drop column dir;
+alter table live_items add primary key (workspace_id, repo_key, space, exclusive, prefix, thread_id);

@@ -191,7 +191,7 @@ struct SlotUse {
     slot: String,
     /// How many claims may use it at the same time; null for any number.
     capacity: Option<i64>,
-    /// How many live claims use it.
+    /// How many live claims use it; at most 10000 are counted.
     used: i64,
     /// The first 100 of these claims, by the end of their leases; fewer once 2000 are listed in all.
     holders: Vec<SlotHolder>,
@@ -251,7 +251,7 @@ pub(in crate::coordination) struct UsedSlot {
     pub slot: String,
     /// How many claims may use it at the same time; null for any number.
     pub capacity: Option<i64>,
-    /// How many live claims use it.
+    /// How many live claims use it; at most 10000 are counted.
     pub used: i64,
 }
 
@@ -265,20 +265,57 @@ pub(in crate::coordination) fn used_slots(cx: &Read<'_>) -> Result<Vec<UsedSlot>
 fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let workspace = cx.caller().workspace_id;
     let mut slots: BTreeMap<String, SlotUse> = BTreeMap::new();
-    for (key, slot, capacity) in cx.query::<(String, String, i64)>(SLOTS, &[&workspace])? {
-        slots.insert(key, SlotUse { slot, capacity: Some(capacity), used: 0, holders: Vec::new() });
+    let limited: Vec<(String, String, i64, i64)> = cx.query(LIMITED, &[&workspace, &cx.now()])?;
+    for (key, slot, capacity, used) in limited {
+        slots.insert(key, SlotUse { slot, capacity: Some(capacity), used, holders: Vec::new() });
     }
-    let used: Vec<(String, i64)> = cx.query(USED, &[&workspace, &cx.now(), &SLOTS_MAX])?;
-    for (key, count) in used {
-        let unlimited = || SlotUse { slot: key.clone(), capacity: None, used: 0, holders: Vec::new() };
-        slots.entry(key.clone()).or_insert_with(unlimited).used = count;
+    let others: Vec<(String, i64)> = cx.query(OTHERS, &[&workspace, &cx.now(), &SLOTS_MAX])?;
+    for (key, used) in others.into_iter().filter(|(_, used)| *used > 0) {
+        slots.insert(key.clone(), SlotUse { slot: key, capacity: None, used, holders: Vec::new() });
     }
     Ok(slots)
 }
 
-const SLOTS: &str = "select slot_key, slot, capacity from slots where workspace_id = $1";
+/// The number of live claims whose item `l` is the slot that `$slot` says, up to the largest capacity.
+macro_rules! used {
+    ($slot:literal) => {
+        concat!(
+            "(select count(*) from (
+                 select 1 from live_items l join threads t on t.id = l.thread_id
+                 where ",
+            $slot,
+            " and t.assignment_expires_at > $2 limit 10000) used)"
+        )
+    };
+}
 
-const USED: &str = "
-    select l.prefix, count(*) from live_items l join threads t on t.id = l.thread_id
-    where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and t.assignment_expires_at > $2
-    group by l.prefix order by l.prefix limit $3";
+const LIMITED: &str = concat!(
+    "select s.slot_key, s.slot, s.capacity, ",
+    used!("l.obstacle = s.obstacle"),
+    " from slots s where s.workspace_id = $1"
+);
+
+/// Steps from the key of one slot that claims name to that of the next.
+const OTHERS: &str = concat!(
+    "with recursive named (slot_key) as (
+         select (
+             select l.prefix from live_items l
+             where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
+             order by l.prefix limit 1)
+         union all
+         select (
+             select l.prefix from live_items l
+             where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
+                 and l.prefix > n.slot_key
+             order by l.prefix limit 1)
+         from named n where n.slot_key is not null)
+     select n.slot_key, ",
+    used!(
+        "l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
+                 and l.prefix = n.slot_key"
+    ),
+    " from named n
+     where n.slot_key is not null
+         and not exists (select 1 from slots s where s.workspace_id = $1 and s.slot_key = n.slot_key)
+     limit $3"
+);

@@ -46,6 +46,7 @@ pub(crate) struct Extent {
     pub space: Space,
     /// For a path what it begins with; otherwise the whole value.
     pub prefix: String,
+    /// Always so for a branch, and for a slot, which each claim uses on its own.
     pub exclusive: bool,
 }
 
@@ -62,17 +63,9 @@ impl Extent {
         };
         Self {
             repo_key: if space == Space::Slot { RepoKey::default() } else { repo.clone() },
-            exclusive: mode == Mode::Exclusive || space == Space::Branch,
+            exclusive: mode == Mode::Exclusive || matches!(space, Space::Branch | Space::Slot),
             space,
             prefix,
-        }
-    }
-
-    /// The prefix up to its last `/`, which is the one ancestor by which the prefix is found.
-    pub fn dir(&self) -> &str {
-        match self.space {
-            Space::Path => self.prefix.rfind('/').and_then(|end| self.prefix.get(..=end)).unwrap_or_default(),
-            _ => &self.prefix,
         }
     }
 
@@ -182,10 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_is_exclusive_in_any_mode() {
+    fn a_branch_and_a_slot_are_exclusive_in_any_mode() {
         let shared = footprint("shared", "a/b", &[("branch", "main"), ("path", "src"), ("slot", "gpu")]);
         let exclusive: Vec<bool> = extents(&shared).iter().map(|extent| extent.exclusive).collect();
-        assert_eq!(exclusive, [true, false, false]);
+        assert_eq!(exclusive, [true, false, true]);
     }
 
     /// Paths of a few parts and characters, so that many overlap, and some that are hostile.

@@ -18,12 +18,11 @@ pub(in crate::coordination) fn begin(
     extents.sort();
     extents.dedup();
     for extent in extents {
-        let (obstacle, dir) = (Obstacle::of(workspace_id, &extent), extent.dir().to_owned());
+        let obstacle = Obstacle::of(workspace_id, &extent);
         cx.insert(&new_row!("insert into live_items" {
             workspace_id,
             repo_key: extent.repo_key,
             space: extent.space,
-            dir,
             prefix: extent.prefix,
             exclusive: extent.exclusive,
             obstacle,

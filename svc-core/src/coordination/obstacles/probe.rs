@@ -1,7 +1,8 @@
 //! Finding the live claims in the way of a footprint, by indexes of what they touch.
 //!
 //! An item can overlap one that begins with it, which the order of prefixes finds, and one with which it
-//! begins, which `above` finds. One statement then reads the claims of both.
+//! begins, which `above` finds. One statement then reads the claims of both. For an item that may be shared
+//! it reads none that share it, however many there are: in the index, the exclusive ones stand apart.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::above::beginnings;
 use super::{Blocked, Conflict, ConflictReason, Limited, Obstacle};
 use crate::Result;
 use crate::conversation::places::visible;
-use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space, extents};
+use crate::coordination::footprint::{Extent, Footprint, Item, Mode, RepoKey, Space, extents};
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::op::Read;
@@ -35,7 +36,8 @@ pub(super) fn overlaps(
     if asked.is_empty() {
         return Ok(Vec::new());
     }
-    let above: Vec<String> = above(cx, &repo, &extents)?;
+    let exclusive = footprint.mode == Mode::Exclusive;
+    let above: Vec<String> = above(cx, &repo, &extents, exclusive)?;
     let sql = match cx.engine() {
         Engine::Sqlite => OVERLAPS_SQLITE,
         Engine::Postgres => OVERLAPS_POSTGRES,
@@ -45,7 +47,7 @@ pub(super) fn overlaps(
     let (workspace, now) = (cx.caller().workspace_id, cx.now());
     let params = cx.caller().sight.params();
     let rows: Vec<Row> =
-        cx.query(sql, &params.and(&[&workspace, &own, &now, &most, &repo, &asked, &above]))?;
+        cx.query(sql, &params.and(&[&workspace, &own, &now, &most, &repo, &asked, &above, &exclusive]))?;
     let blocked = |(number, holder, until, thread, is_visible, prefix): Row| {
         let at = usize::try_from(number).map_err(Error::internal)?;
         let found = footprint.items.get(at).zip(extents.get(at));
@@ -74,26 +76,37 @@ fn compared((number, extent): (usize, &Extent)) -> Option<Value> {
 }
 
 /// Returns beginnings of paths, among them the prefix of each live claim with which one of them begins.
-fn above(cx: &Read<'_>, repo: &RepoKey, extents: &[Extent]) -> Result<Vec<String>> {
+///
+/// Unless the paths are touched exclusively, those are only the prefixes of exclusive claims.
+fn above(cx: &Read<'_>, repo: &RepoKey, extents: &[Extent], exclusive: bool) -> Result<Vec<String>> {
     let sql = match cx.engine() {
         Engine::Sqlite => NEAREST_SQLITE,
         Engine::Postgres => NEAREST_POSTGRES,
     };
     let paths = extents.iter().filter(|extent| extent.space == Space::Path);
     let found = beginnings(paths.map(|extent| extent.prefix.clone()), |texts| {
-        cx.query(sql, &[&cx.caller().workspace_id, repo, &Value::from(texts).to_string()])
+        cx.query(sql, &[&cx.caller().workspace_id, repo, &Value::from(texts).to_string(), &exclusive])
     })?;
     Ok(found.into_iter().collect())
 }
 
-/// Selects with each text the greatest live prefix before it.
+/// Selects with each text the greatest live prefix before it, of exclusive claims and, if `$4`, of others.
 macro_rules! nearest {
     ($texts:literal) => {
         concat!(
             "select p.value, (
-                 select l.prefix from live_items l
-                 where l.workspace_id = $1 and l.repo_key = $2 and l.space = 'path' and l.prefix < p.value
-                 order by l.prefix desc limit 1)
+                 select max(n.prefix) from (
+                     select (
+                         select l.prefix from live_items l
+                         where l.workspace_id = $1 and l.repo_key = $2 and l.space = 'path'
+                             and l.exclusive = true and l.prefix < p.value
+                         order by l.prefix desc limit 1) as prefix
+                     union all
+                     select (
+                         select l.prefix from live_items l
+                         where $4 and l.workspace_id = $1 and l.repo_key = $2 and l.space = 'path'
+                             and l.exclusive = false and l.prefix < p.value
+                         order by l.prefix desc limit 1)) n)
              from ",
             $texts,
             " p"
@@ -127,37 +140,43 @@ const OVERLAPS_SQLITE: &str = concat!(
      found (number, thread_id, prefix) as (
          select i.number, l.thread_id, l.prefix
          from json_each($11) a cross join live_items l cross join item i
-         where l.workspace_id = $5 and l.repo_key = $9 and l.space = 'path' and l.prefix = a.value
+         where l.workspace_id = $5 and l.repo_key = $9 and l.space = 'path'
+             and l.exclusive in (true, not $12) and l.prefix = a.value
              and i.space = 'path' and substr(i.prefix, 1, length(l.prefix)) = l.prefix
-             and (l.exclusive or i.exclusive)
          union all
          select i.number, l.thread_id, l.prefix
          from item i cross join live_items l
          where l.workspace_id = $5 and l.repo_key = $9 and l.space = i.space
-             and l.prefix >= i.prefix and l.prefix < i.beyond and (l.exclusive or i.exclusive))
+             and l.exclusive in (true, not i.exclusive) and l.prefix >= i.prefix and l.prefix < i.beyond)
      ",
     live_claims!()
 );
 
+/// Before it has statistics, Postgres looks up an index by one value of a column alone, hence the modes.
 const OVERLAPS_POSTGRES: &str = concat!(
     "with item (number, space, prefix, beyond, exclusive) as (
          select cast(p.value ->> 0 as bigint), p.value ->> 1, p.value ->> 2, p.value ->> 3,
              cast(p.value ->> 4 as boolean)
          from jsonb_array_elements(cast(cast($10 as text) as jsonb)) p),
+     mode (exclusive) as (values (true), (false)),
      found (number, thread_id, prefix) as (
          select i.number, l.thread_id, l.prefix
          from jsonb_array_elements_text(cast(cast($11 as text) as jsonb)) a
+         join mode m on m.exclusive or $12
          cross join lateral (
-             select r.thread_id, r.prefix, r.exclusive from live_items r
-             where r.workspace_id = $5 and r.repo_key = $9 and r.space = 'path' and r.prefix = a.value
+             select r.thread_id, r.prefix from live_items r
+             where r.workspace_id = $5 and r.repo_key = $9 and r.space = 'path'
+                 and r.exclusive = m.exclusive and r.prefix = a.value
              offset 0) l
-         join item i on i.space = 'path' and starts_with(i.prefix, l.prefix) and (l.exclusive or i.exclusive)
+         join item i on i.space = 'path' and starts_with(i.prefix, l.prefix)
          union all
          select i.number, l.thread_id, l.prefix
-         from item i cross join lateral (
+         from item i join mode m on m.exclusive or i.exclusive
+         cross join lateral (
              select r.thread_id, r.prefix from live_items r
              where r.workspace_id = $5 and r.repo_key = $9 and r.space = i.space
-                 and r.prefix >= i.prefix and r.prefix < i.beyond and (r.exclusive or i.exclusive)
+                 and r.exclusive = m.exclusive
+                 and r.prefix >= i.prefix and r.prefix < i.beyond
              offset 0) l)
      ",
     live_claims!()
@@ -175,13 +194,17 @@ pub(super) fn full_slots(
 ) -> Result<Vec<Blocked>> {
     let mut found = Vec::new();
     for item in footprint.items.iter() {
+        let left = most.saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
+        if left <= 0 {
+            break;
+        }
         let Some((obstacle, capacity)) = slot_of(cx, item, limited) else { continue };
         let own_id = own.map(ThreadId::uuid).unwrap_or_default();
         let used: Option<(i64,)> = cx.one(USED, &[&obstacle, &own_id, &cx.now(), &capacity])?;
         if used.is_none_or(|(used,)| used < capacity) {
             continue;
         }
-        let rows = holders(cx, obstacle, own, most)?;
+        let rows = holders(cx, obstacle, own, left)?;
         let found_in = |conflict, thread| Blocked { conflict, thread, obstacle, exclusive: true };
         if rows.is_empty() {
             let closed = Conflict { item: Some(item.clone()), ..Conflict::alone(ConflictReason::SlotFull) };

@@ -22,9 +22,13 @@ macro_rules! held {
                 select 1 from live_items l
                 where l.obstacle = ",
             $o,
-            " and l.space <> 'slot' and (l.exclusive or ",
+            " and l.space <> 'slot' and l.exclusive = true) or ",
             $exclusive,
-            ")) or exists (
+            " and exists (
+                select 1 from live_items l
+                where l.obstacle = ",
+            $o,
+            " and l.space <> 'slot') or exists (
                 select 1 from slots s
                 where s.obstacle = ",
             $o,
