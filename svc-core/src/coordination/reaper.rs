@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
 use crate::coordination::thread::{Thread, thread_of_workspace};
+use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
@@ -21,13 +22,13 @@ use crate::sync::lock;
 
 pub(crate) fn feature() -> Feature {
     let every = |settings: &Settings| settings.reap_tick;
-    let tick = Tick::default();
+    let ticks = Ticks::default();
     Feature::new().events(vec![EventKind::of::<ClaimUnacknowledged>()]).chore(Chore {
         name: "reaper",
         every,
         lease: LEASE,
         who: Who::OneLeader,
-        run: Box::new(move |round| tick.step(round)),
+        run: Box::new(move |round| ticks.step(round)),
     })
 }
 
@@ -54,102 +55,115 @@ const OF_ONE_WORKSPACE: i64 = 100;
 /// The lease on reaping: two ticks, after which another process takes over from one that has died.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// A tick of the reaper: several steps, which handle at most [`REAP_MAX`] threads together.
+/// The reaper's ticks: each has several steps, which handle at most [`REAP_MAX`] threads together.
 #[derive(Default)]
-struct Tick {
-    taken: Mutex<i64>,
+struct Ticks {
+    progress: Mutex<Progress>,
 }
 
-impl Tick {
+/// How far the reaper has come.
+///
+/// It goes through the workspaces in rounds, by their ids, so that each has its turn whatever becomes of the
+/// others: a tick that ends within a round is continued there.
+#[derive(Default)]
+struct Progress {
+    /// The last workspace that it has looked at; none before the first.
+    last: Option<WorkspaceId>,
+    /// Whether the round was begun in an earlier tick.
+    is_continued: bool,
+    /// How many threads it has handled in this round, and in this tick.
+    of_round: i64,
+    of_tick: i64,
+    /// What has failed in this tick.
+    failed: Option<Error>,
+}
+
+impl Ticks {
     /// Runs one step. What is still due after the last step of a tick waits for the next tick.
     fn step(&self, round: &Round<'_>) -> Result<Step> {
-        let taken = std::mem::take(&mut *lock(&self.taken));
-        let (more, taken) = reap_some(round, REAP_MAX.saturating_sub(taken)).map(|reaped| match reaped {
-            Some(count) => (true, taken.saturating_add(count)),
-            None => (false, 0),
-        })?;
-        if !more || taken >= REAP_MAX {
-            return Ok(Step::Done);
+        let before = std::mem::take(&mut *lock(&self.progress));
+        let (mut after, is_over) = match reap_some(round, before)? {
+            Reaped::Some(after) => {
+                let is_over = after.of_tick >= REAP_MAX;
+                (after, is_over)
+            }
+            // The tick ends with a whole round in which nothing could be done.
+            Reaped::All(after) => {
+                let is_over = after.of_round == 0 && !after.is_continued;
+                (Progress { last: None, is_continued: false, of_round: 0, ..after }, is_over)
+            }
+            Reaped::NotLeading => return Ok(Step::Done),
+        };
+        if !is_over {
+            *lock(&self.progress) = after;
+            return Ok(Step::More);
         }
-        *lock(&self.taken) = taken;
-        Ok(Step::More)
+        let failed = after.failed.take();
+        *lock(&self.progress) =
+            Progress { is_continued: after.last.is_some(), of_round: 0, of_tick: 0, ..after };
+        failed.map_or(Ok(Step::Done), Err)
     }
 }
 
-/// Reaps at most `most` due threads and returns how many it handled.
-///
-/// Returns none if nothing is due, or another process reaps. A workspace that cannot be reaped does not
-/// affect others.
-fn reap_some(round: &Round<'_>, most: i64) -> Result<Option<i64>> {
-    let due = round.read(move |cx| due(cx, most))?;
-    if due.is_empty() {
-        return Ok(None);
-    }
-    let Some(lead) = round.lead()? else { return Ok(None) };
-    let (mut reaped, mut failed) = (0, None);
+/// What a step has done.
+enum Reaped {
+    /// It has handled what is due in some workspaces.
+    Some(Progress),
+    /// Nothing is due in the workspaces that are left of the round.
+    All(Progress),
+    /// Another process reaps.
+    NotLeading,
+}
+
+/// Reaps what is due in the next workspaces. One that cannot be reaped does not affect others.
+fn reap_some(round: &Round<'_>, before: Progress) -> Result<Reaped> {
+    let (last, most) = (before.last, REAP_MAX.saturating_sub(before.of_tick));
+    let due = round.read(move |cx| due(cx, last, most))?;
+    let Some((last, _)) = due.last().copied() else { return Ok(Reaped::All(before)) };
+    let Some(lead) = round.lead()? else { return Ok(Reaped::NotLeading) };
+    let mut after = Progress { last: Some(last), ..before };
     for part in due.chunk_by(|(a, _), (b, _)| a == b) {
         let Some((workspace, _)) = part.first().copied() else { continue };
         let threads: Vec<ThreadId> = part.iter().map(|(_, thread)| *thread).collect();
         match lead.write(workspace, move |cx| reap(cx, &threads)) {
-            Ok(count) => reaped += count,
+            Ok(count) => {
+                after.of_round = after.of_round.saturating_add(count);
+                after.of_tick = after.of_tick.saturating_add(count);
+            }
             Err(error) => {
                 let cause = error.cause();
                 tracing::warn!(%workspace, %error, ?cause, "claims of a workspace were not reaped");
-                failed = Some(error);
+                after.failed = Some(error);
             }
         }
     }
-    match failed {
-        _ if reaped > 0 => Ok(i64::try_from(due.len()).ok()),
-        Some(error) => Err(error),
-        None => Ok(None),
-    }
+    Ok(Reaped::Some(after))
 }
 
-/// Returns due threads of all workspaces, grouped by workspace.
-///
-/// Every workspace has its turn: only the first threads of each are returned, those with the earliest lapsed
-/// lease before others.
-fn due(cx: &Read<'_>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
-    let now = cx.now();
-    let mut found: BTreeSet<(WorkspaceId, ThreadId)> =
-        cx.query(LAPSED, &[&now, &OF_ONE_WORKSPACE, &most])?.into_iter().collect();
-    let room = most.saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
-    if room > 0 {
-        found.extend(cx.query::<(WorkspaceId, ThreadId)>(UNACKNOWLEDGED, &[&now, &OF_ONE_WORKSPACE, &room])?);
-    }
+/// Returns due threads of the workspaces after `last`, grouped by workspace: the first of each.
+fn due(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
+    let after = last.map(WorkspaceId::uuid).unwrap_or_default();
+    let found: BTreeSet<(WorkspaceId, ThreadId)> =
+        cx.query(DUE, &[&cx.now(), &after, &OF_ONE_WORKSPACE, &most])?.into_iter().collect();
     Ok(found.into_iter().collect())
 }
 
-/// A statement that selects the threads whose due time in `$column` has come.
-///
-/// It returns the first thread of each workspace before the second of any.
-macro_rules! due_by {
-    ($column:literal) => {
-        concat!(
-            "select workspace_id, id from (
-                 select workspace_id, id, ",
-            $column,
-            " as due, row_number() over (partition by workspace_id order by ",
-            $column,
-            ", id) as place
-                 from threads where ",
-            $column,
-            " is not null and ",
-            $column,
-            " <= $1) lapsed
-             where place <= $2 order by place, due, id limit $3"
-        )
-    };
-}
-
-const LAPSED: &str = due_by!("assignment_expires_at");
-
-const UNACKNOWLEDGED: &str = due_by!("acknowledge_by");
+/// By the indexes of lease ends and of times to acknowledge. A thread may be due by both.
+const DUE: &str = "
+    select workspace_id, id from (
+        select workspace_id, id,
+            row_number() over (partition by workspace_id order by due, id) as place
+        from (
+            select workspace_id, id, assignment_expires_at as due from threads
+            where assignment_expires_at is not null and assignment_expires_at <= $1 and workspace_id > $2
+            union all
+            select workspace_id, id, acknowledge_by from threads
+            where acknowledge_by is not null and acknowledge_by <= $1 and workspace_id > $2) times) placed
+    where place <= $3 order by workspace_id, place limit $4";
 
 /// Reaps what is still due among `threads` of the caller's workspace, and returns how many those were.
-fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<usize> {
-    let mut reaped: usize = 0;
+fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
+    let mut reaped: i64 = 0;
     for id in threads {
         let Some(thread) = thread_of_workspace(cx, *id)? else { continue };
         if thread.has_lapsed(cx.now()) {

@@ -148,6 +148,28 @@ fn a_workspace_that_fails_stops_the_reaper_for_no_other() {
 }
 
 #[test]
+fn more_workspaces_that_fail_than_a_tick_handles_stop_the_reaper_for_no_other() {
+    on_both_engines(|world| {
+        let thread = lapsing(world, 1);
+        let (row, id) = (world.database.id(thread.parse::<uuid::Uuid>().unwrap()), world.database.any_id());
+        let columns =
+            "channel_id, depth, title, state, priority, skill_set, blocked, has_result, assignee_id,
+            claim_lease_id, claimed_at, worked_micros, created_at";
+        // Each is of a workspace of its own, which has no log, and lapsed before any other.
+        world.database.insert_many(
+            svc_core::limits::REAP_MAX + 100,
+            &format!(
+                "insert into threads (id, workspace_id, {columns}, assignment_expires_at, lsn)
+                 select {id}, {id}, {columns}, 1, lsn + i from threads cross join n where id = {row}"
+            ),
+        );
+        world.clock.advance(Duration::from_secs(2));
+        world.service.housekeep().expect_err("workspaces cannot be reaped, and that is reported");
+        assert!(!is_held(world, &thread));
+    });
+}
+
+#[test]
 fn a_tick_of_the_reaper_ends_no_more_claims_than_it_may() {
     on_both_engines(|world| {
         let most = svc_core::limits::REAP_MAX;
