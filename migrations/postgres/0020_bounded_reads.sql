@@ -13,3 +13,6 @@ update live_items set exclusive = true where space = 'slot';
 drop index live_items_below;
 alter table live_items drop column dir;
 alter table live_items add primary key (workspace_id, repo_key, space, exclusive, prefix, thread_id);
+
+-- What waits with the same footprint.
+create index parked_of_footprint on parked (pool, footprint, channel_id, skill_set);

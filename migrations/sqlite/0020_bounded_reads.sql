@@ -26,3 +26,6 @@ insert into live_items (workspace_id, repo_key, space, prefix, exclusive, obstac
 drop table live_items_before;
 create index live_items_of_obstacle on live_items (obstacle, exclusive);
 create index live_items_of_thread on live_items (thread_id);
+
+-- What waits with the same footprint.
+create index parked_of_footprint on parked (pool, footprint, channel_id, skill_set);

@@ -125,6 +125,45 @@ fn a_footprint_is_normalised_stored_and_cleared() {
 }
 
 #[test]
+fn a_new_thread_goes_straight_to_those_of_its_footprint_that_wait() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let in_queue = || world.database.number("select count(*) from ready where footprint <> 0");
+        let held = thread_touching(world, &channel, "held", &[("path", "a")]);
+        let held = claim(world, &held);
+        let create = |title: &str, priority: i64, required_skills: Value| {
+            let touched = footprint("acme/app", "exclusive", &[("path", "a/x")]);
+            let input = json!({"channel_id": channel, "title": title, "footprint": touched,
+                               "priority": priority, "required_skills": required_skills});
+            text(&world.admin("create_thread", input)["id"])
+        };
+        create("1", 0, json!([]));
+        assert_eq!(in_queue(), 1, "nobody has met it");
+        assert_eq!(next(world, &channel), Value::Null);
+        for title in ["2", "3"] {
+            create(title, 0, json!([]));
+        }
+        create("of others", 0, json!(["printing"]));
+        assert_eq!(in_queue(), 0, "they wait behind the same claim");
+        release(world, &held);
+        assert_eq!(in_queue(), 3, "what was held, and the first of each group");
+        create("4", 0, json!([]));
+        assert_eq!(in_queue(), 3, "it follows the first of its group");
+        create("urgent", 9, json!([]));
+        assert_eq!(in_queue(), 4, "it comes before that");
+        world.admin("transition_thread", json!({"thread_id": held["id"], "action": "close"}));
+        for title in ["urgent", "1", "2", "3", "4"] {
+            let input = json!({"channel_id": channel, "lease_secs": 600});
+            let claimed = world.agent("claim_next_thread", input);
+            assert_eq!(claimed["title"], title);
+            assert_eq!(next(world, &channel), Value::Null, "all touch the same");
+            world.admin("transition_thread", json!({"thread_id": claimed["id"], "action": "close"}));
+        }
+        assert_eq!(next(world, &channel), Value::Null, "another skill is needed");
+    });
+}
+
+#[test]
 fn the_footprint_of_a_live_claim_changes_only_where_it_is_free() {
     on_both_engines(|world| {
         let channel = world.new_channel("queue");

@@ -341,6 +341,7 @@ const WITHOUT_THE_NEWEST: &str = "
     drop index reviews_that_stand;
     drop index reviews_of_member;
     alter table reviews drop column superseded;
+    drop index parked_of_footprint;
     drop table live_items;
     create table live_items as select workspace_id, '' as repo_key, '' as space, '' as dir, '' as prefix,
         true as exclusive, id as obstacle, id as thread_id from threads where false;

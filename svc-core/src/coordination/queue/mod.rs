@@ -7,7 +7,8 @@
 //! which follows the events, and by `dependencies` where the event is that of another thread. The next thread
 //! is the best of the candidates: the first thread of each skill set that the member covers. So the cost does
 //! not depend on how many threads wait. A thread that its footprint keeps from being claimed is in the queue
-//! until somebody meets it there; then it is parked.
+//! until somebody meets it there; then it is parked. If others of its footprint are parked already, it goes
+//! straight to them.
 
 mod parked;
 mod heads;
@@ -135,7 +136,8 @@ pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: Thre
     parked::follow(cx, thread)?;
     parked::remove(cx, thread)?;
     cx.execute_any(REMOVE_THREAD, &[&thread])?;
-    cx.execute_any(kept(cx, ADD_THREAD), &[&thread])
+    cx.execute_any(kept(cx, ADD_THREAD), &[&thread])?;
+    parked::join(cx, thread)
 }
 
 /// Removes a channel's threads from the queue and adds those that are ready.

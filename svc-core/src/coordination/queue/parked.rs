@@ -36,12 +36,46 @@ macro_rules! held {
                     select 1 from live_items l where l.obstacle = ",
             $o,
             " limit 10000) used)
-            ) or exists (select 1 from repo_pauses p where p.obstacle = ",
+            ) or exists (select 1 from repo_pauses h where h.obstacle = ",
             $o,
             "))"
         )
     };
 }
+
+/// Parks a thread that has entered the queue beside others of its footprint, if it would be met in vain.
+///
+/// That is so if what these wait for is in the way, or else if one of its group has returned from there and
+/// is given out before it: then it follows that one. So any number of new threads of one footprint adds to
+/// the queue no more than the first.
+pub(super) fn join(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    cx.execute_any(JOIN, &[&thread])?;
+    cx.execute_any(LEAVE_TO_JOIN, &[&thread])
+}
+
+/// By the index of footprints, first of those of its group: there may be any number of others.
+const JOIN: &str = concat!(
+    "insert into parked (obstacle, channel_id, skill_set, repo_key, exclusive, urgency, lsn, thread_id, pool,
+        footprint)
+     select p.obstacle, r.channel_id, r.skill_set, r.repo_key, p.exclusive, r.urgency, r.lsn, r.thread_id,
+        r.pool, r.footprint
+     from ready r join parked p on p.thread_id = coalesce(
+         (select l.thread_id from parked l
+          where l.pool = r.pool and l.footprint = r.footprint and l.channel_id = r.channel_id
+              and l.skill_set = r.skill_set limit 1),
+         (select l.thread_id from parked l where l.pool = r.pool and l.footprint = r.footprint limit 1))
+     where r.thread_id = $1 and r.footprint <> 0 and (",
+    held!("p.obstacle", "p.exclusive"),
+    " or exists (
+         select 1 from ready f
+         where f.came_from = p.obstacle and f.channel_id = r.channel_id and f.skill_set = r.skill_set
+             and f.repo_key = r.repo_key and f.exclusive = p.exclusive
+             and (f.urgency, f.lsn) < (r.urgency, r.lsn)))"
+);
+
+const LEAVE_TO_JOIN: &str = "
+    delete from ready
+    where thread_id = $1 and exists (select 1 from parked p where p.thread_id = $1)";
 
 /// Where a row of the queue came from: the obstacle, and the group behind it.
 pub(super) type Origin = (Obstacle, ChannelId, i64, String, bool);
