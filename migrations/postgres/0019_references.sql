@@ -1,6 +1,6 @@
--- No table references another. The rows follow from the log, in an order that the code keeps and SQLite, which
--- has the same references, checks in every test. Here each would cost a query for each row that is written,
--- a lock on the row that is referenced, and a comparison for each change of a thread or member.
+-- No table references another. The rows follow from the log, in an order that the code keeps, and that
+-- SQLite, which has the same references, checks in every test. Here each would cost a query for each row
+-- that is written, a lock on the row that is referenced, and a comparison for each change of a thread.
 do $$
 declare
     reference record;

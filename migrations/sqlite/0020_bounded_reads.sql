@@ -9,6 +9,7 @@ create index reviews_that_stand on reviews (thread_id, lsn) where not superseded
 create index reviews_of_member on reviews (thread_id, member_id);
 
 -- Exclusive items stand apart, so that what may be shared reads none that share it. All slots are exclusive.
+drop index live_items_below;
 alter table live_items rename to live_items_before;
 create table live_items (
     workspace_id blob not null,

@@ -1,10 +1,10 @@
 //! Claim cycles (`claim_next_thread`, then `set_thread_result`) in process from 64 callers.
 //!
 //! With 1,000,000 open threads of which the older 90 % are not claimable for the caller, beside the same with
-//! 1,000: a quarter of these needs the skills of others, one waits for a thread, one is in a paused repository,
-//! one needs a slot that is closed. Half of the others have one of 10,000 footprints of two items, some with a
-//! slot that has room. The queue is filled through the service, and topped up between rounds outside of the
-//! measured time; the first pair, which does not count, parks what cannot be claimed.
+//! 1,000: a quarter of these needs the skills of others, one waits for a thread, one is in a paused
+//! repository, one needs a slot that is closed. Half of the others have one of 10,000 footprints of two
+//! items, some with a slot that has room. The queue is filled through the service, and topped up between
+//! rounds outside of the measured time; the first pair, which does not count, parks what cannot be claimed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
