@@ -76,7 +76,10 @@ const fn variable(name: &'static str, form: Form, doc: &'static str) -> Variable
 pub const VARIABLES: &[Variable] = &[
     variable("DATABASE_URL", Form::Secret,
         "The database: postgres://USER:PASSWORD@HOST/DATABASE. If unset: SQLite, in svc.db of the data \
-        folder."),
+        folder. After a question mark it may have the fields sslmode (disable, prefer, require, verify-ca, \
+        verify-full), sslrootcert (a PEM file, or system), sslcert and sslkey (PEM files), which mean what \
+        they mean to libpq; without them the mode is prefer. In production the address of another machine \
+        needs an sslmode."),
     variable("SVC_CONTENT_KEK", Form::Secret,
         "The key-encryption key that wraps the key of each message: 32 bytes, as hex or base64. Needed by \
         everything that reads or writes messages; if it is lost, the content of all messages is lost."),

@@ -91,10 +91,7 @@ impl Options {
                 window: config.rate_limit_window,
             },
             reap_tick: config.reap_tick,
-            ..Self::new(
-                Database::at(config.database_url.clone(), &config.data_dir),
-                *keys.current.expose_secret(),
-            )
+            ..Self::new(Database::of(config)?, *keys.current.expose_secret())
         })
     }
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::conn::Conn;
 use super::database::{Database, OpenMode};
 use super::file::{self, At};
-use super::postgres::{PgConn, listen, parse_url, planned_once, read_only, without_timeouts};
+use super::postgres::{PgConn, Server, listen, parse_url};
 use super::sqlite::{Role, SqliteConn};
 use crate::error::{Error, Result};
 use crate::log::bus::Bus;
@@ -19,7 +19,7 @@ pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
     /// A SQLite file opened for reading only, by a process that may have no write permission.
     Read(At),
-    Postgres(Box<tokio_postgres::Config>),
+    Postgres(Box<Server>),
 }
 
 impl Opener {
@@ -78,7 +78,7 @@ impl Opener {
     /// Opens a connection that changes the schema, without any time limit.
     pub fn migrator(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(config) => PgConn::open(&without_timeouts(config)).map(Conn::Postgres),
+            Self::Postgres(server) => PgConn::open(&server.without_timeouts()).map(Conn::Postgres),
             _ => self.writer(),
         }
     }
@@ -102,13 +102,13 @@ impl Opener {
         match self {
             Self::Sqlite(path, clock) => SqliteConn::open(path, role)?.timed_by(clock).map(Conn::Sqlite),
             Self::Read(at) => SqliteConn::audit(at).map(Conn::Sqlite),
-            Self::Postgres(config) if role == Role::Auditor => {
-                PgConn::open(&read_only(config)).map(Conn::Postgres)
+            Self::Postgres(server) if role == Role::Auditor => {
+                PgConn::open(&server.read_only()).map(Conn::Postgres)
             }
-            Self::Postgres(config) if role == Role::Writer => {
-                PgConn::open(&planned_once(config)).map(Conn::Postgres)
+            Self::Postgres(server) if role == Role::Writer => {
+                PgConn::open(&server.planned_once()).map(Conn::Postgres)
             }
-            Self::Postgres(config) => PgConn::open(config).map(Conn::Postgres),
+            Self::Postgres(server) => PgConn::open(server).map(Conn::Postgres),
         }
     }
 
@@ -128,7 +128,7 @@ impl Opener {
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
             Self::Sqlite(..) | Self::Read(_) => Ok(None),
-            Self::Postgres(config) => listen(config, bus).map(Some),
+            Self::Postgres(server) => listen(server, bus).map(Some),
         }
     }
 }

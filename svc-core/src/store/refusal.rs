@@ -69,6 +69,14 @@ fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
 }
 
 fn of_postgres(error: &Error) -> Option<Error> {
+    if let Some(tls) = causes(error).find_map(tls_error) {
+        return Some(Error::configuration(match tls {
+            rustls::Error::InvalidCertificate(_) => {
+                format!("the certificate of the PostgreSQL server in DATABASE_URL is not accepted: {tls}")
+            }
+            _ => format!("TLS with the PostgreSQL server in DATABASE_URL fails: {tls}"),
+        }));
+    }
     let state = causes(error).find_map(|cause| cause.downcast_ref::<DbError>().map(DbError::code));
     let reported = match state {
         Some(state) if *state == SqlState::INVALID_CATALOG_NAME => {
@@ -107,6 +115,11 @@ fn of_postgres(error: &Error) -> Option<Error> {
 /// Returns whether the role lacks a privilege: the cause of a failed statement begins with its SQLSTATE.
 fn lacks_privilege(error: &Error) -> bool {
     causes(error).any(|cause| cause.to_string().starts_with(SqlState::INSUFFICIENT_PRIVILEGE.code()))
+}
+
+/// Returns what TLS reports: an I/O error has it inside, not behind it.
+fn tls_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+    cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref()
 }
 
 fn sqlite_code(error: &Error) -> Option<ErrorCode> {

@@ -12,3 +12,4 @@ mod readers;
 mod sqlite;
 mod starting;
 mod time;
+mod tls;

@@ -11,6 +11,7 @@ pub mod faults;
 pub mod proxy;
 pub mod record;
 pub mod replay;
+pub mod tls;
 mod rows;
 
 use std::time::{Duration, Instant};

@@ -35,16 +35,16 @@ struct Shared {
     cuts: AtomicUsize,
 }
 
-enum Upstream {
+pub(super) enum Upstream {
     Unix(PathBuf),
     Tcp(String, u16),
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Upstream {
-    fn of(config: &Config) -> Self {
+    pub(super) fn of(config: &Config) -> Self {
         let port = config.get_ports().first().copied().unwrap_or(5432);
         match config.get_hosts().first().unwrap() {
             Host::Unix(folder) => Self::Unix(folder.join(format!(".s.PGSQL.{port}"))),
@@ -52,7 +52,7 @@ impl Upstream {
         }
     }
 
-    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+    pub(super) async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
         Ok(match self {
             Self::Unix(path) => Box::new(UnixStream::connect(path).await?),
             Self::Tcp(host, port) => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
@@ -90,7 +90,10 @@ impl Proxy {
     pub fn url(&self, settings: &[(&str, &str)]) -> String {
         let settings = settings.iter().map(|(name, value)| format!("-c%20{name}%3D{value}"));
         let options = settings.collect::<Vec<_>>().join("%20");
-        format!("postgres://{}@{}/{}?options={options}", self.user, self.address, self.database)
+        format!(
+            "postgres://{}@{}/{}?sslmode=disable&options={options}",
+            self.user, self.address, self.database
+        )
     }
 
     /// Ends the next connection that gets as far as the `answer`th reply of a transaction, right after it.

@@ -171,7 +171,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let [unreadable, rejected] = runtime.block_on(async {
             let config = parse_url(&SecretString::from(server)).unwrap();
-            let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+            let (client, connection) = config.connect().await.unwrap();
             tokio::spawn(connection);
             let unreadable = client.query_one("select 1 where false", &[]).await.unwrap_err();
             [unreadable, client.batch_execute("select 1 / 0").await.unwrap_err()]

@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
 
 use super::errors::unreachable;
 use super::session::opening_limit;
+use super::settings::Server;
 use crate::error::{Error, Result};
 use crate::limits::BUS_RECONCILE;
 use crate::log::bus::Bus;
@@ -24,9 +25,9 @@ const CLOSING_POLL: Duration = Duration::from_millis(100);
 ///
 /// It reconnects after a lost connection. Until it listens, the bus is marked as interrupted. Returns when
 /// the first attempt has finished.
-pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
+pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
     bus.set_interrupted(true);
-    let config = config.clone();
+    let server = server.clone();
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let (tried, first_try) = mpsc::channel();
     let mut tried: Tried = Some(tried);
@@ -34,7 +35,7 @@ pub(crate) fn listen(config: &Config, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
         runtime.block_on(async {
             while !bus.is_closing() {
                 tokio::select! {
-                    received = receive(&config, &bus, &mut tried) => {
+                    received = receive(&server, &bus, &mut tried) => {
                         bus.set_interrupted(true);
                         tried.take();
                         if let Err(error) = received {
@@ -68,9 +69,9 @@ async fn closed(bus: &Bus) {
 /// Receives notifications until the connection ends.
 ///
 /// Each reply may take as long as opening any other session.
-async fn receive(config: &Config, bus: &Bus, tried: &mut Tried) -> Result<()> {
-    let limit = opening_limit(config);
-    let connecting = timeout(limit, config.connect(NoTls)).await.map_err(unreachable)?;
+async fn receive(server: &Server, bus: &Bus, tried: &mut Tried) -> Result<()> {
+    let limit = opening_limit(server);
+    let connecting = timeout(limit, server.connect()).await.map_err(unreachable)?;
     let (client, mut connection) = connecting.map_err(unreachable)?;
     let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));
     let reading = messages.for_each(|message| async {
@@ -106,9 +107,9 @@ mod tests {
 
     #[test]
     fn a_silent_server_leaves_the_bus_interrupted() {
-        let (_peer, config) = silent_server();
+        let (_peer, server) = silent_server();
         let bus = Arc::new(Bus::new(&Clock::System));
-        let thread = listen(&config, Arc::clone(&bus)).unwrap();
+        let thread = listen(&server, Arc::clone(&bus)).unwrap();
         assert!(bus.is_interrupted());
         bus.close();
         thread.join().unwrap();

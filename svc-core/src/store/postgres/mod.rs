@@ -7,9 +7,10 @@
 //! than the server's own limit.
 
 mod errors;
+mod tls;
+mod settings;
 mod session;
 mod listen;
-mod settings;
 mod values;
 mod pending;
 
@@ -24,7 +25,7 @@ use futures_util::future::{join, join_all};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Statement};
+use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::engine::{Failure, check_rows};
@@ -38,7 +39,8 @@ use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
 use pending::Pending;
 use session::{Form, Session, first_text};
-pub(crate) use settings::{parse_url, planned_once, read_only, without_timeouts};
+pub(crate) use settings::{Server, parse_url};
+pub(crate) use tls::says_nothing_of_tls;
 use values::{Owned, decode};
 
 type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
@@ -46,7 +48,7 @@ type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
 /// A connection to a PostgreSQL server.
 pub struct PgConn {
     runtime: OwnRuntime,
-    config: Box<Config>,
+    server: Box<Server>,
     session: RefCell<Option<Session>>,
     transaction: Transaction,
     deferred: RefCell<Vec<Deferred>>,
@@ -90,10 +92,10 @@ impl Drop for OwnRuntime {
 }
 
 impl PgConn {
-    pub fn open(config: &Config) -> Result<Self> {
+    pub(crate) fn open(server: &Server) -> Result<Self> {
         let conn = Self {
             runtime: OwnRuntime::new()?,
-            config: Box::new(config.clone()),
+            server: Box::new(server.clone()),
             session: RefCell::default(),
             transaction: Transaction::new(Failure::Broken)?,
             deferred: RefCell::default(),
@@ -131,7 +133,7 @@ impl PgConn {
         self.deferred.take();
         self.pending.take();
         self.session.take();
-        let opening = async { Session::open(&self.config).await.map_err(Failed::unopened) };
+        let opening = async { Session::open(&self.server).await.map_err(Failed::unopened) };
         let session = self.runtime.wait(None, opening).map_err(|failed| failed.error)?;
         let client = Arc::clone(&session.client);
         self.session.replace(Some(session));

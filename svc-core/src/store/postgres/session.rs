@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 
 use super::errors::{Failed, PgResult, unreachable};
+use super::settings::Server;
 use crate::error::{Error, Result};
 use crate::limits::{ANSWER_SLACK, CONNECT_TIMEOUT, ROW_BYTES};
 
@@ -37,12 +38,12 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects, within the time limit for it.
-    pub async fn open(config: &Config) -> Result<Self> {
-        tokio::time::timeout(opening_limit(config), Self::connect(config)).await.map_err(unreachable)?
+    pub async fn open(server: &Server) -> Result<Self> {
+        tokio::time::timeout(opening_limit(server), Self::connect(server)).await.map_err(unreachable)?
     }
 
-    async fn connect(config: &Config) -> Result<Self> {
-        let (client, connection) = config.connect(NoTls).await.map_err(unreachable)?;
+    async fn connect(server: &Server) -> Result<Self> {
+        let (client, connection) = server.connect().await.map_err(unreachable)?;
         let driver = tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::info!(%error, "a connection to the database ended");
@@ -127,8 +128,8 @@ fn is_long(kind: &Type) -> bool {
 /// Returns how long opening a session may take.
 ///
 /// The driver's own limit covers only the TCP connection, not what the server sends then.
-pub(super) fn opening_limit(config: &Config) -> Duration {
-    config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
+pub(super) fn opening_limit(server: &Server) -> Duration {
+    server.config().get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
 }
 
 impl Drop for Session {

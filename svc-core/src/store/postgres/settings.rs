@@ -1,22 +1,39 @@
-//! The settings of every session, from a `postgres://` address.
+//! How sessions with a server are opened: the settings of every one of them, from a `postgres://` address.
 
 use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::tls;
 use crate::error::{Error, Result};
 use crate::limits::{
     CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES,
     LOCK_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
 };
 
+/// A server, and how sessions with it are opened.
+#[derive(Clone)]
+pub(crate) struct Server {
+    config: Config,
+    tls: MakeRustlsConnect,
+}
+
+type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
 /// Reads the settings of a server from a `postgres://` address.
-pub(crate) fn parse_url(url: &SecretString) -> Result<Config> {
-    let mut config: Config = url.expose_secret().parse().map_err(|error: tokio_postgres::Error| {
+pub(crate) fn parse_url(url: &SecretString) -> Result<Server> {
+    let (address, proof) = tls::of_address(url.expose_secret())?;
+    let mut config: Config = address.expose_secret().parse().map_err(|error: tokio_postgres::Error| {
         Error::malformed(
             "DATABASE_URL is not an address of the form postgres://user:password@host:port/database",
         )
         .caused_by(error)
     })?;
+    // A Unix socket needs no TLS, and has none.
+    let is_local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+    config.ssl_mode(if is_local { SslMode::Disable } else { proof.mode() });
     // A plan made and cached while a table was empty would scan it for ever. Every statement of the service
     // has an index to use, and statistics must not keep the planner from it; nor may it read a range of an
     // index whole, as a bitmap, where the statement takes the first rows of its order.
@@ -33,7 +50,46 @@ pub(crate) fn parse_url(url: &SecretString) -> Result<Config> {
     };
     config.options(options).application_name("svc");
     detect_dead_peers(&mut config);
-    Ok(config)
+    Ok(Server { config, tls: proof.connector()? })
+}
+
+impl Server {
+    /// Opens a connection, with TLS if the address asks for it.
+    pub(super) async fn connect(
+        &self,
+    ) -> std::result::Result<(Client, Connection<Socket, Stream>), tokio_postgres::Error> {
+        self.config.connect(self.tls.clone()).await
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the same server, with sessions that have no time limits for statements.
+    pub fn without_timeouts(&self) -> Self {
+        self.with("", "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0")
+    }
+
+    /// Returns the same server, with sessions that plan each statement once.
+    ///
+    /// A commit runs the same few statements again and again, and to plan most of them takes longer than to
+    /// run them.
+    pub fn planned_once(&self) -> Self {
+        self.with("-c plan_cache_mode=force_generic_plan", "")
+    }
+
+    /// Returns the same server, with sessions that can change nothing.
+    pub fn read_only(&self) -> Self {
+        self.with("", "-c default_transaction_read_only=on")
+    }
+
+    /// Adds options before and after those there are. The server uses the last of two.
+    fn with(&self, before: &str, after: &str) -> Self {
+        let mut server = self.clone();
+        let options = [before, self.config.get_options().unwrap_or_default(), after].join(" ");
+        server.config.options(options.trim());
+        server
+    }
 }
 
 /// Lets the kernel detect that a server is gone, unless the address says otherwise.
@@ -58,42 +114,11 @@ fn detect_dead_peers(config: &mut Config) {
     }
 }
 
-/// Returns the same settings without time limits for statements.
-pub(crate) fn without_timeouts(config: &Config) -> Config {
-    let mut config = config.clone();
-    let options = format!(
-        "{} -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0",
-        config.get_options().unwrap_or_default()
-    );
-    config.options(options);
-    config
-}
-
-/// Returns the same settings for sessions that plan each statement once.
-///
-/// A commit runs the same few statements again and again, and to plan most of them takes longer than to run
-/// them.
-pub(crate) fn planned_once(config: &Config) -> Config {
-    let mut config = config.clone();
-    let options =
-        format!("-c plan_cache_mode=force_generic_plan {}", config.get_options().unwrap_or_default());
-    config.options(options);
-    config
-}
-
-/// Returns the same settings for sessions that can change nothing.
-pub(crate) fn read_only(config: &Config) -> Config {
-    let mut config = config.clone();
-    let options = format!("{} -c default_transaction_read_only=on", config.get_options().unwrap_or_default());
-    config.options(options);
-    config
-}
-
 /// Starts a server that accepts connections and never sends anything.
 ///
 /// Returns it, and how to connect to it within a second.
 #[cfg(test)]
-pub(super) fn silent_server() -> (std::net::TcpListener, Config) {
+pub(super) fn silent_server() -> (std::net::TcpListener, Server) {
     let peer = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://svc@{}/svc?connect_timeout=1", peer.local_addr().unwrap());
     (peer, parse_url(&SecretString::from(url)).unwrap())
@@ -108,8 +133,12 @@ mod tests {
     use crate::error::Code;
     use crate::time::Clock;
 
-    fn parsed(url: &str) -> Config {
+    fn server(url: &str) -> Server {
         parse_url(&SecretString::from(url)).unwrap()
+    }
+
+    fn parsed(url: &str) -> Config {
+        server(url).config
     }
 
     #[test]
@@ -142,18 +171,19 @@ mod tests {
 
     #[test]
     fn only_options_that_must_hold_come_after_those_of_the_address() {
-        let config = parsed("postgres://svc@host/svc?options=-c%20statement_timeout%3D8");
-        assert!(without_timeouts(&config).get_options().unwrap().contains("=8 -c statement_timeout=0"));
-        assert!(read_only(&config).get_options().unwrap().ends_with("default_transaction_read_only=on"));
-        assert!(planned_once(&config).get_options().unwrap().ends_with("-c statement_timeout=8"));
+        let server = server("postgres://svc@host/svc?options=-c%20statement_timeout%3D8");
+        let options = |server: Server| server.config.get_options().unwrap().to_owned();
+        assert!(options(server.without_timeouts()).contains("=8 -c statement_timeout=0"));
+        assert!(options(server.read_only()).ends_with("default_transaction_read_only=on"));
+        assert!(options(server.planned_once()).ends_with("-c statement_timeout=8"));
     }
 
     #[test]
     fn connecting_to_a_silent_server_times_out() {
-        let (_peer, config) = silent_server();
+        let (_peer, server) = silent_server();
         let begun = Clock::System.monotonic();
-        let error = PgConn::open(&config).err().unwrap();
+        let error = PgConn::open(&server).err().unwrap();
         assert_eq!(error.code(), Code::Unavailable);
-        assert!(Clock::System.monotonic().since(begun) < opening_limit(&config) + Duration::from_secs(2));
+        assert!(Clock::System.monotonic().since(begun) < opening_limit(&server) + Duration::from_secs(2));
     }
 }

@@ -1,0 +1,90 @@
+//! TLS to Postgres: what each word of the address proves, on every connection of a server.
+
+use serde_json::json;
+use svc_core::Engine;
+use svc_tests::database::engines;
+use svc_tests::ordeal::tls::TlsServer;
+use svc_tests::process::{Exited, run};
+use svc_tests::site::Site;
+
+fn verify(site: &Site, url: &str) -> Exited {
+    run(site.command("svc", &["verify"]).env("DATABASE_URL", url))
+}
+
+#[test]
+fn an_address_connects_to_the_server_that_it_describes_and_to_no_other() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    let server = TlsServer::start(&site.database.url(), "localhost", false);
+    let (roots, others) = (server.file("roots.pem"), server.file("others.pem"));
+    for (mode, roots, host, connects) in [
+        ("prefer", None, "localhost", true),
+        ("require", None, "127.0.0.1", true),
+        ("require", Some(&*roots), "127.0.0.1", true),
+        ("require", Some(&*others), "localhost", false),
+        ("verify-ca", Some(&*roots), "127.0.0.1", true),
+        ("verify-ca", Some(&*others), "127.0.0.1", false),
+        ("verify-full", Some(&*roots), "localhost", true),
+        ("verify-full", Some(&*roots), "127.0.0.1", false),
+        ("verify-full", Some(&*others), "localhost", false),
+        ("verify-full", Some("system"), "localhost", false),
+    ] {
+        let roots = roots.map(|file| format!("&sslrootcert={file}")).unwrap_or_default();
+        let outcome = verify(&site, &server.url(host, &format!("sslmode={mode}{roots}")));
+        assert_eq!(outcome.code == Some(0), connects, "{mode} {roots} {host}: {outcome:?}");
+        assert_eq!(connects, !outcome.err.contains("certificate"), "{mode} {roots} {host}: {outcome:?}");
+    }
+    assert!(verify(&site, &server.url("localhost", "")).code == Some(0), "TLS where the server has it");
+    let (encrypted, plain) = server.counts();
+    assert!(encrypted > 0 && plain == 0, "{encrypted} {plain}");
+    assert_ne!(verify(&site, &server.url("localhost", "sslmode=disable")).code, Some(0));
+    assert!(server.counts().1 > 0, "it has tried without");
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_gets_the_one_of_the_address() {
+    if !engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let site = Site::found(Engine::Postgres);
+    let server = TlsServer::start(&site.database.url(), "localhost", true);
+    let roots = server.file("roots.pem");
+    let url = |more: &str| server.url("localhost", &format!("sslmode=verify-full&sslrootcert={roots}{more}"));
+    let with = |who: &str| {
+        let (certificate, key) = (server.file(&format!("{who}.crt")), server.file(&format!("{who}.key")));
+        url(&format!("&sslcert={certificate}&sslkey={key}"))
+    };
+    assert_ne!(verify(&site, &url("")).code, Some(0));
+    assert_ne!(verify(&site, &with("stranger")).code, Some(0));
+    // Readers, writers and the listener of a server, and what it does by itself.
+    let outcome = verify(&site, &with("client"));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let before = server.counts();
+    let running = site.serve(&[("DATABASE_URL", &with("client"))]);
+    let channel = json!({"name": "encrypted"});
+    let path = format!("/workspaces/{}/channels", site.founders.workspace_id);
+    let made = running.rest.send(Some(&site.founders.admin), "POST", &path, &[], Some(&channel));
+    assert_eq!(made.status, 201, "{made:?}");
+    let ready = running.rest.send(None, "GET", "/health/ready", &[], None);
+    assert_eq!(ready.status, 200, "{ready:?}");
+    let (encrypted, plain) = server.counts();
+    assert!(encrypted >= before.0 + 4, "{encrypted} of {before:?}");
+    assert_eq!(plain, before.1, "none was opened without");
+}
+
+#[test]
+fn production_asks_for_a_word_about_tls() {
+    let site = Site::found(Engine::Sqlite);
+    let start = |url: &str| {
+        let mut command = site.command("svc-http", &["--listen", "127.0.0.1:0"]);
+        let outcome = run(command.env("DATABASE_URL", url).env("SVC_ENV", "production"));
+        assert_ne!(outcome.code, Some(0), "{outcome:?}");
+        outcome.err
+    };
+    let refused = start("postgres://svc@database.invalid/svc");
+    assert!(refused.contains("has no sslmode"), "{refused}");
+    let unreachable = start("postgres://svc@database.invalid/svc?sslmode=require&connect_timeout=1");
+    assert!(!unreachable.contains("has no sslmode"), "{unreachable}");
+}

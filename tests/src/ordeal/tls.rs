@@ -1,0 +1,147 @@
+//! A server that speaks TLS in front of Postgres.
+//!
+//! It offers TLS with a certificate of its own authority, ends it, and passes on what is inside. What comes
+//! without TLS it turns away, and counts.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::server::WebPkiClientVerifier;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_postgres::Config;
+use tokio_rustls::TlsAcceptor;
+
+use super::proxy::Upstream;
+use crate::runtime;
+
+/// The first message of a client that wants TLS (PostgreSQL manual, section 55.7: SSLRequest).
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// A server with TLS in front of one database.
+pub struct TlsServer {
+    address: SocketAddr,
+    user: String,
+    database: String,
+    files: TempDir,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    encrypted: AtomicUsize,
+    plain: AtomicUsize,
+}
+
+/// Who a certificate is for, and its files.
+struct Issued {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority() -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn issue(authority: &Authority, name: &str, folder: &Path, file: &str) -> Issued {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let signed = params.signed_by(&key, authority).unwrap();
+    let issued =
+        Issued { certificate: folder.join(format!("{file}.crt")), key: folder.join(format!("{file}.key")) };
+    std::fs::write(&issued.certificate, signed.pem()).unwrap();
+    std::fs::write(&issued.key, key.serialize_pem()).unwrap();
+    issued
+}
+
+impl TlsServer {
+    /// Starts one in front of the database at `url`, with a certificate for `name`.
+    ///
+    /// With `asks` a client must have a certificate of the same authority.
+    pub fn start(url: &str, name: &str, asks: bool) -> Self {
+        let config: Config = url.parse().unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let (authority, stranger) = (authority(), authority());
+        std::fs::write(files.path().join("roots.pem"), authority.pem()).unwrap();
+        std::fs::write(files.path().join("others.pem"), stranger.pem()).unwrap();
+        issue(&authority, "client", files.path(), "client");
+        issue(&stranger, "client", files.path(), "stranger");
+        let acceptor = acceptor(&issue(&authority, name, files.path(), "server"), &authority, asks);
+        let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (counts, upstream) = (Arc::new(Counts::default()), Arc::new(Upstream::of(&config)));
+        let counting = Arc::clone(&counts);
+        runtime().spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (counts, upstream) = (Arc::clone(&counting), Arc::clone(&upstream));
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move { carry(client, &acceptor, &upstream, &counts).await });
+            }
+        });
+        let named = |name: Option<&str>| name.unwrap_or_default().to_owned();
+        Self { address, user: named(config.get_user()), database: named(config.get_dbname()), files, counts }
+    }
+
+    /// The address of the database behind it, by the name `host`, with fields of a query.
+    pub fn url(&self, host: &str, query: &str) -> String {
+        format!("postgres://{}@{host}:{}/{}?{query}", self.user, self.address.port(), self.database)
+    }
+
+    /// A file: `roots.pem`, `others.pem`, `client.crt`, `client.key`, `stranger.crt`, `stranger.key`.
+    pub fn file(&self, name: &str) -> String {
+        self.files.path().join(name).to_str().unwrap().replace('/', "%2F")
+    }
+
+    /// How many connections were encrypted, and how many tried without.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.counts.encrypted.load(Ordering::SeqCst), self.counts.plain.load(Ordering::SeqCst))
+    }
+}
+
+fn acceptor(server: &Issued, authority: &Authority, asks: bool) -> TlsAcceptor {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let builder = if asks {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        builder.with_client_cert_verifier(verifier.unwrap())
+    } else {
+        builder.with_no_client_auth()
+    };
+    let certificate = CertificateDer::from_pem_file(&server.certificate).unwrap();
+    let key = PrivateKeyDer::from_pem_file(&server.key).unwrap();
+    TlsAcceptor::from(Arc::new(builder.with_single_cert(vec![certificate], key).unwrap()))
+}
+
+async fn carry(mut client: TcpStream, acceptor: &TlsAcceptor, upstream: &Upstream, counts: &Counts) {
+    let mut first = [0; 8];
+    if client.read_exact(&mut first).await.is_err() {
+        return;
+    }
+    if first != SSL_REQUEST {
+        counts.plain.fetch_add(1, Ordering::SeqCst);
+        return;
+    }
+    if client.write_all(b"S").await.is_err() {
+        return;
+    }
+    let Ok(mut inside) = acceptor.accept(client).await else { return };
+    counts.encrypted.fetch_add(1, Ordering::SeqCst);
+    let Ok(mut server) = upstream.connect().await else { return };
+    let _ = tokio::io::copy_bidirectional(&mut inside, &mut server).await;
+}
