@@ -1,5 +1,5 @@
-//! TLS with the server, in the words of libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey` of the address
-//! mean what they mean there (PostgreSQL manual, section 34.19).
+//! TLS with the server, in the words of libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey` of the
+//! address mean what they mean there (PostgreSQL manual, section 34.19).
 //!
 //! The mode is `prefer` unless it is given. The default files of libpq in the home folder are not read, nor
 //! are revocation lists. Certificates and keys are PEM files, read once when a program starts.
