@@ -51,6 +51,18 @@ pub const DEPENDENCY_WALK_MAX: i64 = 5000;
 pub const DERIVED_TOKENS_MAX: i64 = 1000;
 /// Longest chain of tokens derived from derived ones.
 pub const TOKEN_DEPTH_MAX: i64 = 16;
+/// Days that a delegation grant may last unless the workspace's policy says otherwise.
+pub const GRANT_CEILING_DEFAULT_DAYS: i64 = 90;
+/// Most days that a workspace's policy may let a delegation grant last.
+pub const GRANT_CEILING_MAX_DAYS: i64 = 3650;
+/// Characters of the purpose of a delegation grant.
+pub const GRANT_PURPOSE_MAX: usize = 500;
+/// Live tokens of one delegation grant: revoking it ends each of them in one transaction.
+pub const GRANT_TOKENS_MAX: i64 = 1000;
+/// How long a delegated token lasts if the caller says nothing, in seconds.
+pub const DELEGATED_DEFAULT_SECS: i64 = 900;
+/// How long a delegated token may last, in seconds.
+pub const DELEGATED_MAX_SECS: i64 = 3600;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Bytes of a checkpoint as canonical JSON.

@@ -257,6 +257,22 @@ impl World {
         text(&token["secret"])
     }
 
+    /// A grant by which `delegate` acts for `subject`, for a day: its id.
+    pub fn new_grant(&self, subject: &str, delegate: &str, capabilities: &[&str]) -> String {
+        let grant = self.admin(
+            "create_delegation_grant",
+            json!({"workspace_id": self.id("workspace"), "subject": subject, "delegate": delegate,
+                   "capabilities": capabilities, "expires_in_secs": 86_400, "purpose": "for a test"}),
+        );
+        text(&grant["grant_id"])
+    }
+
+    /// The secret of a token for which the bearer of `token`, its delegate, exchanges a grant, for an hour.
+    pub fn exchange(&self, token: &str, grant: &str) -> String {
+        let input = json!({"grant_id": grant, "expires_in_secs": 3600});
+        text(&self.call(token, "delegate_token", input).output()["secret"])
+    }
+
     /// The kinds of the events of the workspace's log after `lsn`.
     pub fn kinds_after(&self, lsn: i64) -> Vec<String> {
         let workspace = self.database.id(self.id("workspace"));

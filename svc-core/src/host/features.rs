@@ -12,6 +12,7 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::members::feature(),
         identity::whoami::feature(),
         identity::tokens::feature(),
+        identity::delegation::feature(),
         identity::enrol::feature(),
         identity::setup::feature(),
         conversation::channels::feature(),

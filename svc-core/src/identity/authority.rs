@@ -6,9 +6,15 @@
 //! workspace can be revoked only by a caller that reaches as far. For all other callers no token exists
 //! except the one they call with.
 //!
+//! It can lend members to others, by grants that carry some of a worker's capabilities and none that it lacks
+//! itself. A token that a grant is exchanged for carries what both the grant and the delegate's token do.
+//!
 //! Nothing in this file reads or writes the database.
 
-use crate::capability::Capability::{AuditReadGlobal, OperatorGlobal, TokenAdmin};
+use crate::capability::Capability::{
+    ArtifactUpload, AuditReadGlobal, EventSubscribe, MessagePost, OperatorGlobal, SearchQuery,
+    ThreadTransition, TokenAdmin, WorkspaceRead, WorkspaceWrite,
+};
 use crate::capability::{Capabilities, Capability, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::TokenId;
@@ -33,6 +39,44 @@ pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<
         return Err(Error::forbidden("a derived token cannot carry token:admin"));
     }
     check_holds(held, wanted)
+}
+
+/// Fails if a delegation grant would lend what none can, or what its administrator does not hold.
+pub(super) fn check_lends(held: Capabilities, wanted: Capabilities) -> Result<()> {
+    if let Some(names) = lacking(LENDABLE.iter().copied().collect(), wanted) {
+        return Err(Error::malformed(format!("`capabilities`: a delegation grant cannot lend {names}")));
+    }
+    check_holds(held, wanted)
+}
+
+/// What a delegation grant can lend: the work of a member, but no administration and no approval.
+const LENDABLE: [Capability; 7] = [
+    WorkspaceRead,
+    WorkspaceWrite,
+    MessagePost,
+    ThreadTransition,
+    ArtifactUpload,
+    SearchQuery,
+    EventSubscribe,
+];
+
+/// Returns what a token carries for which a delegate that holds `held` exchanges a grant.
+///
+/// That is what was asked for, or else whatever both have. Fails if one of them lacks it.
+pub(super) fn exchanged(
+    grant: Capabilities,
+    held: Capabilities,
+    asked: Option<Capabilities>,
+) -> Result<Capabilities> {
+    let both = grant.intersection(held);
+    if both == Capabilities::NONE {
+        return Err(Error::forbidden("your token carries nothing of what the grant lends"));
+    }
+    let wanted = asked.unwrap_or(both);
+    match lacking(both, wanted) {
+        None => Ok(wanted),
+        Some(names) => Err(Error::forbidden(format!("the grant or your token does not carry {names}"))),
+    }
 }
 
 /// Whether the caller may know of a token of its workspace. If not, the token is reported as not found.
@@ -121,6 +165,42 @@ mod tests {
         assert!(check_derives(all, all.without(TokenAdmin)).is_ok());
         assert!(check_derives(all, set(&[TokenAdmin])).is_err());
         assert!(check_derives(set(&[TokenAdmin]), CapabilitySet::AgentWorker.capabilities()).is_err());
+    }
+
+    #[test]
+    fn a_grant_lends_seven_capabilities_that_its_administrator_holds() {
+        let lendable: Capabilities = LENDABLE.into_iter().collect();
+        for capability in Capability::ALL {
+            let (wanted, can_lend) = (set(&[*capability]), lendable.has(*capability));
+            let by_all = check_lends(Capabilities::all(), wanted).map_err(|error| error.code());
+            assert_eq!(by_all, if can_lend { Ok(()) } else { Err(Code::Malformed) }, "{capability:?}");
+            let by_others = check_lends(Capabilities::all().without(*capability), wanted);
+            let refusal = if can_lend { Code::Forbidden } else { Code::Malformed };
+            assert_eq!(by_others.unwrap_err().code(), refusal, "{capability:?}");
+        }
+        let narrow = set(&[TokenAdmin]);
+        assert!(check_lends(narrow, set(&[Capability::WorkspaceRead])).is_err(), "though it can mint it");
+    }
+
+    #[test]
+    fn an_exchanged_token_carries_what_grant_and_delegate_do() {
+        let both = set(&[Capability::WorkspaceRead, Capability::MessagePost]);
+        let (read, post) = (both.without(Capability::MessagePost), both.without(Capability::WorkspaceRead));
+        // The grant, what the delegate holds, what is asked for, and the outcome.
+        let table = [
+            (both, both, None, Some(both)),
+            (both, read, None, Some(read)),
+            (read, Capabilities::all(), None, Some(read)),
+            (both, both, Some(post), Some(post)),
+            (read, both, Some(both), None),
+            (both, read, Some(both), None),
+            (read, post, None, None),
+            (read, post, Some(read), None),
+        ];
+        for (grant, held, asked, wanted) in table {
+            let found = exchanged(grant, held, asked).map_err(|error| error.code());
+            assert_eq!(found, wanted.ok_or(Code::Forbidden), "{grant:?} {held:?} {asked:?}");
+        }
     }
 
     #[test]

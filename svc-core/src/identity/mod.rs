@@ -7,6 +7,7 @@
 //! - `members`: people and agents, and their skills
 //! - `authority`: the rules of granting and revoking
 //! - `tokens`: minting, narrowing, rotating and revoking
+//! - `delegation`: how a member is lent to another, who acts for it
 //! - `enrol`: how a member joins a workspace
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
@@ -15,6 +16,7 @@ mod authority;
 pub(crate) mod workspaces;
 pub(crate) mod members;
 pub(crate) mod tokens;
+pub(crate) mod delegation;
 pub(crate) mod enrol;
 pub(crate) mod whoami;
 pub(crate) mod setup;

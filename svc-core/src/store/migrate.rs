@@ -49,6 +49,7 @@ migrations! {
     18 "0018_findings",
     19 "0019_references",
     20 "0020_bounded_reads",
+    21 "0021_delegation",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -93,9 +93,9 @@ fn a_delegated_child_that_is_denied_leaves_one_decision() {
     on_both_engines(|world| {
         let parent = world.new_thread(&world.new_channel("queue"), "a task");
         set(world, json!({"max_children": 0}));
-        let token = world.new_token(vec!["workspace:read", "workspace:write"]);
-        // No operation makes a grant yet; the column is what marks a delegated token.
-        world.database.execute("update tokens set grant_id = id where label = 'for a test'");
+        let [subject, delegate] = ["agent", "admin"].map(|sample| world.id(sample).to_string());
+        let grant = world.new_grant(&subject, &delegate, &["workspace:read", "workspace:write"]);
+        let token = world.exchange(&world.people.admin, &grant);
         let decisions = || {
             let rows: Vec<Value> = audited(world);
             rows.iter().filter(|row| row["action"] == "authorization.decision").cloned().collect::<Vec<_>>()

@@ -57,15 +57,9 @@ fn claimers_receivers_and_authors_of_results_are_workers() {
 /// A member, and a token by which it acts for the agent.
 fn delegate_of_the_agent(world: &World) -> (String, String) {
     let (delegate, token) = world.new_agent("delegate");
-    // No operation makes a delegated token yet; its row would be this.
-    let (of, lent_to) =
-        (world.database.id(world.id("agent")), world.database.id(delegate.parse::<uuid::Uuid>().unwrap()));
-    let workspace = world.database.id(world.id("workspace"));
-    world.database.execute(&format!(
-        "update tokens set member_id = {of} where member_id = {lent_to};
-         update heads set epoch = epoch + 1 where workspace_id = {workspace}"
-    ));
-    (delegate, token)
+    let work = ["workspace:read", "thread:transition"];
+    let lent = world.exchange(&token, &world.new_grant(&world.id("agent").to_string(), &delegate, &work));
+    (delegate, lent)
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn others_accept_with_the_right_to_and_the_asker_takes_back() {
             text(&world.admin("mint_token", input)["secret"])
         };
         let lent = delegate.acting_for(world, &asker.id);
-        // No operation lends it: the right of a delegate is refused even if its token has it.
+        // No grant lends it: the right of a delegate is refused even if its token has it.
         let lent_with_right = {
             let secret = delegate.acting_for(world, &other.id);
             let token = row_id(world, &text(&world.call(&secret, "whoami", json!({})).output()["token_id"]));

@@ -1,6 +1,7 @@
-//! Workspaces, members and tokens: who may act, and with whose authority.
+//! Workspaces, members, tokens and delegation: who may act, and with whose authority.
 
 mod authority;
+mod delegation;
 mod members;
 mod tokens;
 mod workspaces;

@@ -189,13 +189,20 @@ fn decisions(world: &World) -> Vec<(String, String, Value)> {
     rows["items"].as_array().unwrap().iter().map(decision).collect()
 }
 
-/// A delegated token.
-///
-/// No operation makes a grant yet; the column is what marks a delegated token.
-fn delegated(world: &World, capabilities: Vec<&str>) -> String {
-    let token = world.new_token(capabilities);
-    world.database.execute("update tokens set grant_id = id where label = 'for a test'");
-    token
+/// A token by which the admin acts for the agent, and its grant.
+fn lent(world: &World, capabilities: &[&str]) -> (String, String) {
+    let [subject, delegate] = ["agent", "admin"].map(|sample| world.id(sample).to_string());
+    let grant = world.new_grant(&subject, &delegate, capabilities);
+    (world.exchange(&world.people.admin, &grant), grant)
+}
+
+fn delegated(world: &World, capabilities: &[&str]) -> String {
+    lent(world, capabilities).0
+}
+
+fn revoke(world: &World, grant: &str) {
+    let input = json!({"workspace_id": world.id("workspace"), "grant_id": grant});
+    world.admin("revoke_delegation_grant", input);
 }
 
 #[test]
@@ -204,20 +211,20 @@ fn each_delegated_request_leaves_one_decision() {
         let thread = json!({"thread_id": world.id("thread")});
         let post = json!({"thread_id": world.id("thread"), "body": "a"});
         let wait = json!({"workspace_id": world.id("workspace"), "after_id": 0, "timeout_secs": 1});
-        let wide = vec!["workspace:read", "message:post", "event:subscribe"];
-        let narrow = vec!["search:query"];
+        let wide: &[&str] = &["workspace:read", "message:post", "event:subscribe"];
+        let narrow: &[&str] = &["search:query"];
         for (held, operation, input, refused) in [
-            (&narrow, "get_thread", thread.clone(), Some("missing-capability")),
-            (&narrow, "post_message", post.clone(), Some("missing-capability")),
-            (&narrow, "post_message", json!({"thread": 1}), Some("missing-capability")),
-            (&narrow, "wait_for_event", wait.clone(), Some("missing-capability")),
-            (&wide, "post_message", json!({"thread": 1}), Some("malformed-request")),
-            (&wide, "post_message", post, None),
-            (&wide, "get_thread", thread, None),
-            (&wide, "wait_for_event", wait, None),
+            (narrow, "get_thread", thread.clone(), Some("missing-capability")),
+            (narrow, "post_message", post.clone(), Some("missing-capability")),
+            (narrow, "post_message", json!({"thread": 1}), Some("missing-capability")),
+            (narrow, "wait_for_event", wait.clone(), Some("missing-capability")),
+            (wide, "post_message", json!({"thread": 1}), Some("malformed-request")),
+            (wide, "post_message", post, None),
+            (wide, "get_thread", thread, None),
+            (wide, "wait_for_event", wait, None),
         ] {
             // A token that is in no cache yet, and the same once more.
-            let token = delegated(world, held.clone());
+            let token = delegated(world, held);
             for _ in 0..2 {
                 let before = decisions(world).len();
                 world.call(&token, operation, input.clone());
@@ -251,7 +258,7 @@ fn a_message_without_a_call_leaves_a_decision_like_any_other() {
     on_both_engines(|world| {
         let rest = world.rest();
         for (message, headers, status) in messages_without_a_call() {
-            let token = delegated(world, vec!["workspace:read"]);
+            let token = delegated(world, &["workspace:read"]);
             let send = || rest.send(Some(&token), "POST", "/mcp", headers, Some(&message));
             let before = decisions(world).len();
             let answer = send();
@@ -271,7 +278,7 @@ fn a_message_without_a_call_leaves_a_decision_like_any_other() {
 #[test]
 fn a_dead_delegated_token_and_a_socket_leave_one_decision_each() {
     on_both_engines(|world| {
-        let token = delegated(world, vec!["workspace:read", "event:subscribe"]);
+        let (token, grant) = lent(world, &["workspace:read", "event:subscribe"]);
         let first = first_frame(&token, world.id("workspace"), None);
         let mut ws = Ws::subscribe(world.address(), &first);
         ws.frame();
@@ -281,8 +288,7 @@ fn a_dead_delegated_token_and_a_socket_leave_one_decision_each() {
         }
         drop(ws);
         assert_eq!(decisions(world), [("wait_for_event".into(), "allowed".into(), json!(null))]);
-        world.database.execute("update tokens set revoked_at = created_at where label = 'for a test'");
-        world.database.execute("update heads set epoch = epoch + 1");
+        revoke(world, &grant);
         world.call(&token, "whoami", json!({})).refused(401, "unauthenticated");
         assert_eq!(decisions(world)[0], ("whoami".into(), "refused".into(), json!("unauthenticated")));
     });
@@ -291,29 +297,32 @@ fn a_dead_delegated_token_and_a_socket_leave_one_decision_each() {
 #[test]
 fn a_delegated_token_ends_with_either_of_its_members() {
     on_both_engines(|world| {
-        let (id, _) = world.new_agent("delegate");
-        let (post, id) = (
-            json!({"thread_id": world.id("thread"), "body": "a"}),
-            world.database.id(id.parse::<uuid::Uuid>().unwrap()),
-        );
-        let token = delegated(world, vec!["message:post"]);
-        world.database.execute(&format!("update tokens set actor_id = {id} where label = 'for a test'"));
-        world.call(&token, "post_message", post.clone()).output();
-        let changed = |column: &str| {
-            world.database.execute(&format!("update members set {column} = created_at where id = {id}"));
-            world.database.execute("update heads set epoch = epoch + 1");
-        };
-        changed("frozen_at");
-        world.call(&token, "post_message", post.clone()).refused(403, "member-frozen");
-        changed("deactivated_at");
-        world.call(&token, "post_message", post.clone()).refused(401, "unauthenticated");
+        let post = json!({"thread_id": world.id("thread"), "body": "a"});
+        for ending in ["subject", "delegate"] {
+            let people =
+                ["subject", "delegate"].map(|role| world.new_agent(&format!("{ending}-ends.{role}")));
+            let [(subject, _), (delegate, own)] = &people;
+            let token = world.exchange(own, &world.new_grant(subject, delegate, &["message:post"]));
+            world.call(&token, "post_message", post.clone()).output();
+            let id = if ending == "subject" { subject } else { delegate };
+            let id = world.database.id(id.parse::<uuid::Uuid>().unwrap());
+            let changed = |column: &str| {
+                world.database.execute(&format!("update members set {column} = created_at where id = {id}"));
+                world.database.execute("update heads set epoch = epoch + 1");
+            };
+            changed("frozen_at");
+            world.call(&token, "post_message", post.clone()).refused(403, "member-frozen");
+            world.call(&token, "whoami", json!({})).output();
+            changed("deactivated_at");
+            world.call(&token, "whoami", json!({})).refused(401, "unauthenticated");
+        }
     });
 }
 
 #[test]
 fn an_unreadable_delegated_subscription_leaves_one_decision() {
     on_both_engines(|world| {
-        let token = delegated(world, vec!["workspace:read", "event:subscribe"]);
+        let token = delegated(world, &["workspace:read", "event:subscribe"]);
         let mut first = first_frame(&token, world.id("workspace"), None);
         first["filter"]["thread_id"] = json!("x");
         Ws::subscribe(world.address(), &first).receive();

@@ -338,16 +338,7 @@ fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> Path
 
 /// Takes the newest migration back.
 const WITHOUT_THE_NEWEST: &str = "
-    drop index reviews_that_stand;
-    drop index reviews_of_member;
-    alter table reviews drop column superseded;
-    drop index parked_of_footprint;
-    drop table live_items;
-    create table live_items as select workspace_id, '' as repo_key, '' as space, '' as dir, '' as prefix,
-        true as exclusive, id as obstacle, id as thread_id from threads where false;
-    create index live_items_below on live_items (workspace_id);
-    create index live_items_of_obstacle on live_items (obstacle);
-    create index live_items_of_thread on live_items (thread_id);
+    drop table delegation_policies; drop table delegation_grants;
     delete from schema_migrations where version = (select max(version) from schema_migrations)";
 
 #[test]

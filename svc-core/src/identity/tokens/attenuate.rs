@@ -10,9 +10,9 @@ use super::MintedToken;
 use super::mint::{LIFE_MAX_SECS, Mint, expiry, issue, not_empty};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
-use crate::id::TokenId;
+use crate::id::{GrantId, TokenId};
 use crate::identity::authority;
-use crate::limits::{DERIVED_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
+use crate::limits::{DERIVED_TOKENS_MAX, GRANT_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
 use crate::op::{Read, Write};
 use crate::text::{Count, Text};
 use crate::time::Time;
@@ -24,8 +24,8 @@ use crate::time::Time;
 ///
 /// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
 /// expiry later than yours; 409 `wrong-state` if 16 derivations lie between yours and the minted token that
-/// it comes from, or if 1000 live tokens are derived from that minted token: revoke some, or let them expire
-/// sooner.
+/// it comes from, or if 1000 live tokens are derived from that minted token, or from your delegation grant:
+/// revoke some, or let them expire sooner.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
@@ -51,7 +51,7 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     authority::check_derives(caller.capabilities, capabilities)?;
     let expires_at = no_later(caller.expires_at, asked)?;
-    check_room_for_derived(cx, parent_id)?;
+    check_room_for_derived(cx, parent_id, caller.grant)?;
     let mint = Mint {
         workspace_id: caller.workspace_id,
         member_id,
@@ -86,8 +86,18 @@ const LIVE_DERIVED: &str = "
     )
     select count(*) from (select id from below limit $3) counted";
 
-/// Fails if revoking the minted token would end too many tokens after one more derivation.
-fn check_room_for_derived(cx: &Read<'_>, parent_id: TokenId) -> Result<()> {
+/// The number of live tokens of the grant `$1`, counted up to `$3`. Each of them expires.
+const LIVE_OF_GRANT: &str = "
+    select count(*) from (
+        select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 limit $3
+    ) counted";
+
+/// Fails if revoking the minted token or the grant would end too many tokens after one more derivation.
+pub(crate) fn check_room_for_derived(
+    cx: &Read<'_>,
+    parent_id: TokenId,
+    grant_id: Option<GrantId>,
+) -> Result<()> {
     let (origin, depth): (TokenId, i64) =
         cx.one(ORIGIN, &[&parent_id])?.ok_or_else(|| Error::internal("a token has no root"))?;
     if depth >= TOKEN_DEPTH_MAX {
@@ -99,6 +109,13 @@ fn check_room_for_derived(cx: &Read<'_>, parent_id: TokenId) -> Result<()> {
     if live.is_some_and(|(live,)| live >= DERIVED_TOKENS_MAX) {
         return Err(Error::wrong_state(format!(
             "{DERIVED_TOKENS_MAX} live tokens derive from the same minted token; revoke some of them"
+        )));
+    }
+    let Some(grant_id) = grant_id else { return Ok(()) };
+    let live: Option<(i64,)> = cx.one(LIVE_OF_GRANT, &[&grant_id, &cx.now(), &GRANT_TOKENS_MAX])?;
+    if live.is_some_and(|(live,)| live >= GRANT_TOKENS_MAX) {
+        return Err(Error::wrong_state(format!(
+            "the delegation grant has {GRANT_TOKENS_MAX} live tokens; let some of them expire"
         )));
     }
     Ok(())

@@ -29,7 +29,7 @@ use crate::time::Time;
 const SECRET_PREFIX: &str = "svc_";
 
 /// Longest lifetime that can be requested, in seconds: ten years of 365 days.
-pub(super) const LIFE_MAX_SECS: i64 = 315_360_000;
+pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 
 /// Mints a token for a member of your workspace and returns it.
 ///
@@ -91,7 +91,7 @@ pub(crate) fn wanted(
     }
 }
 
-pub(super) fn not_empty(capabilities: Capabilities) -> Result<Capabilities> {
+pub(crate) fn not_empty(capabilities: Capabilities) -> Result<Capabilities> {
     if capabilities == Capabilities::NONE {
         return Err(Error::malformed("`capabilities`: name at least one"));
     }
@@ -99,10 +99,10 @@ pub(super) fn not_empty(capabilities: Capabilities) -> Result<Capabilities> {
 }
 
 /// Returns when a token expires, which is never in the past.
-pub(super) fn expiry(
+pub(crate) fn expiry<const MAX_SECS: i64>(
     now: Time,
     at: Option<Time>,
-    in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+    in_secs: Option<Count<1, MAX_SECS>>,
 ) -> Result<Option<Time>> {
     match (at, in_secs) {
         (Some(_), Some(_)) => Err(Error::malformed("name either expires_at or expires_in_secs, not both")),
@@ -163,6 +163,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         capabilities: mint.capabilities,
         expires_at: mint.expires_at,
         parent_id: mint.parent_id,
+        grant_id: mint.grant_id,
     };
     let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
     let (created_at, hash) = (cx.now(), secret_hash(&secret));
@@ -236,11 +237,11 @@ mod tests {
 
     #[test]
     fn an_expiry_is_in_the_future_and_given_once() {
-        let secs = Some(Count::new(2).unwrap());
-        assert_eq!(expiry(at(5), None, None).unwrap(), None);
+        let secs: Option<Count<1, LIFE_MAX_SECS>> = Some(Count::new(2).unwrap());
+        assert_eq!(expiry::<1>(at(5), None, None).unwrap(), None);
         assert_eq!(expiry(at(5), None, secs).unwrap(), Some(at(2_000_005)));
-        assert_eq!(expiry(at(5), Some(at(6)), None).unwrap(), Some(at(6)));
-        assert_eq!(code(expiry(at(5), Some(at(5)), None)), Code::Malformed);
+        assert_eq!(expiry::<1>(at(5), Some(at(6)), None).unwrap(), Some(at(6)));
+        assert_eq!(code(expiry::<1>(at(5), Some(at(5)), None)), Code::Malformed);
         assert_eq!(code(expiry(at(5), Some(at(6)), secs)), Code::Malformed);
     }
 }

@@ -27,9 +27,11 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 use attenuate::attenuate_token;
+pub(crate) use attenuate::check_room_for_derived;
 use mint::mint_token;
+pub(crate) use mint::{LIFE_MAX_SECS, Mint, check_active, expiry, issue, named_surface, not_empty, wanted};
 pub use mint::{MINT_TOKEN, MintToken};
-pub(crate) use mint::{Mint, check_active, issue, named_surface, wanted};
+pub(crate) use revoke::end_of_grant;
 use revoke::revoke_token;
 use rotate::rotate_token;
 
@@ -107,6 +109,9 @@ struct TokenMinted {
     expires_at: Option<Time>,
     /// The token it was derived from; null if it was minted.
     parent_id: Option<TokenId>,
+    /// The delegation grant that it was exchanged for, or derived from; absent if it is the member's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grant_id: Option<GrantId>,
 }
 
 impl Event for TokenMinted {

@@ -1,4 +1,6 @@
 //! Revoking: a token ends with all tokens derived from it, each with an event of its own.
+//!
+//! The tokens of a delegation grant end at once, with the event of the grant.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +8,7 @@ use serde_json::json;
 
 use super::{TokenRevoked, load_token};
 use crate::error::Result;
-use crate::id::{MemberId, TokenId};
+use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::log::event::Subject;
 use crate::op::Write;
@@ -72,4 +74,21 @@ pub(super) fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Re
         cx.audit("token.revoke", metadata)?;
     }
     Ok(Revocation { id: token.id, revoked_at: token.revoked_at.unwrap_or(now), revoked_ids })
+}
+
+const LIVE_OF_GRANT: &str =
+    "select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
+
+/// Tokens that have expired stay as they are: they are dead by their grant, and there may be many.
+const REVOKE_OF_GRANT: &str =
+    "update tokens set revoked_at = $2 where grant_id = $1 and revoked_at is null and expires_at > $2";
+
+/// Revokes the live tokens of a delegation grant, and those derived from them, and returns which ones ended.
+///
+/// The event of whoever calls this names them, and invalidates what is cached of them.
+pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<TokenId>> {
+    let now = cx.now();
+    let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_GRANT, &[&grant_id, &now])?;
+    cx.execute_any(REVOKE_OF_GRANT, &[&grant_id, &now])?;
+    Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }

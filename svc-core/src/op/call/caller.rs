@@ -249,8 +249,11 @@ columns! {
         id,
         member_id: MemberId,
         actor_id,
-        // Revoking a token also revokes all that were derived from it.
-        revoked: bool = "t.revoked_at is not null or (t.parent_id is not null and exists (
+        // Revoking a token also revokes all that were derived from it; revoking a grant, all of its tokens.
+        revoked: bool = "t.revoked_at is not null
+           or (t.grant_id is not null and exists (
+               select 1 from delegation_grants g where g.id = t.grant_id and g.revoked_at is not null))
+           or (t.parent_id is not null and exists (
                with recursive above (parent_id, revoked_at) as (
                    select p.parent_id, p.revoked_at from tokens p where p.id = t.parent_id
                    union all

@@ -1,0 +1,119 @@
+//! Granting: an administrator lends a member to another.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{DelegationGrant, DelegationGranted, policy};
+use crate::capability::Capabilities;
+use crate::error::{Error, Result};
+use crate::id::{GrantId, MemberId, WorkspaceId};
+use crate::identity::authority;
+use crate::identity::members::{Member, load_member};
+use crate::identity::tokens::{LIFE_MAX_SECS, check_active, expiry, not_empty};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::GRANT_PURPOSE_MAX;
+use crate::log::event::Subject;
+use crate::op::{Read, Write};
+use crate::text::{Count, Prose};
+use crate::time::Time;
+
+/// Lends a member of your workspace to another, who may then act for it, and returns the grant.
+///
+/// The delegate exchanges it for tokens with `delegate_token`. It can lend `workspace:read`,
+/// `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`, `search:query` and
+/// `event:subscribe`, as far as your own token carries them. It lasts no longer than the workspace's policy
+/// says (see `get_delegation_policy`). The delegate's work is recorded as that of both.
+///
+/// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if one
+/// of the members is deactivated, or if the subject is an app.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("allOf" = [
+    {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
+]))]
+pub(super) struct CreateDelegationGrant {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The member that is acted for. It may not be an app.
+    subject: MemberId,
+    /// The member that acts for it: another one.
+    delegate: MemberId,
+    /// What the delegate's tokens can do at most.
+    #[schemars(length(min = 1))]
+    capabilities: Capabilities,
+    /// What it is for. Every member of the workspace can read it in the event.
+    purpose: Prose<1, GRANT_PURPOSE_MAX>,
+    /// When it ends. Either this or `expires_in_secs` is required.
+    expires_at: Option<Time>,
+    /// In how many seconds it ends.
+    expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+}
+
+pub(super) fn create_delegation_grant(
+    cx: &mut Write<'_>,
+    input: &CreateDelegationGrant,
+) -> Result<DelegationGrant> {
+    own_workspace(cx, input.workspace_id)?;
+    let capabilities = not_empty(input.capabilities)?;
+    authority::check_lends(cx.caller().capabilities, capabilities)?;
+    let expires_at = end(cx, input)?;
+    let (subject, delegate) = people(cx, input)?;
+    let grant_id: GrantId = cx.new_id()?;
+    let event = DelegationGranted {
+        grant_id,
+        subject: subject.id,
+        delegate: delegate.id,
+        capabilities,
+        expires_at,
+        purpose: input.purpose.to_string(),
+    };
+    let lsn = cx.emit(Subject::WORKSPACE.about(subject.id), &event)?.lsn;
+    let grant = DelegationGrant {
+        grant_id,
+        workspace_id: input.workspace_id,
+        subject: subject.id,
+        delegate: delegate.id,
+        capabilities,
+        purpose: event.purpose,
+        created_by: cx.caller().member,
+        created_at: cx.now(),
+        expires_at,
+        revoked_at: None,
+        lsn,
+    };
+    grant.with_new_row(|row| cx.insert(row))?;
+    Ok(grant)
+}
+
+/// Returns when the grant ends, which the policy must allow.
+fn end(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
+    let asked = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
+    let expires_at = asked
+        .ok_or_else(|| Error::malformed("name when the grant ends: `expires_at` or `expires_in_secs`"))?;
+    let policy = policy::of(cx, input.workspace_id)?;
+    let latest = cx.now().plus(policy.ceiling());
+    if expires_at > latest {
+        return Err(Error::malformed(format!(
+            "a delegation grant of this workspace lasts at most {} days: until {latest}",
+            policy.ceiling_days
+        )));
+    }
+    Ok(expires_at)
+}
+
+/// Returns subject and delegate.
+fn people(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Member)> {
+    if input.subject == input.delegate {
+        return Err(Error::malformed("`delegate`: a member is lent to another, not to itself"));
+    }
+    let (subject, delegate) = (load_member(cx, input.subject)?, load_member(cx, input.delegate)?);
+    check_active(&subject)?;
+    check_active(&delegate)?;
+    if subject.handle.starts_with(APP_HANDLES) {
+        return Err(Error::wrong_state("nobody acts for an app: its authority is its installation's"));
+    }
+    Ok((subject, delegate))
+}
+
+/// How the handles of apps begin, and no others.
+const APP_HANDLES: &str = "app:";

@@ -1,0 +1,155 @@
+//! Exchanging: the delegate of a grant gets a token that acts as the subject.
+//!
+//! It is a child of the token that the delegate calls with: it ends with that one, counts against the same
+//! rate limit, and can do no more.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{DelegationGrant, load_grant, no_such_grant};
+use crate::capability::Capabilities;
+use crate::capability::Capability::TokenAdmin;
+use crate::error::{Error, Result};
+use crate::id::{GrantId, MemberId, TokenId};
+use crate::identity::authority;
+use crate::identity::members::load_member;
+use crate::identity::tokens::{
+    Mint, MintedToken, check_active, check_room_for_derived, expiry, issue, not_empty,
+};
+use crate::limits::{DELEGATED_DEFAULT_SECS, DELEGATED_MAX_SECS, NAME_MAX};
+use crate::op::{Caller, Read, Write};
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+/// Exchanges a delegation grant of which you are the delegate for a token that acts as its subject.
+///
+/// Its `secret` is shown only once. It lasts 15 minutes unless you say otherwise, never more than an hour,
+/// and ends with the grant and with the token that you call with. Each request with it is recorded in the
+/// audit trail. It cannot be rotated: exchange the grant again.
+///
+/// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you ask for a
+/// capability that the grant or your token lacks, for an expiry later than theirs, or if the grant is not
+/// yours and you have `token:admin`; 404 `not-found` if it is not yours and you have not; 409 `wrong-state`
+/// if the grant has expired or was revoked, if its subject is deactivated, if 16 derivations lie between your
+/// token and the minted one that it comes from, or if 1000 live tokens are derived from that one or from the
+/// grant.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
+pub(super) struct DelegateToken {
+    /// The grant.
+    grant_id: GrantId,
+    /// What the token can do. Default: whatever both the grant and your token can.
+    #[schemars(length(min = 1))]
+    capabilities: Option<Capabilities>,
+    /// What it is for, to tell it from other tokens.
+    label: Option<Text<1, NAME_MAX>>,
+    /// When it expires, at most an hour from now. Cannot be combined with `expires_in_secs`.
+    expires_at: Option<Time>,
+    /// In how many seconds it expires. Cannot be combined with `expires_at`.
+    expires_in_secs: Option<Count<1, DELEGATED_MAX_SECS>>,
+}
+
+pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Result<MintedToken> {
+    let (caller, now) = (cx.caller().clone(), cx.now());
+    let (delegate, parent_id) = own_token(&caller)?;
+    let grant = load_own_grant(cx, delegate, input.grant_id)?;
+    check_live(&grant, now)?;
+    let asked = input.capabilities.map(not_empty).transpose()?;
+    let capabilities = authority::exchanged(grant.capabilities, caller.capabilities, asked)?;
+    let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
+    let expires_at = end(now, grant.expires_at, caller.expires_at, asked)?;
+    check_active(&load_member(cx, grant.subject)?)?;
+    check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
+    let mint = Mint {
+        workspace_id: grant.workspace_id,
+        member_id: grant.subject,
+        actor_id: delegate,
+        parent_id: Some(parent_id),
+        grant_id: Some(grant.grant_id),
+        label: input.label.as_deref(),
+        capabilities,
+        expires_at: Some(expires_at),
+        surface: None,
+    };
+    issue(cx, &mint)
+}
+
+/// Returns the caller and its token, which must be its own.
+fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
+    let member_id = caller.member_id()?;
+    match caller.token_id {
+        Some(token_id) if !caller.is_delegated() => Ok((member_id, token_id)),
+        _ => Err(Error::forbidden("a grant is exchanged with a token of the delegate's own")),
+    }
+}
+
+/// Loads a grant whose delegate the caller is; the others exist only for administrators.
+fn load_own_grant(cx: &Read<'_>, delegate: MemberId, grant_id: GrantId) -> Result<DelegationGrant> {
+    let grant = load_grant(cx, grant_id)?;
+    if grant.delegate == delegate {
+        return Ok(grant);
+    }
+    if cx.caller().capabilities.has(TokenAdmin) {
+        return Err(Error::forbidden("only its delegate exchanges a grant"));
+    }
+    Err(no_such_grant())
+}
+
+/// Fails if the grant has ended.
+fn check_live(grant: &DelegationGrant, now: Time) -> Result<()> {
+    if grant.revoked_at.is_some() || grant.expires_at <= now {
+        return Err(Error::wrong_state("the delegation grant has expired or was revoked"));
+    }
+    Ok(())
+}
+
+/// Returns when an exchanged token expires: as asked, but not after the grant or the calling token.
+fn end(now: Time, grant: Time, calling: Option<Time>, asked: Option<Time>) -> Result<Time> {
+    let after = |secs: i64| now.plus(Duration::from_secs(secs.unsigned_abs()));
+    let latest = calling.map_or(grant, |calling| calling.min(grant));
+    let Some(asked) = asked else { return Ok(latest.min(after(DELEGATED_DEFAULT_SECS))) };
+    if asked > after(DELEGATED_MAX_SECS) {
+        return Err(Error::malformed(format!(
+            "`expires_at`: a delegated token lasts at most {DELEGATED_MAX_SECS} seconds"
+        )));
+    }
+    if asked > latest {
+        return Err(Error::forbidden(format!(
+            "a delegated token outlives neither its grant nor the token that it is exchanged with: {latest}"
+        )));
+    }
+    Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn an_exchanged_token_ends_within_an_hour_and_with_grant_and_calling_token() {
+        let at = |secs: i64| Time::from_micros(secs * 1_000_000);
+        let (far, default, most) = (at(1_000_000), at(1_900), at(4_600));
+        // The end of the grant, of the calling token, what is asked, and the outcome.
+        let table = [
+            (far, None, None, Ok(default)),
+            (far, Some(far), None, Ok(default)),
+            (at(1_800), None, None, Ok(at(1_800))),
+            (far, Some(at(1_700)), None, Ok(at(1_700))),
+            (at(1_600), Some(at(1_700)), None, Ok(at(1_600))),
+            (far, None, Some(at(1_001)), Ok(at(1_001))),
+            (far, None, Some(most), Ok(most)),
+            (far, None, Some(most.shifted(1)), Err(Code::Malformed)),
+            (at(1_800), None, Some(at(1_800)), Ok(at(1_800))),
+            (at(1_800), None, Some(at(1_801)), Err(Code::Forbidden)),
+            (far, Some(at(1_800)), Some(at(1_801)), Err(Code::Forbidden)),
+        ];
+        for (grant, calling, asked, wanted) in table {
+            let found = end(at(1_000), grant, calling, asked).map_err(|error| error.code());
+            assert_eq!(found, wanted, "{grant} {calling:?} {asked:?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Delegation: how a member is lent to another, who acts for it.
+//!
+//! An administrator grants it for a time and a purpose, and for no longer than the workspace's policy lets a
+//! grant last. The delegate exchanges the grant for tokens that act as the subject and end soon; what they do
+//! is attributed to both. Delegation is one hop: a delegated token gets no other. Revoking a grant ends all
+//! of its tokens, and those derived from them, in the same transaction. What a grant is, its events and its
+//! reading are in this file; each change has a file of its own.
+
+mod policy;
+mod create;
+mod exchange;
+mod revoke;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capabilities;
+use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
+use crate::error::{Code, Error, Result};
+use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::log::event::{Event, EventKind, Invalidates};
+use crate::op::{Feature, Fixture, Read, Sample, destructive, idempotent, read, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::time::Time;
+use create::create_delegation_grant;
+use exchange::delegate_token;
+use policy::{DelegationPolicySet, get_delegation_policy, set_delegation_policy};
+use revoke::revoke_delegation_grant;
+
+/// A grant by which one member acts for another.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct DelegationGrant {
+    /// The grant's id.
+    grant_id: GrantId,
+    /// The workspace of both members.
+    workspace_id: WorkspaceId,
+    /// The member that is acted for.
+    subject: MemberId,
+    /// The member that acts for it.
+    delegate: MemberId,
+    /// What the delegate's tokens can do at most.
+    capabilities: Capabilities,
+    /// What it is for.
+    purpose: String,
+    /// The member who granted it; null for the service itself.
+    created_by: Option<MemberId>,
+    /// When it was granted.
+    created_at: Time,
+    /// When it ends.
+    expires_at: Time,
+    /// When it was revoked; null if it was not.
+    revoked_at: Option<Time>,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    grant_columns: DelegationGrant as g {
+        grant_id = id,
+        workspace_id,
+        subject = subject_id,
+        delegate = delegate_id,
+        capabilities,
+        purpose,
+        created_by,
+        created_at,
+        expires_at,
+        revoked_at,
+        lsn,
+    }
+    insert "insert into delegation_grants" {}
+}
+
+/// A member was lent to another.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DelegationGranted {
+    /// The new grant.
+    grant_id: GrantId,
+    /// The member that is acted for.
+    subject: MemberId,
+    /// The member that acts for it.
+    delegate: MemberId,
+    /// What the delegate's tokens can do at most.
+    capabilities: Capabilities,
+    /// When it ends.
+    expires_at: Time,
+    /// What it is for.
+    purpose: String,
+}
+
+impl Event for DelegationGranted {
+    const KIND: &'static str = "DelegationGranted";
+}
+
+/// A delegation grant was revoked, with its tokens.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DelegationRevoked {
+    /// The grant.
+    grant_id: GrantId,
+    /// Its tokens that ended now, with those derived from them.
+    token_ids: Vec<TokenId>,
+}
+
+impl Event for DelegationRevoked {
+    const KIND: &'static str = "DelegationRevoked";
+}
+
+pub(crate) fn feature() -> Feature {
+    let grant = |w: &Fixture| {
+        json!({
+            "workspace_id": w.id("workspace"), "subject": w.id("agent"), "delegate": w.id("admin"),
+            "capabilities": [WorkspaceRead, MessagePost], "expires_in_secs": 604_800,
+            "purpose": "Answers for the agent while it is being repaired.",
+        })
+    };
+    Feature::new()
+        .operations(
+            "delegation",
+            vec![
+                write("create_delegation_grant", create_delegation_grant)
+                    .title("Lend a member to another")
+                    .post("/workspaces/{workspace_id}/delegation-grants")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
+                    .example(grant),
+                read("list_delegation_grants", list_delegation_grants)
+                    .title("List the delegation grants of a workspace")
+                    .get("/workspaces/{workspace_id}/delegation-grants")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+                destructive("revoke_delegation_grant", revoke_delegation_grant)
+                    .title("Revoke a delegation grant")
+                    .delete("/workspaces/{workspace_id}/delegation-grants/{grant_id}")
+                    .needs(&[TokenAdmin])
+                    .example(
+                        |w| json!({"workspace_id": w.id("workspace"), "grant_id": w.id("revoked_grant")}),
+                    ),
+                idempotent("set_delegation_policy", set_delegation_policy)
+                    .title("Set how long a delegation grant may last")
+                    .put("/workspaces/{workspace_id}/delegation-policy")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "ceiling_days": 30})),
+                read("get_delegation_policy", get_delegation_policy)
+                    .title("Read how long a delegation grant may last")
+                    .get("/workspaces/{workspace_id}/delegation-policy")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+            ],
+        )
+        .operations(
+            "identity",
+            vec![
+                write("delegate_token", delegate_token)
+                    .title("Exchange a delegation grant for a token")
+                    .post("/tokens/delegate")
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
+                    .example(|w| {
+                        json!({"grant_id": w.id("delegation_grant"), "capabilities": [WorkspaceRead],
+                               "label": "morning report", "expires_in_secs": 600})
+                    }),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<DelegationGranted>(),
+            EventKind::of::<DelegationRevoked>().invalidates(Invalidates::Access),
+            EventKind::of::<DelegationPolicySet>(),
+        ])
+        .sample(Sample::new("delegation_grant", "create_delegation_grant", grant).id_at("/grant_id"))
+        .sample(Sample::new("revoked_grant", "create_delegation_grant", grant).id_at("/grant_id"))
+}
+
+/// Returns the delegation grants of a workspace, in the order in which they were made.
+///
+/// Grants that have expired or were revoked are included.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListDelegationGrants {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+const OF_WORKSPACE: &str = concat!(
+    "select ",
+    grant_columns!(),
+    " from delegation_grants g where g.workspace_id = $1 and g.lsn > $2 order by g.lsn limit $3"
+);
+
+fn list_delegation_grants(cx: &Read<'_>, input: &ListDelegationGrants) -> Result<Page<DelegationGrant>> {
+    own_workspace(cx, input.workspace_id)?;
+    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let rows = cx.rows(OF_WORKSPACE, &[&input.workspace_id, &after, &most])?;
+    Ok(Page::of(rows, input.limit, |grant: &DelegationGrant| grant.lsn))
+}
+
+const BY_ID: &str =
+    concat!("select ", grant_columns!(), " from delegation_grants g where g.id = $1 and g.workspace_id = $2");
+
+/// Loads a delegation grant of the caller's workspace.
+fn load_grant(cx: &Read<'_>, grant_id: GrantId) -> Result<DelegationGrant> {
+    cx.one(BY_ID, &[&grant_id, &cx.caller().workspace_id])?.ok_or_else(no_such_grant)
+}
+
+fn no_such_grant() -> Error {
+    Error::not_found("delegation grant")
+}

@@ -1,0 +1,95 @@
+//! The policy of a workspace: how long a delegation grant may last.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::id::WorkspaceId;
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{GRANT_CEILING_DEFAULT_DAYS, GRANT_CEILING_MAX_DAYS};
+use crate::log::event::{Event, Subject};
+use crate::op::{Read, Write};
+use crate::store::columns;
+use crate::text::Count;
+
+/// How long a delegation grant of a workspace may last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct DelegationPolicy {
+    /// Days from the moment of granting.
+    pub ceiling_days: i64,
+}
+
+columns! { policy_columns: DelegationPolicy as p { ceiling_days } }
+
+impl DelegationPolicy {
+    /// Returns how long a grant may last.
+    pub fn ceiling(self) -> Duration {
+        Duration::from_secs(self.ceiling_days.unsigned_abs().saturating_mul(SECS_OF_DAY))
+    }
+}
+
+const SECS_OF_DAY: u64 = 86_400;
+
+/// How long a delegation grant may last was set.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct DelegationPolicySet {
+    #[serde(flatten)]
+    policy: DelegationPolicy,
+}
+
+impl Event for DelegationPolicySet {
+    const KIND: &'static str = "DelegationPolicySet";
+}
+
+/// Sets how long a delegation grant may last, and returns the policy.
+///
+/// It counts when a grant is made: earlier grants keep their end, and may be revoked.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetDelegationPolicy {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// Days from the moment of granting.
+    ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>,
+}
+
+pub(super) fn set_delegation_policy(
+    cx: &mut Write<'_>,
+    input: &SetDelegationPolicy,
+) -> Result<DelegationPolicy> {
+    own_workspace(cx, input.workspace_id)?;
+    let policy = DelegationPolicy { ceiling_days: input.ceiling_days.get() };
+    if policy != of(cx, input.workspace_id)? {
+        cx.emit(Subject::WORKSPACE, &DelegationPolicySet { policy })?;
+        cx.execute(1, SET, &[&input.workspace_id, &policy.ceiling_days])?;
+    }
+    Ok(policy)
+}
+
+const SET: &str = "
+    insert into delegation_policies (workspace_id, ceiling_days) values ($1, $2)
+    on conflict (workspace_id) do update set ceiling_days = excluded.ceiling_days";
+
+/// Returns how long a delegation grant of a workspace may last: 90 days unless that was set.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetDelegationPolicy {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+}
+
+pub(super) fn get_delegation_policy(cx: &Read<'_>, input: &GetDelegationPolicy) -> Result<DelegationPolicy> {
+    own_workspace(cx, input.workspace_id)?;
+    of(cx, input.workspace_id)
+}
+
+/// Returns the policy of a workspace.
+pub(super) fn of(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<DelegationPolicy> {
+    let set = cx.one(OF_WORKSPACE, &[&workspace_id])?;
+    Ok(set.unwrap_or(DelegationPolicy { ceiling_days: GRANT_CEILING_DEFAULT_DAYS }))
+}
+
+const OF_WORKSPACE: &str =
+    concat!("select ", policy_columns!(), " from delegation_policies p where p.workspace_id = $1");
