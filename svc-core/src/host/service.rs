@@ -196,8 +196,8 @@ impl Service {
         admission: Admission,
         refusal: Error,
     ) -> Error {
-        // A fault of the service is not the request's.
-        if refusal.code().status() >= 500 {
+        // A fault of the service is not the request's, so it matters only that a delegated one is recorded.
+        if refusal.code().status() >= 500 && !admission.is_delegated() {
             return refusal;
         }
         let refused =

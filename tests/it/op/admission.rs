@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::RateSettings;
 use svc_core::op::{Input, Request, RequestHead, Surface};
+use svc_core::{Code, Error, RateSettings};
 use svc_tests::client::Answer;
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::database::engines;
-use svc_tests::{Setup, World, answer_of, on_both_engines, text};
+use svc_tests::{Setup, World, answer_of, on_both_engines, runtime, text};
 
 /// Requests of a client, and of a workspace, until time passes.
 const PER_CLIENT: i64 = 6;
@@ -328,5 +328,39 @@ fn an_unreadable_delegated_subscription_leaves_one_decision() {
         Ws::subscribe(world.address(), &first).receive();
         let refused = ("wait_for_event".into(), "refused".into(), json!("malformed-request"));
         assert_eq!(decisions(world), [refused]);
+    });
+}
+
+#[test]
+fn a_delegated_list_of_tools_leaves_a_decision() {
+    on_both_engines(|world| {
+        let (token, grant) = lent(world, &["workspace:read"]);
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+        let ask = || world.rest().send(Some(&token), "POST", "/mcp", &[], Some(&list));
+        assert!(!ask().output()["result"]["tools"].as_array().unwrap().is_empty());
+        assert_eq!(decisions(world).len(), 1);
+        revoke(world, &grant);
+        ask().refused(401, "unauthenticated");
+        let after = decisions(world);
+        assert_eq!((after.len(), &*after[0].1, &after[0].2), (2, "refused", &json!("unauthenticated")));
+    });
+}
+
+#[test]
+fn a_delegated_request_whose_body_there_is_no_room_for_leaves_a_decision() {
+    on_both_engines(|world| {
+        let token = delegated(world, &["workspace:read"]);
+        let operation = world.service.operation("whoami").unwrap();
+        for by in [&token, &world.people.admin] {
+            let credential = Some(SecretString::from(by.as_str()));
+            let head = RequestHead { credential, ..RequestHead::default() };
+            let refusal = Error::new(Code::Overloaded, "there is no room");
+            let refused = runtime().block_on(async {
+                let admission = world.service.admit(Some(operation), head).await.unwrap();
+                world.service.refuse(Some(operation), admission, refusal).await
+            });
+            assert_eq!(refused.code(), Code::Overloaded);
+            assert_eq!(decisions(world), [("whoami".into(), "refused".into(), json!("overloaded"))]);
+        }
     });
 }

@@ -238,15 +238,22 @@ fn only_a_client_with_too_many_waits_is_rejected() {
         let workspace = world.id("workspace");
         let less = json!({"capabilities": ["workspace:read", "event:subscribe"]});
         let derived = text(&world.agent("attenuate_token", less)["secret"]);
+        let [admin, agent] = ["admin", "agent"].map(|sample| world.id(sample).to_string());
+        let grant = world.new_grant(&admin, &agent, &["workspace:read", "event:subscribe"]);
+        let lent = world.exchange(&world.people.agent, &grant);
         let event = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
         let mut crowd = Crowd::new();
         (0..WAITS_OF_CLIENT_MAX).for_each(|_| crowd.add(world, "wait_for_event", &event));
         until("all waits are parked", || world.service.parked_waits() == WAITS_OF_CLIENT_MAX);
-        for token in [&world.people.agent, &derived] {
+        for token in [&world.people.agent, &derived, &lent] {
             crowd.add_of(world, token, "wait_for_event", &event);
             let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
             assert_eq!(outcome.unwrap_err().code(), Code::Overloaded);
         }
+        let decisions = json!({"workspace_id": workspace, "action": "authorization.decision"});
+        let decisions = world.admin("list_audit", decisions)["items"].clone();
+        assert_eq!(decisions.as_array().unwrap().len(), 1, "the delegate's wait is recorded, though refused");
+        assert_eq!(decisions[0]["metadata"]["problem"], "overloaded");
         let before = world.service.parked_waits();
         crowd.add_of(world, &world.people.admin, "wait_for_event", &event);
         until("another one waits", || world.service.parked_waits() == before + 1);

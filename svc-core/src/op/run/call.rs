@@ -126,6 +126,15 @@ impl Call {
         self.entered()?.caller.check_capability(self.needs)
     }
 
+    /// Returns the caller as it was found last: in a transaction, or on admission if none has begun.
+    fn known_caller(&self) -> Option<&Caller> {
+        match (&self.entered, &self.access) {
+            (Some(entered), _) => Some(&entered.caller),
+            (None, Credential::Token(known)) => Some(&known.caller),
+            (None, _) => None,
+        }
+    }
+
     /// Returns the position that the log of the caller's workspace had reached.
     pub fn lsn(&self) -> Option<i64> {
         self.entered.as_ref().and_then(|entered| entered.lsn)
@@ -237,19 +246,20 @@ impl Call {
 
     /// Records the decision about a delegated wait that is being parked.
     ///
-    /// It is recorded once, however long the wait lasts and whatever ends it.
-    pub fn record_parked(&mut self) {
-        self.record(None, |_| ());
+    /// It is recorded once, however long the wait lasts and whatever ends it. `done` is called with an error
+    /// if it cannot be.
+    pub fn record_parked(&mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
+        self.record(None, done);
         self.is_follow_up = true;
     }
 
     /// Records the decision about a delegated request that changed nothing.
     fn record(&self, refused: Option<&'static str>, done: impl FnOnce(Result<()>) + Send + 'static) {
-        let delegated = self.entered.as_ref().filter(|entered| entered.caller.grant.is_some());
-        let Some(entered) = delegated.filter(|_| !self.is_follow_up) else { return done(Ok(())) };
+        let delegated = self.known_caller().filter(|caller| caller.grant.is_some());
+        let Some(caller) = delegated.filter(|_| !self.is_follow_up) else { return done(Ok(())) };
         let decision = Decision {
             dispatch: Arc::clone(&self.dispatch),
-            caller: entered.caller.clone(),
+            caller: caller.clone(),
             origin: self.origin.clone(),
             bytes: self.bytes,
             refused,

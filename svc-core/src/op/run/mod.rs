@@ -144,6 +144,11 @@ impl Admission {
         self.client
     }
 
+    /// Returns whether it was admitted for a delegate.
+    pub(crate) fn is_delegated(&self) -> bool {
+        matches!(&self.access, Credential::Token(known) if known.caller.grant.is_some())
+    }
+
     /// Returns an admission for a further request of a connection.
     ///
     /// The connection was counted, and recorded, when it began.

@@ -114,7 +114,7 @@ impl Parked {
         let (number, permit) = match dispatch.rounds.admit(Holder::of(&call.access)) {
             Ok(admitted) => admitted,
             Err(error) => {
-                done(Err(error));
+                call.finish(Err(error), done);
                 return None;
             }
         };
@@ -180,8 +180,13 @@ impl Parked {
 
     /// Called when the last poll has not finished in time.
     fn reject(self: &Arc<Self>) {
+        self.fail(Error::new(Code::Unavailable, "the database did not respond in time"));
+    }
+
+    /// Ends the wait with an error, unless it has ended before.
+    fn fail(&self, error: Error) {
         if let Some(done) = self.end() {
-            done(Err(Error::new(Code::Unavailable, "the database did not respond in time")));
+            done(Err(error));
         }
     }
 
@@ -226,14 +231,22 @@ impl Parked {
 
     /// Keeps the poll for the next event, or queues it again at once.
     fn park(self: &Arc<Self>, mut poll_job: PollJob, was_last: bool, was_polled: bool) {
+        let (call, _) = &mut poll_job;
+        let is_first = was_polled && !self.is_parked();
+        if is_first {
+            let waiting = Arc::downgrade(self);
+            // A wait that leaves no decision must not go on.
+            call.record_parked(move |recorded| {
+                let failed = |error| with(&waiting, |parked| parked.fail(error));
+                recorded.err().into_iter().for_each(failed);
+            });
+        }
         let mut state = lock(&self.state);
         if state.done.is_none() {
             return;
         }
-        let (call, _) = &mut poll_job;
-        if was_polled && state.listening.is_none() {
+        if is_first {
             state.listening = self.listen(call);
-            call.record_parked();
         }
         let unseen = was_polled && state.has_newer_than(call);
         state.poll_job = Some(poll_job);
