@@ -1,8 +1,8 @@
 //! The `svc` command.
 //!
-//! It sets up a service, verifies its event logs, mints tokens, prints its contracts, and serves an agent
-//! over standard input and output. It parses the command line, calls the core and prints; all decisions are
-//! made in the core.
+//! It sets up a service, verifies its event logs, mints tokens, freezes members, prints its contracts, and
+//! serves an agent over standard input and output. It parses the command line, calls the core and prints; all
+//! decisions are made in the core.
 
 mod output;
 mod commands;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{contract, init, mcp_stdio, token, verify};
+use commands::{contract, freeze, init, mcp_stdio, token, verify};
 use mimalloc::MiMalloc;
 use output::Printer;
 
@@ -36,6 +36,8 @@ enum Command {
     Init(init::Init),
     Verify(verify::Verify),
     Token(token::Token),
+    Freeze(freeze::Freeze),
+    Unfreeze(freeze::Unfreeze),
     Contract(contract::Contract),
     McpStdio(mcp_stdio::McpStdio),
 }
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         Command::Init(command) => init::run(&command, &variables, &output),
         Command::Verify(command) => verify::run(&command, &variables, &output),
         Command::Token(command) => token::run(&command, &variables, &output),
+        Command::Freeze(command) => freeze::run(&command, &variables, &output),
+        Command::Unfreeze(command) => freeze::run_unfreeze(&command, &variables, &output),
         Command::Contract(command) => contract::run(&command, &output),
         Command::McpStdio(command) => mcp_stdio::run(&command, &variables),
     });
@@ -88,6 +92,8 @@ mod tests {
             "svc verify --json --workspace 01990000-0000-7000-8000-000000000001 --expect-head 4:ab",
             "svc token mint --member ada --as-instance --set svc.agent.worker",
             "svc token mint --member ada --capabilities workspace:read,message:post --label ci",
+            "svc freeze --member ada --reason looping",
+            "svc unfreeze --json --member ada --as-instance",
             "svc --json contract operations",
             "svc mcp-stdio --data d",
         ];
@@ -98,6 +104,8 @@ mod tests {
             "svc token mint --member a --set svc.agent.worker --capabilities workspace:read",
             "svc token mint --member a --set nobody",
             "svc token mint --member a --capabilities fly",
+            "svc freeze",
+            "svc unfreeze --member ada --reason over",
             "svc contract everything",
         ];
         for line in good {

@@ -51,7 +51,7 @@
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, set-up |
 //! | `conversation` | channels, messages, what is visible to whom |
-//! | `coordination` | threads, dependencies, the ready queue, claims, budgets, results, the reaper |
+//! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
 //! | `integrity` | reading the event log and the audit trail |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |

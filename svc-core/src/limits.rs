@@ -95,6 +95,8 @@ pub const SLOT_HOLDERS_MAX: i64 = 100;
 pub const SLOT_LIST_HOLDERS_MAX: i64 = 2000;
 /// Characters of the reason of a pause.
 pub const PAUSE_REASON_MAX: usize = 500;
+/// Characters of the reason of a freeze.
+pub const FREEZE_REASON_MAX: usize = 500;
 /// Paused repositories of a workspace.
 pub const PAUSES_MAX: i64 = 1000;
 /// Most tokens, millionths of a dollar, turns or attempts that a budget allows.

@@ -47,7 +47,7 @@ pub(crate) struct Fixtures {
 /// Prepares an empty database, with the same result each time.
 pub(crate) fn seed(database: &TestDatabase) -> Fixtures {
     let service = open_service(database, Setup { seed: 0, ..Setup::default() });
-    let (fixture, people) = arrange(&service, database);
+    let (fixture, people) = arrange(&service);
     Fixtures { fixture, people }
 }
 
@@ -100,7 +100,7 @@ fn every_capability() -> Vec<&'static str> {
     Capability::ALL.iter().map(|capability| capability.name()).collect()
 }
 
-fn arrange(service: &Service, database: &TestDatabase) -> (Fixture, People) {
+fn arrange(service: &Service) -> (Fixture, People) {
     let founded = service.establish("Night shift", "ada").unwrap();
     let mut fixture = founded_samples(&founded);
     let admin = Operator { service, token: &founded.token.secret };
@@ -131,7 +131,7 @@ fn arrange(service: &Service, database: &TestDatabase) -> (Fixture, People) {
     let message = json!({"thread_id": private_thread_id, "body": "between us"});
     let private_message_id = text(&admin.call("post_message", message)["id"]);
 
-    freeze(database, &frozen_id, &fixture);
+    admin.call("freeze_member", json!({"member_id": frozen_id}));
     let people = People {
         admin: founded.token.secret.clone(),
         agent: founded.agent_token.secret.clone(),
@@ -172,14 +172,4 @@ impl Members<'_> {
     fn token(&self, member: &str, capabilities: Vec<&str>) -> String {
         text(&self.admin.call("mint_token", self.mint(member, capabilities))["secret"])
     }
-}
-
-/// Freezes a member.
-fn freeze(database: &TestDatabase, member: &str, fixture: &Fixture) {
-    let member = database.id(member.parse::<uuid::Uuid>().unwrap());
-    let workspace = database.id(fixture.get("workspace").unwrap());
-    database.execute(&format!(
-        "update members set frozen_at = created_at where id = {member};
-         update heads set epoch = epoch + 1 where workspace_id = {workspace}"
-    ));
 }

@@ -249,11 +249,24 @@ impl World {
 
     /// The secret of a new token of the admin with these capabilities.
     pub fn new_token(&self, capabilities: Vec<&str>) -> String {
-        let token = self.admin(
+        text(&self.minted(capabilities)["secret"])
+    }
+
+    fn minted(&self, capabilities: Vec<&str>) -> Value {
+        self.admin(
             "mint_token",
             json!({"workspace_id": self.id("workspace"), "member_id": self.id("admin"),
                    "label": "for a test", "capabilities": capabilities}),
-        );
+        )
+    }
+
+    /// The secret of a new delegated token of the admin with these capabilities.
+    ///
+    /// No operation makes a grant yet; the column is what marks a delegated token.
+    pub fn new_delegated_token(&self, capabilities: Vec<&str>) -> String {
+        let token = self.minted(capabilities);
+        let id = self.database.id(text(&token["id"]).parse::<Uuid>().unwrap());
+        self.database.execute(&format!("update tokens set grant_id = id where id = {id}"));
         text(&token["secret"])
     }
 

@@ -1,6 +1,7 @@
 //! The commands, one per file. The doc comments of their arguments are the help texts.
 
 pub mod contract;
+pub mod freeze;
 pub mod init;
 pub mod mcp_stdio;
 pub mod token;
@@ -10,10 +11,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use secrecy::SecretString;
+use serde::Serialize;
 use svc_core::config::Config;
 use svc_core::data_dir;
-use svc_core::setup::Variables;
-use svc_core::{Code, Error, Result};
+use svc_core::id::WorkspaceId;
+use svc_core::op::{RequestHead, Surface, TypedOperation};
+use svc_core::ops::{LIST_MEMBERS, ListMembers, Member, WHOAMI, Whoami};
+use svc_core::setup::{self, Variables};
+use svc_core::text::Handle;
+use svc_core::{Code, Error, Result, Service};
 
 /// The data folder that a command works on.
 #[derive(Args)]
@@ -30,12 +36,82 @@ impl Folder {
     }
 }
 
-/// Returns the token that the command acts as.
-fn credential(config: &Config) -> Result<SecretString> {
-    config.token.clone().ok_or_else(|| {
-        Error::new(
-            Code::Unauthenticated,
-            "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as",
-        )
-    })
+/// Whom a command acts as, in an open service.
+struct Caller {
+    service: Service,
+    authority: Authority,
+}
+
+/// What allows a command to act.
+enum Authority {
+    /// The token of a member.
+    Token(SecretString),
+    /// That of the machine's administrator, over a workspace.
+    Instance(WorkspaceId),
+}
+
+impl Caller {
+    /// Acts as the member of the token in the variables.
+    fn member(config: &Config) -> Result<Self> {
+        let token = config.token.clone().ok_or_else(|| {
+            Error::new(
+                Code::Unauthenticated,
+                "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as",
+            )
+        })?;
+        Ok(Self { service: setup::open(config)?, authority: Authority::Token(token) })
+    }
+
+    /// Acts as the instance on the workspace `named`, or on the only one.
+    fn instance(config: &Config, named: Option<WorkspaceId>) -> Result<Self> {
+        let service = setup::open(config)?;
+        let workspace = service.the_workspace(named)?;
+        Ok(Self { service, authority: Authority::Instance(workspace) })
+    }
+
+    /// Returns the workspace `named`, or the one that it acts in.
+    fn workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
+        match (named, &self.authority) {
+            (Some(id), _) => Ok(id),
+            (None, Authority::Instance(id)) => Ok(*id),
+            (None, Authority::Token(_)) => Ok(self.call(WHOAMI, Ok(Whoami {}))?.workspace_id),
+        }
+    }
+
+    /// Returns the member of a workspace who is called `handle`.
+    fn member_called(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
+        let wanted = Handle::new(handle).map_err(invalid("member")).map(|handle| ListMembers {
+            workspace_id,
+            handle: Some(handle),
+            kind: None,
+            cursor: None,
+            limit: None,
+        });
+        let found = self.call(LIST_MEMBERS, wanted)?;
+        found.items().first().cloned().ok_or_else(|| Error::not_found("member"))
+    }
+
+    /// Calls an operation. An input that could not be made is reported only to a credential that may call it.
+    fn call<I, O>(&self, operation: TypedOperation<I, O>, input: Result<I>) -> Result<O>
+    where
+        I: Serialize + 'static,
+        O: 'static,
+    {
+        match &self.authority {
+            Authority::Instance(workspace) => operation.call_as_instance(&self.service, *workspace, input?),
+            Authority::Token(token) => {
+                let head = RequestHead {
+                    credential: Some(token.clone()),
+                    surface: Surface::Cli,
+                    ..RequestHead::default()
+                };
+                Ok(operation.call(&self.service, head, input)?.output)
+            }
+        }
+    }
+}
+
+/// Returns the error of an argument that is not as it must be.
+fn invalid(field: &str) -> impl Fn(String) -> Error {
+    move |error| Error::malformed(format!("`{field}`: {error}"))
 }

@@ -1,17 +1,15 @@
 //! `svc token`.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
 use svc_core::id::WorkspaceId;
-use svc_core::op::{RequestHead, Surface, TypedOperation};
-use svc_core::ops::{LIST_MEMBERS, ListMembers, MINT_TOKEN, MintToken, MintedToken, WHOAMI, Whoami};
+use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken};
 use svc_core::setup::{self, Variables, WantedToken};
-use svc_core::text::{Handle, Text};
-use svc_core::{Error, Result, Service};
+use svc_core::text::Text;
+use svc_core::{Error, Result};
 
-use super::{Folder, credential};
+use super::{Caller, Folder, invalid};
 use crate::output::Printer;
 
 /// Administer tokens.
@@ -62,9 +60,7 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
         let made = setup::open(&config)?.mint_as_instance(&wanted(mint))?;
         serde_json::to_value(made)
     } else {
-        let credential = credential(&config)?;
-        let member = Caller { service: setup::open(&config)?, credential };
-        serde_json::to_value(member.mint(mint)?)
+        serde_json::to_value(mint_as_member(&Caller::member(&config)?, mint)?)
     };
     let minted = minted.map_err(Error::internal)?;
     let text = |field: &str| minted.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -94,56 +90,21 @@ fn capabilities(mint: &Mint) -> Option<Capabilities> {
     mint.capabilities.as_ref().map(|names| names.iter().copied().collect())
 }
 
-/// The member whose token the command acts as.
-struct Caller {
-    service: Service,
-    credential: secrecy::SecretString,
-}
-
-impl Caller {
-    fn mint(&self, mint: &Mint) -> Result<MintedToken> {
-        let workspace_id = match mint.workspace {
-            Some(id) => id,
-            None => self.call(WHOAMI, Ok(Whoami {}))?.workspace_id,
-        };
-        let wanted = Handle::new(&mint.member).map_err(invalid("member")).map(|handle| ListMembers {
-            workspace_id,
-            handle: Some(handle),
-            kind: None,
-            cursor: None,
-            limit: None,
-        });
-        let found = self.call(LIST_MEMBERS, wanted)?;
-        let member = found.items().first().ok_or_else(|| Error::not_found("member"))?;
-        let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));
-        let wanted = label.map(|label| MintToken {
-            workspace_id,
-            member_id: member.id,
-            label,
-            capabilities: capabilities(mint),
-            capability_set: mint.set,
-            expires_at: None,
-            expires_in_secs: None,
-        });
-        self.call(MINT_TOKEN, wanted)
-    }
-
-    fn call<I, O>(&self, operation: TypedOperation<I, O>, input: Result<I>) -> Result<O>
-    where
-        I: Serialize + 'static,
-        O: 'static,
-    {
-        let head = RequestHead {
-            credential: Some(self.credential.clone()),
-            surface: Surface::Cli,
-            ..RequestHead::default()
-        };
-        Ok(operation.call(&self.service, head, input)?.output)
-    }
-}
-
-fn invalid(field: &str) -> impl Fn(String) -> Error {
-    move |error| Error::malformed(format!("`{field}`: {error}"))
+/// Mints as the member of the token in the variables.
+fn mint_as_member(caller: &Caller, mint: &Mint) -> Result<MintedToken> {
+    let workspace_id = caller.workspace(mint.workspace)?;
+    let member = caller.member_called(workspace_id, &mint.member)?;
+    let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));
+    let wanted = label.map(|label| MintToken {
+        workspace_id,
+        member_id: member.id,
+        label,
+        capabilities: capabilities(mint),
+        capability_set: mint.set,
+        expires_at: None,
+        expires_in_secs: None,
+    });
+    caller.call(MINT_TOKEN, wanted)
 }
 
 fn named_set(name: &str) -> Result<CapabilitySet, String> {

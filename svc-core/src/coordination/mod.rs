@@ -17,6 +17,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod workers;
 pub(crate) mod checkpoint;
 pub(crate) mod claims;
+pub(crate) mod freeze;
 pub(crate) mod footprints;
 pub(crate) mod slots;
 pub(crate) mod pauses;

@@ -17,6 +17,7 @@ use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
 use crate::coordination::dead_letters::DeadLetterRequeued;
 use crate::coordination::dependencies::{ThreadDependencyRemoved, ThreadReady};
 use crate::coordination::footprints::ThreadFootprintChanged;
+use crate::coordination::freeze::MemberUnfrozen;
 use crate::coordination::lifecycle::cancel::ThreadCancelled;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadSkillsChanged};
@@ -24,7 +25,7 @@ use crate::coordination::pauses::RepoResumed;
 use crate::coordination::queue::{self, NextThread, Scope, Wanted};
 use crate::coordination::slots::{SlotCapacityCleared, SlotCapacitySet};
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
-use crate::identity::members::MemberSkillsChanged;
+use crate::identity::members::{GovernanceSkillConferred, MemberSkillsChanged};
 use crate::identity::workspaces;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
@@ -51,7 +52,8 @@ pub(crate) fn feature() -> Feature {
 /// The thread is in one channel, or in any that you may see. If there is one, the call returns at once. It is
 /// not reserved: claim next, and expect `{}` if others were faster, or if something turns out to be in its
 /// way. Of several waiting callers, the first to come is answered, and another one a second later if the
-/// thread is still there. Returns `{"timed_out": true}` when the time is over; if you are frozen, always.
+/// thread is still there. Returns `{"timed_out": true}` when the time is over; while you are frozen there is
+/// nothing for you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
@@ -128,7 +130,12 @@ const ANYWHERE: [&str; 7] = [
 ];
 
 /// The events that can make threads ready for the member they are about.
-const FOR_ONE: [&str; 2] = [ChannelMemberAdded::KIND, MemberSkillsChanged::KIND];
+const FOR_ONE: [&str; 4] = [
+    ChannelMemberAdded::KIND,
+    MemberSkillsChanged::KIND,
+    GovernanceSkillConferred::KIND,
+    MemberUnfrozen::KIND,
+];
 
 /// Matches the events that can make a thread ready for another member, in one channel or in any.
 fn filter(channel: Option<ChannelId>) -> EventFilter {

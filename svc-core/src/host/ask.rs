@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::host::service::{Service, reply_of, waited};
-use crate::op::{Admission, Reply, RequestHead, RunOn, TypedOperation};
+use crate::id::WorkspaceId;
+use crate::op::{Admission, Reply, RequestHead, RunOn, Surface, TypedOperation};
 
 /// The reply to a call of a typed operation.
 #[derive(Debug)]
@@ -43,6 +44,15 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
             Ok(operation) => service.refuse(Some(operation), admission, refusal).await,
             Err(error) => error,
         }
+    }
+
+    /// Calls the operation by the authority of the machine's administrator, and blocks until it is done.
+    pub fn call_as_instance(self, service: &Service, workspace: WorkspaceId, input: I) -> Result<O> {
+        let operation = self.operation(service.table())?;
+        let admission = Admission::of_instance(workspace, Surface::Cli);
+        let dispatch = service.dispatch();
+        let reply = waited(|done| dispatch.start_typed(operation, admission, input, RunOn::Caller, done))?;
+        reply.output()
     }
 
     /// Calls the operation and blocks until it is done, on this thread if the core is idle.

@@ -22,6 +22,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::dead_letters::feature(),
         coordination::checkpoint::feature(),
         coordination::claims::feature(),
+        coordination::freeze::feature(),
         coordination::footprints::feature(),
         coordination::slots::feature(),
         coordination::pauses::feature(),

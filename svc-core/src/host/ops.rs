@@ -3,8 +3,11 @@
 //! Shells pass on all others by their names, as they come from the network.
 
 pub use crate::conversation::messages::OpenedEvent;
+pub use crate::coordination::freeze::{
+    FREEZE_MEMBER, FreezeMember, FrozenMember, UNFREEZE_MEMBER, UnfreezeMember,
+};
 pub use crate::host::ask::TypedReply;
-pub use crate::identity::members::{LIST_MEMBERS, ListMembers, Member, MemberKind};
+pub use crate::identity::members::{LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken};
 pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
 pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent, WantedEvents};
@@ -18,6 +21,8 @@ mod tests {
     fn every_typed_operation_is_in_the_table() {
         let table = operation_table().unwrap();
         let found = [
+            (FREEZE_MEMBER.name(), FREEZE_MEMBER.operation(&table)),
+            (UNFREEZE_MEMBER.name(), UNFREEZE_MEMBER.operation(&table)),
             (LIST_MEMBERS.name(), LIST_MEMBERS.operation(&table)),
             (MINT_TOKEN.name(), MINT_TOKEN.operation(&table)),
             (WHOAMI.name(), WHOAMI.operation(&table)),

@@ -1,6 +1,7 @@
 //! What only an administrator of the machine may do, without any token.
 //!
-//! That is to set up a service, and to mint a token for a member who has none any more. Audited like
+//! That is to set up a service, and to mint a token for a member who has none any more; operations that it
+//! calls as the instance are in `ask`. Audited like
 //! everything else, with the instance as the actor. The module also contains what every shell begins with:
 //! turning variables and a data folder into a service.
 
@@ -207,14 +208,18 @@ impl Service {
         })
     }
 
+    /// Returns the workspace `named`, or the only one if none is named.
+    pub fn the_workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
+        self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))
+    }
+
     /// Mints a token by the authority of the machine's administrator.
     pub fn mint_as_instance(&self, wanted: &WantedToken) -> Result<IssuedToken> {
         let invalid =
             |field: &'static str| move |error: String| Error::malformed(format!("`{field}`: {error}"));
-        let named = wanted.workspace_id;
         // Determined before the task is queued, so that the writer locks the head of this workspace and no
         // other.
-        let workspace_id = self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))?;
+        let workspace_id = self.the_workspace(wanted.workspace_id)?;
         let mint = InstanceMint {
             workspace_id,
             handle: Handle::new(&wanted.member).map_err(invalid("member"))?,

@@ -17,7 +17,7 @@ use crate::capability::Capability::{
 };
 use crate::capability::{Capabilities, Capability, CapabilitySet};
 use crate::error::{Error, Result};
-use crate::id::TokenId;
+use crate::id::{MemberId, TokenId};
 use crate::op::Caller;
 
 /// Fails if an administrator of tokens grants more than it holds and a worker holds.
@@ -104,6 +104,16 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
             "the token reaches beyond the workspace: revoke it with a token that carries {names}"
         ))),
     }
+}
+
+/// Fails if the caller does to itself what only others may do to it, which `does` says.
+///
+/// The caller is the member it acts as and, under delegation, the delegate.
+pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> Result<()> {
+    if caller.member == Some(member) || caller.actor == Some(member) {
+        return Err(Error::forbidden(format!("nobody {does}")));
+    }
+    Ok(())
 }
 
 /// The names of the capabilities in `wanted` that are not in `held`, joined by commas; none if all are held.

@@ -135,6 +135,7 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
         display_name,
         skills: Vec::new(),
         created_at: cx.now(),
+        changed_at: None,
         frozen: false,
         active: true,
         lsn,

@@ -12,7 +12,7 @@
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
 
-mod authority;
+pub(crate) mod authority;
 pub(crate) mod workspaces;
 pub(crate) mod members;
 pub(crate) mod tokens;

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::capability::Capability::{OperatorGlobal, TokenAdmin, WorkspaceRead};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::NAME_MAX;
+use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
-use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::op::{Effect, Feature, Read, Wants, Write, idempotent, read, wanting};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
-use crate::text::{Change, Text};
+use crate::text::{Change, Handle, Text};
 use crate::time::Time;
 
 /// A workspace: a team's channels, threads, members and log.
@@ -51,6 +51,17 @@ impl Event for WorkspaceUpdated {
     const KIND: &'static str = "WorkspaceUpdated";
 }
 
+/// A workspace has another handle.
+#[derive(Debug, Serialize, JsonSchema)]
+struct WorkspaceHandleChanged {
+    /// The new handle.
+    handle: String,
+}
+
+impl Event for WorkspaceHandleChanged {
+    const KIND: &'static str = "WorkspaceHandleChanged";
+}
+
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .operations(
@@ -72,9 +83,25 @@ pub(crate) fn feature() -> Feature {
                     .patch("/workspaces/{workspace_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
+                // Two workspaces that take one handle at once meet at the head of the instance.
+                wanting(
+                    "set_workspace_handle",
+                    Effect::Idempotent,
+                    |_| Wants::workspace(WorkspaceId::INSTANCE),
+                    set_workspace_handle,
+                )
+                .title("Set the handle of a workspace")
+                .put("/workspaces/{workspace_id}/handle")
+                .needs(&[TokenAdmin])
+                .refuses(&[Code::HandleTaken])
+                .example(|w| json!({"workspace_id": w.id("workspace"), "handle": "night-shift"})),
             ],
         )
-        .events(vec![EventKind::of::<WorkspaceCreated>(), EventKind::of::<WorkspaceUpdated>()])
+        .events(vec![
+            EventKind::of::<WorkspaceCreated>(),
+            EventKind::of::<WorkspaceUpdated>(),
+            EventKind::of::<WorkspaceHandleChanged>(),
+        ])
 }
 
 /// Fails if a path names a workspace other than the caller's: for the caller, others do not exist.
@@ -147,6 +174,42 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
     workspace.name = name.to_string();
     Ok(workspace)
 }
+
+/// Sets the handle of a workspace, an alias of its id for people, and returns the workspace.
+///
+/// No two workspaces of the instance have the same handle. The old one is free at once; references always use
+/// the id.
+///
+/// Fails with 409 `handle-taken` if another workspace has the handle.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetWorkspaceHandle {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The new handle, such as `night-shift`. Upper-case letters are converted to lower case.
+    handle: Handle<HANDLE_MAX>,
+}
+
+fn set_workspace_handle(cx: &mut Write<'_>, input: &SetWorkspaceHandle) -> Result<Workspace> {
+    own_workspace(cx, input.workspace_id)?;
+    let workspace = load(cx, input.workspace_id)?;
+    match cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&input.handle])? {
+        Some((id,)) if id == workspace.id => return Ok(workspace),
+        Some(_) => {
+            let detail = format!("another workspace has the handle {}", &*input.handle);
+            return Err(Error::new(Code::HandleTaken, detail));
+        }
+        None => {}
+    }
+    let handle = input.handle.to_string();
+    cx.emit(Subject::WORKSPACE, &WorkspaceHandleChanged { handle: handle.clone() })?;
+    cx.execute(1, SET_HANDLE, &[&workspace.id, &input.handle])?;
+    Ok(Workspace { handle: Some(handle), ..workspace })
+}
+
+const BY_HANDLE: &str = "select id from workspaces where handle = $1";
+
+const SET_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
 
 const ANY: &str = "select id from workspaces limit 1";
 

@@ -50,6 +50,7 @@ migrations! {
     19 "0019_references",
     20 "0020_bounded_reads",
     21 "0021_delegation",
+    22 "0022_members",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

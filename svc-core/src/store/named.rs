@@ -14,7 +14,7 @@ macro_rules! named_enum {
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// Returns the name on the wire and in the database.
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
         }

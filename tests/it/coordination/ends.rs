@@ -14,19 +14,16 @@ use svc_tests::{Setup, World, text};
 
 use crate::coordination::budgets::{budget, with};
 
-/// Sends a member home.
+/// Sends a member home for good.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendHome {
     /// The member.
     member_id: MemberId,
-    /// Whether it may come back.
-    for_good: bool,
 }
 
 fn send_home(cx: &mut Write<'_>, input: &SendHome) -> Result<Value> {
-    let end = if input.for_good { ClaimEnd::Deactivated } else { ClaimEnd::Frozen };
-    Ok(json!({"ended": end_all(cx, input.member_id, end)?}))
+    Ok(json!({"ended": end_all(cx, input.member_id, ClaimEnd::Deactivated)?}))
 }
 
 fn features() -> Vec<Feature> {
@@ -34,7 +31,7 @@ fn features() -> Vec<Feature> {
         .title("Send a member home")
         .post("/members/{member_id}/home")
         .needs(&[TokenAdmin])
-        .example(|w| json!({"member_id": w.id("agent"), "for_good": false}));
+        .example(|w| json!({"member_id": w.id("agent")}));
     vec![Feature::new().operations("home", vec![operation])]
 }
 
@@ -45,7 +42,10 @@ fn on_each_engine(test: impl Fn(&World)) {
 }
 
 fn send(world: &World, member: &Value, for_good: bool) -> Value {
-    world.admin("send_home", json!({"member_id": member, "for_good": for_good}))["ended"].clone()
+    if for_good {
+        return world.admin("send_home", json!({"member_id": member}))["ended"].clone();
+    }
+    world.admin("freeze_member", json!({"member_id": member}))["claims_released"].clone()
 }
 
 #[test]
@@ -77,6 +77,7 @@ fn the_claims_of_a_member_end_together_with_their_reason() {
             let ends = [
                 ["ThreadAssignmentChanged", "ClaimFailed", "ThreadAssignmentChanged"].as_slice(),
                 ["MessagePosted", "ThreadNotice", "ClaimExpired", "ThreadAssignmentChanged"].as_slice(),
+                if for_good { &[] } else { &["MemberFrozen"] },
             ];
             assert_eq!(world.kinds_after(lsn), ends.concat());
             let last = |thread: &str, field: &str| {
@@ -98,6 +99,7 @@ fn the_claims_of_a_member_end_together_with_their_reason() {
             for thread in [plain, failing, lapsed, others, waiting] {
                 world.admin("transition_thread", with(&thread, json!({"action": "close"})));
             }
+            world.admin("unfreeze_member", json!({"member_id": agent}));
         }
     });
 }

@@ -7,6 +7,7 @@ mod claims;
 mod dependencies;
 mod ends;
 mod footprints;
+mod freezing;
 mod lapses;
 mod notices;
 mod occupancy;

@@ -25,13 +25,14 @@ impl Person {
         Self { id, token }
     }
 
-    /// The same with a governance skill. No operation confers one yet.
+    /// The same with a skill, which the admin confers if it is one of governance.
     fn with_skill(world: &World, handle: &str, skill: &str) -> Self {
         let person = Self::new(world, handle);
-        let id = row_id(world, &person.id);
-        world.database.execute(&format!(
-            "insert into member_skills (member_id, skill, governance) values ({id}, '{skill}', true)"
-        ));
+        if ["review", "land_gate"].contains(&skill) {
+            world.admin("confer_skill", json!({"member_id": person.id, "skill": skill}));
+        } else {
+            world.call(&person.token, "set_skills", json!({"skills": [skill]})).output();
+        }
         person
     }
 
@@ -48,13 +49,10 @@ fn row_id(world: &World, id: &str) -> String {
 }
 
 fn take_skill(world: &World, member: &str, skill: &str) {
-    let member = row_id(world, member);
-    world
-        .database
-        .execute(&format!("delete from member_skills where member_id = {member} and skill = '{skill}'"));
+    world.admin("revoke_skill", json!({"member_id": member, "skill": skill}));
 }
 
-/// Sets a time of a member, such as when it was frozen; null clears it. No operation does it yet.
+/// Sets a time of a member, such as when it was deactivated, which no operation does yet; null clears it.
 fn set_time(world: &World, member: &str, column: &str, time: &str) {
     let member = row_id(world, member);
     world.database.execute(&format!(

@@ -36,6 +36,11 @@ const CHANGES: &[(&str, &str, &[&str])] = &[
     ("identity/tokens/rotate.rs", "update tokens set secret_hash", &["TokenRotated"]),
     ("identity/members/skills.rs", "insert into member_skills", &["MemberSkillsChanged"]),
     ("identity/members/skills.rs", "delete from member_skills", &["MemberSkillsChanged"]),
+    ("identity/members/governance.rs", "insert into member_skills", &["GovernanceSkillConferred"]),
+    ("identity/members/governance.rs", "delete from member_skills", &["GovernanceSkillRevoked"]),
+    ("identity/members/profile.rs", "update members set display_name", &["MemberUpdated"]),
+    ("identity/members/frozen.rs", "update members set frozen_at = $2", &["MemberFrozen"]),
+    ("identity/members/frozen.rs", "update members set frozen_at = null", &["MemberUnfrozen"]),
     ("conversation/channels/change.rs", "update channels set name", &["ChannelUpdated"]),
     (
         "conversation/channels/change.rs",

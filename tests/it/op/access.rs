@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_core::capability::{Capability, Needs};
 use svc_core::op::{Effect, Feature, Operation};
@@ -52,6 +52,8 @@ struct Matrix {
     world: World,
     /// Tokens by the capability that they lack; they have all others.
     lacking: BTreeMap<String, String>,
+    /// A delegate of the admin, with every capability.
+    delegate: String,
 }
 
 impl Matrix {
@@ -66,7 +68,9 @@ impl Matrix {
                 });
             }
         }
-        Self { world, lacking }
+        let every = Capability::ALL.iter().map(|capability| capability.name()).collect();
+        let delegate = world.new_delegated_token(every);
+        Self { world, lacking, delegate }
     }
 
     /// The number of all events and all audit rows.
@@ -78,6 +82,7 @@ impl Matrix {
     /// Checks one operation against every caller.
     fn check(&self, operation: &Operation) {
         let input = operation.docs().example(&self.world.fixture).unwrap();
+        self.check_delegate(operation, &input);
         let before = self.recorded();
         for way in Way::of(operation) {
             self.check_credentials(operation, way, &input);
@@ -163,6 +168,26 @@ impl Matrix {
         }
         let answer = way.call(&self.world, Some(&people.bystander), operation, &input);
         self.expect("a member outside of the private channel", operation, way, &answer, (404, "not-found"));
+    }
+
+    /// Refuses a delegate what is the member's own affair, whatever it sends, and leaves its decisions alone.
+    ///
+    /// Who is lent a member's rights for a task would otherwise change what the member is, and read what only
+    /// the member itself should.
+    fn check_delegate(&self, operation: &Operation, input: &Value) {
+        if !operation.access().personal {
+            return;
+        }
+        let (events, audit) = self.recorded();
+        let mut asked = 0;
+        for way in Way::of(operation) {
+            for input in [input, &json!({"unknown": true})] {
+                let answer = way.call(&self.world, Some(&self.delegate), operation, input);
+                self.expect("a delegate", operation, way, &answer, (403, "forbidden"));
+                asked += 1;
+            }
+        }
+        assert_eq!(self.recorded(), (events, audit + asked), "{operation:?}: one decision each");
     }
 
     /// Refuses the changes of a frozen member and lets it read.

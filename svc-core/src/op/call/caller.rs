@@ -228,6 +228,15 @@ impl Caller {
             .with("required_capability", needed))
     }
 
+    /// Rejects a caller that is not the member itself, by its own credential.
+    pub(crate) fn check_personal(&self) -> Result<()> {
+        self.member_id()?;
+        if self.is_delegated() {
+            return Err(Error::forbidden("only the member itself can do this, not a delegate"));
+        }
+        Ok(())
+    }
+
     /// Rejects a change by a frozen member.
     pub(crate) fn check_not_frozen(&self) -> Result<()> {
         if self.frozen {
@@ -323,6 +332,23 @@ mod tests {
         let member = MemberId::from(uuid::Uuid::from_u128(1));
         let bearer = Caller::bearer_for_tests(WorkspaceId::INSTANCE, member, &[]);
         assert_eq!(bearer.member_id().unwrap(), member);
+    }
+
+    #[test]
+    fn a_members_own_affair_is_closed_to_everybody_else() {
+        let [member, other] = [1, 2].map(|n| MemberId::from(uuid::Uuid::from_u128(n)));
+        let bearer = Caller::bearer_for_tests(WorkspaceId::INSTANCE, member, &[]);
+        let found = |caller: &Caller| caller.check_personal().map_err(|error| error.code());
+        assert_eq!(found(&bearer), Ok(()));
+        let grant = Some(uuid::Uuid::from_u128(3).into());
+        for (caller, refused) in [
+            (Caller { grant, ..bearer.clone() }, Code::Forbidden),
+            (Caller { actor: Some(other), ..bearer.clone() }, Code::Forbidden),
+            (Caller::instance(WorkspaceId::INSTANCE), Code::Forbidden),
+            (Caller::nobody(), Code::Unauthenticated),
+        ] {
+            assert_eq!(found(&caller), Err(refused), "{caller:?}");
+        }
     }
 
     #[test]

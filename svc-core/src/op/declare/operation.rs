@@ -137,6 +137,8 @@ impl Http {
 /// What its caller needs, and what the service itself sees as the caller.
 pub struct Access {
     pub needs: Needs,
+    /// It is the member's own affair: a delegate and the service itself are rejected.
+    pub personal: bool,
     pub(crate) sight_of_instance: Sight,
 }
 
@@ -194,7 +196,11 @@ impl Operation {
                 success: Success::Ok,
                 rest_only: false,
             },
-            access: Access { needs: Needs::AnyCredential, sight_of_instance: Sight::Nothing },
+            access: Access {
+                needs: Needs::AnyCredential,
+                personal: false,
+                sight_of_instance: Sight::Nothing,
+            },
             run: Run {
                 effect,
                 quick: false,
@@ -273,6 +279,15 @@ impl Operation {
     #[must_use]
     pub fn open_to_all(mut self) -> Self {
         self.access.needs = Needs::Nothing;
+        self
+    }
+
+    /// Makes it the member's own affair.
+    ///
+    /// A delegate and the service itself are rejected with 403 `forbidden`, before the input is looked at.
+    #[must_use]
+    pub fn personal(mut self) -> Self {
+        self.access.personal = true;
         self
     }
 

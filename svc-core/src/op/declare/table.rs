@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::Result;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
 use crate::op::declare::hooks::{Condition, Guard, Project, Projector};
@@ -279,6 +279,9 @@ fn check(operation: &Operation) -> Result<()> {
         || !operation.http().path.starts_with('/')
     {
         return defect("has no title, area or path");
+    }
+    if operation.access().personal && !operation.docs().refuses.contains(&Code::Forbidden) {
+        return defect("is a member's own affair and does not declare that it fails with `forbidden`");
     }
     let schema = operation.input_schema();
     if schema.get("type") != Some(&"object".into())

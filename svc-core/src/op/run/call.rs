@@ -135,6 +135,16 @@ impl Call {
         }
     }
 
+    /// Rejects whoever is not the member itself, if the operation is a member's own affair.
+    pub fn check_personal(&self) -> Result<()> {
+        match &self.work {
+            Work::Operation(operation, _) if operation.access().personal => {
+                self.entered()?.caller.check_personal()
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the position that the log of the caller's workspace had reached.
     pub fn lsn(&self) -> Option<i64> {
         self.entered.as_ref().and_then(|entered| entered.lsn)

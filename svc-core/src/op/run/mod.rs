@@ -156,6 +156,12 @@ impl Admission {
         Self { is_follow_up: true, ..self.clone() }
     }
 
+    /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
+    pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
+        let head = RequestHead { surface, ..RequestHead::default() };
+        Self::new(head, Credential::Instance(workspace))
+    }
+
     fn new(head: RequestHead, access: Credential) -> Self {
         let mut path = head.path;
         path.truncate(path.floor_char_boundary(PATH_MAX));

@@ -29,6 +29,7 @@ pub(in crate::op) fn run<S: Stage>(
     call.entered = Some(stage.find(call)?);
     call.check_live()?;
     call.check_capability()?;
+    call.check_personal()?;
     let job = job.decoded()?;
     stage.check_not_frozen(call)?;
     stage.guard(call)?;

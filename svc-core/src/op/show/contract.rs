@@ -21,6 +21,7 @@ fn described(operation: &Operation) -> Value {
         "path": http.path,
         "aliases": http.aliases,
         "capability": operation.access().needs.expression(),
+        "personal": operation.access().personal,
         "effect": operation.effect().name(),
         "surface": if http.rest_only { "rest" } else { "both" },
         "area": docs.area,

@@ -68,6 +68,9 @@ fn write_operation(page: &mut String, operation: &Operation) {
         format!("needs {}", operation.access().needs.expression()),
         operation.effect().name().to_owned(),
     ];
+    if operation.access().personal {
+        notes.push("personal".to_owned());
+    }
     if operation.http().success == Success::Created {
         notes.push("returns 201".to_owned());
     }
@@ -141,6 +144,8 @@ change nothing.
 a second identical call changes nothing more.
 .I destructive
 ends or removes something.
+.IR personal :
+the member's own affair, closed to delegates.
 .I no tool
 means that the operation is offered over REST alone. A success has the status 200 unless another is named.
 .PP

@@ -1,0 +1,82 @@
+//! `svc freeze` and `svc unfreeze`.
+
+use clap::Args;
+use svc_core::Result;
+use svc_core::id::WorkspaceId;
+use svc_core::ops::{FREEZE_MEMBER, FreezeMember, Member, UNFREEZE_MEMBER, UnfreezeMember};
+use svc_core::setup::Variables;
+use svc_core::text::Prose;
+
+use super::{Caller, Folder, invalid};
+use crate::output::Printer;
+
+/// Freeze a member: its claims end, and it may only read until it is unfrozen.
+///
+/// Running servers refuse its changes from their next request on. Acts as the member of the token in
+/// SVC_TOKEN, which must have the capability token:admin, or with --as-instance on the authority of the
+/// machine's administrator.
+#[derive(Args)]
+pub struct Freeze {
+    #[command(flatten)]
+    target: Target,
+    /// Why; administrators and readers of the log see it.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Lift the freeze of a member.
+///
+/// The claims that ended with it are not given back. Acts as `svc freeze` does.
+#[derive(Args)]
+pub struct Unfreeze {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// The member that is frozen or unfrozen, and who does it.
+#[derive(Args)]
+struct Target {
+    #[command(flatten)]
+    folder: Folder,
+    /// Handle of the member.
+    #[arg(long, value_name = "HANDLE")]
+    member: String,
+    /// The member's workspace. May be omitted if there is only one possible.
+    #[arg(long, value_name = "ID")]
+    workspace: Option<WorkspaceId>,
+    /// Act as the instance, without a token. The audit trail records this.
+    #[arg(long)]
+    as_instance: bool,
+}
+
+impl Target {
+    /// Returns whom the command acts as, and the member.
+    fn find(&self, variables: &Variables) -> Result<(Caller, Member)> {
+        let config = self.folder.config(variables)?;
+        let caller = match self.as_instance {
+            true => Caller::instance(&config, self.workspace)?,
+            false => Caller::member(&config)?,
+        };
+        let member = caller.member_called(caller.workspace(self.workspace)?, &self.member)?;
+        Ok((caller, member))
+    }
+}
+
+/// Runs `svc freeze`: freezes a member, and prints how many claims have ended.
+pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<()> {
+    let (caller, member) = command.target.find(variables)?;
+    let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid("reason"));
+    let (workspace_id, member_id) = (Some(member.workspace_id), member.id);
+    let wanted = reason.map(|reason| FreezeMember { workspace_id, member_id, reason });
+    let frozen = caller.call(FREEZE_MEMBER, wanted)?;
+    let text = format!("{} is frozen. Claims released: {}.", member.handle, frozen.claims_released);
+    output.show(&frozen, &text)
+}
+
+/// Runs `svc unfreeze`: lifts the freeze of a member.
+pub fn run_unfreeze(command: &Unfreeze, variables: &Variables, output: &Printer) -> Result<()> {
+    let (caller, member) = command.target.find(variables)?;
+    let (workspace_id, member_id) = (Some(member.workspace_id), member.id);
+    let member = caller.call(UNFREEZE_MEMBER, Ok(UnfreezeMember { workspace_id, member_id }))?;
+    output.show(&member, &format!("{} is not frozen.", member.handle))
+}

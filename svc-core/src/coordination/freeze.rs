@@ -1,0 +1,185 @@
+//! Freezing: a member is stopped at once, and keeps only what it may read.
+//!
+//! A freeze ends all claims of the member in its own transaction, and from its commit on every server refuses
+//! the member's changes, its own and those that others make for it or it makes for others as a delegate. It
+//! lasts until it is lifted; no time ends it. Tokens stay as they are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::TokenAdmin;
+use crate::coordination::claims::{self, ClaimEnd};
+use crate::error::Code;
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::authority::check_is_other;
+use crate::identity::members::{self, Member, MemberFreeze, load_member};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::FREEZE_REASON_MAX;
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::op::{Feature, Read, Sample, TypedOperation, Write, destructive, idempotent, read};
+use crate::page::{Cursor, Limit, Page};
+use crate::text::Prose;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "members",
+            vec![
+                destructive(FREEZE_MEMBER, freeze_member)
+                    .title("Freeze a member")
+                    .post("/workspaces/{workspace_id}/members/{member_id}/freeze")
+                    .alias("/members/{member_id}/freeze")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::Forbidden])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "member_id": w.id("judge"),
+                               "reason": "It deletes what others write."})
+                    }),
+                idempotent(UNFREEZE_MEMBER, unfreeze_member)
+                    .title("Unfreeze a member")
+                    .delete("/members/{member_id}/freeze")
+                    .alias("/workspaces/{workspace_id}/members/{member_id}/freeze")
+                    .needs(&[TokenAdmin])
+                    .example(
+                        |w| json!({"workspace_id": w.id("workspace"), "member_id": w.id("frozen_member")}),
+                    ),
+                read("list_frozen_members", list_frozen_members)
+                    .title("List the frozen members of a workspace")
+                    .get("/workspaces/{workspace_id}/frozen-members")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<MemberFrozen>().invalidates(Invalidates::Access),
+            EventKind::of::<MemberUnfrozen>().invalidates(Invalidates::Access),
+        ])
+        .sample(
+            Sample::new(
+                "frozen_member",
+                "create_agent",
+                |w| json!({"workspace_id": w.id("workspace"), "handle": "icicle", "display_name": "Icicle"}),
+            )
+            .id_at("/member/id")
+            .then("freeze_member", |w| json!({"member_id": w.id("frozen_member"), "reason": "It loops."})),
+        )
+}
+
+type Reason = Prose<1, FREEZE_REASON_MAX>;
+
+/// A member was frozen, and its claims have ended.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct MemberFrozen<'a> {
+    /// The member.
+    member_id: MemberId,
+    /// Why; null if no reason was given.
+    reason: Option<&'a str>,
+    /// How many live claims ended with that.
+    claims_released: usize,
+}
+
+impl Event for MemberFrozen<'_> {
+    const KIND: &'static str = "MemberFrozen";
+}
+
+/// A frozen member may make changes again.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct MemberUnfrozen {
+    /// The member.
+    member_id: MemberId,
+}
+
+impl Event for MemberUnfrozen {
+    const KIND: &'static str = "MemberUnfrozen";
+}
+
+/// Freezes a member, so that it may only read, and returns the freeze.
+///
+/// Its claims end at once, and the time worked under them is charged. From then on each of its changes fails
+/// with 403 `member-frozen`, also those that it makes for others as a delegate and those that delegates make
+/// for it, until it is unfrozen. Its tokens stay valid for reading. Freezing it again changes nothing, not
+/// even the reason.
+///
+/// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FreezeMember {
+    /// The workspace; it must be yours. Default: your own.
+    pub workspace_id: Option<WorkspaceId>,
+    /// The member to freeze.
+    pub member_id: MemberId,
+    /// Why, for administrators and for readers of the log. Default: none.
+    pub reason: Option<Reason>,
+}
+
+/// The freeze of a member, and what it has ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FrozenMember {
+    #[serde(flatten)]
+    pub freeze: MemberFreeze,
+    /// How many live claims ended with that; 0 if the member was frozen already.
+    pub claims_released: usize,
+}
+
+/// Freezes a member.
+pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
+
+fn freeze_member(cx: &mut Write<'_>, input: &FreezeMember) -> Result<FrozenMember> {
+    let member = member_of(cx, input.workspace_id, input.member_id)?;
+    check_is_other(cx.caller(), member.id, "freezes itself")?;
+    if let Some(freeze) = members::freeze_of(cx, &member)? {
+        return Ok(FrozenMember { freeze, claims_released: 0 });
+    }
+    let freeze = members::freeze(cx, &member, input.reason.as_deref())?;
+    let claims_released = claims::end_all(cx, member.id, ClaimEnd::Frozen)?;
+    let frozen = MemberFrozen { member_id: member.id, reason: input.reason.as_deref(), claims_released };
+    cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
+    Ok(FrozenMember { freeze, claims_released })
+}
+
+/// Loads a member of the caller's workspace, which the request may name as well.
+fn member_of(cx: &Read<'_>, workspace: Option<WorkspaceId>, member: MemberId) -> Result<Member> {
+    workspace.map_or(Ok(()), |workspace| own_workspace(cx, workspace))?;
+    load_member(cx, member)
+}
+
+/// Lifts the freeze of a member, and returns the member.
+///
+/// The claims that ended with it are not given back. Unfreezing a member that is not frozen changes nothing.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnfreezeMember {
+    /// The workspace; it must be yours. Default: your own.
+    pub workspace_id: Option<WorkspaceId>,
+    /// The member to unfreeze.
+    pub member_id: MemberId,
+}
+
+/// Unfreezes a member.
+pub const UNFREEZE_MEMBER: TypedOperation<UnfreezeMember, Member> = TypedOperation::new("unfreeze_member");
+
+fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Member> {
+    let member = member_of(cx, input.workspace_id, input.member_id)?;
+    if !member.frozen {
+        return Ok(member);
+    }
+    cx.emit(Subject::WORKSPACE.about(member.id), &MemberUnfrozen { member_id: member.id })?;
+    members::unfreeze(cx, member)
+}
+
+/// Returns the frozen members of a workspace, in the order in which they joined.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListFrozenMembers {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_frozen_members(cx: &Read<'_>, input: &ListFrozenMembers) -> Result<Page<MemberFreeze>> {
+    own_workspace(cx, input.workspace_id)?;
+    members::frozen_members(cx, input.workspace_id, input.cursor, input.limit)
+}

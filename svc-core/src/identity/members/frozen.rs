@@ -1,0 +1,96 @@
+//! Who is frozen: the rows alone.
+//!
+//! What freezing ends is in `coordination::freeze`, which calls this.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Member;
+use crate::error::Result;
+use crate::id::{MemberId, WorkspaceId};
+use crate::op::{Read, Write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::time::Time;
+
+/// The freeze of a member.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MemberFreeze {
+    /// The member that is frozen.
+    pub member_id: MemberId,
+    /// Its name in the workspace.
+    pub handle: String,
+    /// Why; null if no reason was given.
+    pub reason: Option<String>,
+    /// The member who froze it; null for the service itself.
+    pub frozen_by: Option<MemberId>,
+    /// When it was frozen.
+    pub frozen_at: Time,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    freeze_columns: MemberFreeze as m {
+        member_id = id,
+        handle,
+        reason = frozen_reason,
+        frozen_by,
+        frozen_at,
+        lsn,
+    }
+}
+
+/// Returns the freeze of a member, if it is frozen.
+pub(crate) fn freeze_of(cx: &Read<'_>, member: &Member) -> Result<Option<MemberFreeze>> {
+    cx.one(FREEZE_OF, &[&member.id])
+}
+
+const FREEZE_OF: &str =
+    concat!("select ", freeze_columns!(), " from members m where m.id = $1 and m.frozen_at is not null");
+
+/// Freezes a member that is not frozen. The caller emits the event, which every cached caller ends with.
+pub(crate) fn freeze(cx: &mut Write<'_>, member: &Member, reason: Option<&str>) -> Result<MemberFreeze> {
+    let (frozen_by, frozen_at) = (cx.caller().member, cx.now());
+    cx.execute(1, FREEZE, &[&member.id, &frozen_at, &frozen_by, &reason])?;
+    Ok(MemberFreeze {
+        member_id: member.id,
+        handle: member.handle.clone(),
+        reason: reason.map(str::to_owned),
+        frozen_by,
+        frozen_at,
+        lsn: member.lsn,
+    })
+}
+
+const FREEZE: &str = "
+    update members set frozen_at = $2, frozen_by = $3, frozen_reason = $4
+    where id = $1 and frozen_at is null";
+
+/// Unfreezes a member that is frozen. The caller emits the event.
+pub(crate) fn unfreeze(cx: &mut Write<'_>, member: Member) -> Result<Member> {
+    cx.execute(1, UNFREEZE, &[&member.id])?;
+    Ok(Member { frozen: false, ..member })
+}
+
+const UNFREEZE: &str = "
+    update members set frozen_at = null, frozen_by = null, frozen_reason = null
+    where id = $1 and frozen_at is not null";
+
+/// Returns the frozen members of a workspace, in the order in which they joined.
+pub(crate) fn frozen_members(
+    cx: &Read<'_>,
+    workspace: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+) -> Result<Page<MemberFreeze>> {
+    let rows = cx.rows(FROZEN, &[&workspace, &Cursor::after(cursor), &rows_to_read(limit)])?;
+    Ok(Page::of(rows, limit, |freeze: &MemberFreeze| freeze.lsn))
+}
+
+const FROZEN: &str = concat!(
+    "select ",
+    freeze_columns!(),
+    " from members m where m.workspace_id = $1 and m.frozen_at is not null and m.lsn > $2
+     order by m.lsn limit $3"
+);

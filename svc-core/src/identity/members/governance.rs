@@ -1,0 +1,135 @@
+//! Governance skills: whose judgement counts.
+//!
+//! An administrator of channels confers and revokes them, on others and never on itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::skills::{GovernanceSkill, skills_of};
+use super::{Member, load_member};
+use crate::capability::Capability::ChannelAdmin;
+use crate::error::{Code, Error, Result};
+use crate::id::MemberId;
+use crate::identity::authority::check_is_other;
+use crate::log::event::{Event, Subject};
+use crate::op::{Operation, Read, Sample, Write, destructive, idempotent};
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("confer_skill", confer_skill)
+            .title("Confer a governance skill")
+            .put("/members/{member_id}/governance-skills/{skill}")
+            .needs(&[ChannelAdmin])
+            .refuses(&[Code::Forbidden])
+            .example(|w| json!({"member_id": w.id("agent"), "skill": "review"})),
+        destructive("revoke_skill", revoke_skill)
+            .title("Revoke a governance skill")
+            .delete("/members/{member_id}/governance-skills/{skill}")
+            .needs(&[ChannelAdmin])
+            .refuses(&[Code::Forbidden, Code::NotFound])
+            .example(|w| json!({"member_id": w.id("judge"), "skill": "land_gate"})),
+    ]
+}
+
+/// A member that has a governance skill.
+pub(super) fn sample() -> Sample {
+    Sample::new(
+        "judge",
+        "create_agent",
+        |w| json!({"workspace_id": w.id("workspace"), "handle": "judge", "display_name": "Judge"}),
+    )
+    .id_at("/member/id")
+    .then("confer_skill", |w| json!({"member_id": w.id("judge"), "skill": "land_gate"}))
+}
+
+/// A governance skill was conferred on a member.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct GovernanceSkillConferred {
+    /// The member.
+    member_id: MemberId,
+    /// The skill.
+    skill: GovernanceSkill,
+}
+
+impl Event for GovernanceSkillConferred {
+    const KIND: &'static str = "GovernanceSkillConferred";
+}
+
+/// A governance skill of a member was revoked.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct GovernanceSkillRevoked {
+    /// The member.
+    member_id: MemberId,
+    /// The skill.
+    skill: GovernanceSkill,
+}
+
+impl Event for GovernanceSkillRevoked {
+    const KIND: &'static str = "GovernanceSkillRevoked";
+}
+
+/// Confers a governance skill on another member, and returns that member.
+///
+/// What it judges from then on counts wherever the skill is asked for. Conferring a skill that it has changes
+/// nothing.
+///
+/// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ConferSkill {
+    /// The member.
+    member_id: MemberId,
+    /// The skill: `land_gate` or `review`.
+    skill: GovernanceSkill,
+}
+
+fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
+    let member = load_member(cx, input.member_id)?;
+    check_is_other(cx.caller(), member.id, "confers a governance skill on itself")?;
+    if has(cx, member.id, input.skill)? {
+        return Ok(member);
+    }
+    cx.execute(1, CONFER, &[&member.id, &input.skill])?;
+    let conferred = GovernanceSkillConferred { member_id: member.id, skill: input.skill };
+    cx.emit(Subject::WORKSPACE.about(member.id), &conferred)?;
+    Ok(Member { skills: skills_of(cx, member.id)?, ..member })
+}
+
+const CONFER: &str = "insert into member_skills (member_id, skill, governance) values ($1, $2, true)";
+
+/// Revokes a governance skill of another member, and returns that member.
+///
+/// Its verdicts no longer count where the skill is asked for, those that it has given included.
+///
+/// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate; 404
+/// `not-found` if the member does not have the skill.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RevokeSkill {
+    /// The member.
+    member_id: MemberId,
+    /// The skill: `land_gate` or `review`.
+    skill: GovernanceSkill,
+}
+
+fn revoke_skill(cx: &mut Write<'_>, input: &RevokeSkill) -> Result<Member> {
+    let member = load_member(cx, input.member_id)?;
+    check_is_other(cx.caller(), member.id, "revokes a governance skill of its own")?;
+    if !has(cx, member.id, input.skill)? {
+        return Err(Error::not_found("governance skill of the member"));
+    }
+    cx.execute(1, REVOKE, &[&member.id, &input.skill])?;
+    let revoked = GovernanceSkillRevoked { member_id: member.id, skill: input.skill };
+    cx.emit(Subject::WORKSPACE.about(member.id), &revoked)?;
+    Ok(Member { skills: skills_of(cx, member.id)?, ..member })
+}
+
+const REVOKE: &str = "delete from member_skills where member_id = $1 and skill = $2 and governance = true";
+
+fn has(cx: &Read<'_>, member: MemberId, skill: GovernanceSkill) -> Result<bool> {
+    Ok(cx.one::<(bool,)>(CONFERRED, &[&member, &skill])?.is_some())
+}
+
+const CONFERRED: &str =
+    "select governance from member_skills where member_id = $1 and skill = $2 and governance = true";

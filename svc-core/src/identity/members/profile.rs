@@ -1,0 +1,78 @@
+//! What a member says about itself: its display name.
+//!
+//! Handles are given by others and stay as they are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Member, load_member};
+use crate::capability::Capability::MessagePost;
+use crate::error::{Code, Result};
+use crate::id::MemberId;
+use crate::limits::NAME_MAX;
+use crate::log::event::{Event, Subject};
+use crate::op::{Operation, Write, idempotent};
+use crate::text::{Patch, Text};
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("update_me", update_me)
+            .title("Change your display name")
+            .patch("/me")
+            .needs(&[MessagePost])
+            .personal()
+            .refuses(&[Code::Forbidden])
+            .example(|_| json!({"display_name": "Ada, night shift"})),
+    ]
+}
+
+/// What a member is called was changed.
+///
+/// The fields hold the values after the change.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct MemberUpdated {
+    /// The member.
+    member_id: MemberId,
+    /// Its name in the workspace.
+    handle: String,
+    /// Its name for people; null if it has none.
+    display_name: Option<String>,
+}
+
+impl Event for MemberUpdated {
+    const KIND: &'static str = "MemberUpdated";
+}
+
+/// Changes your display name and returns you, as a member.
+///
+/// An absent field keeps its value.
+///
+/// Fails with 403 `forbidden` if you act as a delegate.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateMe {
+    /// Your name for people to read; null removes it.
+    #[serde(default)]
+    display_name: Patch<Text<1, NAME_MAX>>,
+}
+
+fn update_me(cx: &mut Write<'_>, input: &UpdateMe) -> Result<Member> {
+    let me = load_member(cx, cx.caller().member_id()?)?;
+    let display_name = match &input.display_name {
+        Patch::Keep => return Ok(me),
+        Patch::Clear => None,
+        Patch::Set(name) => Some(name.to_string()),
+    };
+    if me.display_name == display_name {
+        return Ok(me);
+    }
+    let now = cx.now();
+    cx.execute(1, SET_DISPLAY_NAME, &[&me.id, &display_name, &now])?;
+    let updated =
+        MemberUpdated { member_id: me.id, handle: me.handle.clone(), display_name: display_name.clone() };
+    cx.emit(Subject::WORKSPACE.about(me.id), &updated)?;
+    Ok(Member { display_name, changed_at: Some(now), ..me })
+}
+
+const SET_DISPLAY_NAME: &str = "update members set display_name = $2, changed_at = $3 where id = $1";
