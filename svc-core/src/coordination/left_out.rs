@@ -62,6 +62,7 @@ pub(super) const RELEASED: [&str; 2] = ["end: released", "free: released"];
 pub(super) const RESULT: [&str; 2] = ["end: result", "free: result"];
 pub(super) const CLOSED: [&str; 2] = ["end: closed", "free: closed"];
 pub(super) const CANCELLED: [&str; 2] = ["end: cancelled", "free: cancelled"];
+pub(super) const FROZEN: [&str; 2] = ["end: frozen", "free: frozen"];
 /// The reaper would never be done if what it ends did not end: [`EXPIRE`] has that part.
 pub(super) const EXPIRED: [&str; 2] = [NOTHING, "free: expired"];
 
@@ -84,7 +85,7 @@ pub fn parts() -> Vec<&'static str> {
         OVERLAP,
     ];
     let frees = [FREES_NEXT, FREES_FOOTPRINT, FREES_CAPACITY, FREES_NO_CAPACITY, FREES_RESUME];
-    let ends = [RELEASED, RESULT, CLOSED, CANCELLED, EXPIRED].concat();
+    let ends = [RELEASED, RESULT, CLOSED, CANCELLED, FROZEN, EXPIRED].concat();
     let budgets = [ATTEMPT, CHARGED_ONCE, FAILED_LEAVES];
     let all = rules.into_iter().chain([HAND_OVER, EXPIRE]).chain(ends).chain(frees).chain(budgets);
     all.filter(|part| *part != NOTHING).collect()

@@ -172,6 +172,10 @@ impl Simulation<'_> {
             }
             "SlotCapacitySet" => ("SlotCapacitySet", payload["capacity"].to_string()),
             "SlotCapacityCleared" => ("SlotCapacityCleared", String::new()),
+            "MemberFrozen" => {
+                ("MemberFrozen", format!("{} {}", member("member_id"), payload["claims_released"]))
+            }
+            "MemberUnfrozen" => ("MemberUnfrozen", member("member_id")),
             "RepoPaused" => ("RepoPaused", text(&payload["repo"])),
             "RepoResumed" => ("RepoResumed", text(&payload["repo"])),
             "ThreadBudgetSet" => ("ThreadBudgetSet", json!(LIMITS.map(|limit| &payload[limit])).to_string()),

@@ -404,6 +404,19 @@ impl Model {
         numbers.into_iter().for_each(|number| self.end(number, "expired"));
     }
 
+    /// Ends every claim of a member, and returns how many of them were live.
+    pub fn end_all(&mut self, member: usize, reason: &str) -> usize {
+        let held = self.threads.iter().filter_map(|(number, thread)| {
+            let claim = thread.claim.as_ref().filter(|claim| claim.member == member)?;
+            Some((*number, claim.until > self.now))
+        });
+        let held: Vec<(usize, bool)> = held.collect();
+        for (number, is_live) in &held {
+            self.end(*number, if *is_live { reason } else { "expired" });
+        }
+        held.iter().filter(|(_, is_live)| *is_live).count()
+    }
+
     /// Ends the claim on a thread, if there is one, for a reason that is not that of another holder.
     pub fn end(&mut self, number: usize, reason: &str) {
         let now = self.now;
@@ -412,7 +425,7 @@ impl Model {
             return;
         }
         let (member, id) = (thread.end_claim(now).member, thread.id.clone());
-        let is_attempt = ["released", "expired"].contains(&reason);
+        let is_attempt = ["released", "expired", "frozen"].contains(&reason);
         thread.budget.attempts += i64::from(is_attempt);
         let exceeded = if is_attempt { thread.exceeded(now) } else { Vec::new() };
         thread.dead |= !exceeded.is_empty();

@@ -11,7 +11,7 @@ const CLOSED_MAX: usize = 12;
 
 impl Simulation<'_> {
     pub(super) fn change_surroundings(&mut self) {
-        match self.random.below(15) {
+        match self.random.below(16) {
             0..=2 => self.finish_or_reopen(),
             3 => self.review(),
             4..=5 => self.require(),
@@ -22,6 +22,7 @@ impl Simulation<'_> {
             11 => self.join_or_leave(),
             12 => self.reprioritise(),
             13 => self.reap(),
+            14 => self.freeze(),
             _ => self.clear(),
         }
     }
@@ -101,6 +102,43 @@ impl Simulation<'_> {
         } else {
             self.world.clock.set(self.time(self.model.now));
         }
+    }
+
+    /// A member is frozen, tries to go on, and is unfrozen after a while.
+    fn freeze(&mut self) {
+        let member = 1 + self.random.below(MEMBERS - 1);
+        let about = json!({"member_id": self.ids[member]});
+        let mut released = self.model.end_all(member, "frozen");
+        self.model.log.push(("MemberFrozen", String::new(), format!("{member} {released}")));
+        let times = if self.is_lost() { 2 } else { 1 };
+        for _ in 0..times {
+            assert_eq!(self.admin("freeze_member", &about)["claims_released"], json!(released));
+            released = 0;
+        }
+        for _ in 0..self.random.below(3) {
+            self.try_frozen(member);
+        }
+        if self.random.once_in(2) {
+            self.move_clock();
+        }
+        self.admin("unfreeze_member", &about);
+        self.model.log.push(("MemberUnfrozen", String::new(), member.to_string()));
+    }
+
+    /// A frozen member claims what it would be given, or is given what another holds.
+    fn try_frozen(&mut self, member: usize) {
+        let held = self.model.live().find_map(|(_, thread)| {
+            let holder = thread.claim.as_ref()?.member;
+            let is_able = self.model.sees(holder, thread) && thread.exceeded(self.model.now).is_empty();
+            is_able.then(|| (holder, thread.id.clone()))
+        });
+        if let Some((holder, id)) = held {
+            let input = json!({"thread_id": id, "to_member_id": self.ids[member]});
+            let refusal = self.ask(holder, "hand_off_claim", &input).refused(409, "not-claimable");
+            assert_eq!(refusal["reason"], json!("frozen"));
+        }
+        let input = json!({"workspace_id": self.workspace()});
+        self.ask(member, "claim_next_workspace_thread", &input).refused(403, "member-frozen");
     }
 
     /// The first service ends what has lapsed.

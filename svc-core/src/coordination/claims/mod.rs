@@ -177,7 +177,8 @@ impl ClaimEnd {
             Self::Closed => left_out::CLOSED,
             Self::Cancelled => left_out::CANCELLED,
             Self::Expired => left_out::EXPIRED,
-            Self::Frozen | Self::Deactivated => [left_out::NOTHING; 2],
+            Self::Frozen => left_out::FROZEN,
+            Self::Deactivated => [left_out::NOTHING; 2],
         }
     }
 }
