@@ -26,7 +26,7 @@ use crate::op::{
 use crate::rate::RateSettings;
 use crate::store::executor::{Executor, Open, Readers};
 use crate::store::refusal::refusal;
-use crate::store::{Database, OpenMode, Opener, StatementCounts};
+use crate::store::{Database, OpenMode, Opener, StatementCounts, says_nothing_of_tls};
 use crate::sync::lock;
 use crate::time::Clock;
 
@@ -91,9 +91,22 @@ impl Options {
                 window: config.rate_limit_window,
             },
             reap_tick: config.reap_tick,
-            ..Self::new(Database::of(config)?, *keys.current.expose_secret())
+            ..Self::new(database_of(config)?, *keys.current.expose_secret())
         })
     }
+}
+
+/// Returns the database that the service is configured with.
+///
+/// In production the address of another machine must say whether connections to it use TLS.
+fn database_of(config: &Config) -> Result<Database> {
+    if config.production && config.database_url.as_ref().is_some_and(says_nothing_of_tls) {
+        return Err(Error::configuration(
+            "DATABASE_URL names another machine and has no sslmode: in production it needs one, best \
+             verify-full with sslrootcert",
+        ));
+    }
+    Ok(Database::at(config.database_url.clone(), &config.data_dir))
 }
 
 /// The health of a part of the service.

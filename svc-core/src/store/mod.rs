@@ -33,6 +33,7 @@ pub(crate) use engine::WalCut;
 pub use engine::{Engine, StatementCounts};
 pub(crate) use named::named_enum;
 pub(crate) use opener::Opener;
+pub(crate) use postgres::says_nothing_of_tls;
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use row_write::RowWrite;
