@@ -20,7 +20,7 @@ fn has(context: &Value, list: &str, id: &str) -> bool {
 fn a_member_reads_its_claims_what_it_could_claim_and_what_it_should_judge() {
     on_both_engines(|world| {
         let [worker, listed, owner] = ["smith", "warden", "steward"].map(|handle| Person::new(world, handle));
-        let reviewer = Person::with_skill(world, "judge", "review");
+        let reviewer = Person::with_skill(world, "examiner", "review");
         let mut granter = Person::new(world, "granter");
         let capabilities = json!(["workspace:read", "thread:transition", "approval:grant"]);
         let input = json!({"workspace_id": world.id("workspace"), "member_id": granter.id,
@@ -78,7 +78,7 @@ fn a_member_reads_its_claims_what_it_could_claim_and_what_it_should_judge() {
 #[test]
 fn nobody_is_asked_for_what_it_could_not_do() {
     on_both_engines(|world| {
-        let reviewer = Person::with_skill(world, "judge", "review");
+        let reviewer = Person::with_skill(world, "examiner", "review");
         let channel = world.new_channel("reviewed");
         let thread = world.new_thread(&channel, "under review");
         go(world, &thread, "start_review").output();

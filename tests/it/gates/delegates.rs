@@ -9,7 +9,7 @@ use super::{Person, new_thread};
 fn a_delegate_is_named_and_a_member_that_acts_for_itself_is_named_once() {
     on_both_engines(|world| {
         let [member, delegate] =
-            ["judge", "delegate"].map(|handle| Person::with_skill(world, handle, "review"));
+            ["examiner", "delegate"].map(|handle| Person::with_skill(world, handle, "review"));
         let lent = delegate.acting_for(world, &member.id);
         let workspace = world.id("workspace");
         for (token, actor) in [(&member.token, None), (&lent, Some(json!(delegate.id)))] {
