@@ -50,13 +50,23 @@ impl JsonSchema for NewCheckpoint {
         "Checkpoint".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let within = json_schema!({
+            "type": ["object", "array", "string", "number", "boolean", "null"],
+            "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER,
+        });
         json_schema!({
             "type": ["object", "array", "string", "number", "boolean"],
+            "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER,
+            "additionalProperties": within, "items": within,
             "description": "How far the work has come, for whoever holds the claim next: any JSON of at most \
-                            8192 bytes. It replaces the last one.",
+                            8192 bytes. It replaces the last one. Numbers from 2^53 on are rejected: send \
+                            them as strings.",
         })
     }
 }
+
+/// The largest whole number that every reader of JSON keeps.
+const LARGEST_NUMBER: i64 = (1 << 53) - 1;
 
 /// How far the work on a thread had come when a holder left it.
 #[derive(Debug, Serialize, JsonSchema)]

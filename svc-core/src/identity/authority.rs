@@ -50,7 +50,7 @@ pub(super) fn check_lends(held: Capabilities, wanted: Capabilities) -> Result<()
 }
 
 /// What a delegation grant can lend: the work of a member, but no administration and no approval.
-const LENDABLE: [Capability; 7] = [
+pub(super) const LENDABLE: [Capability; 7] = [
     WorkspaceRead,
     WorkspaceWrite,
     MessagePost,

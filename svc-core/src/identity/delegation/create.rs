@@ -1,10 +1,10 @@
 //! Granting: an administrator lends a member to another.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::{DelegationGrant, DelegationGranted, policy};
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::identity::authority;
@@ -39,7 +39,7 @@ pub(super) struct CreateDelegationGrant {
     /// The member that acts for it: another one.
     delegate: MemberId,
     /// What the delegate's tokens can do at most.
-    #[schemars(length(min = 1))]
+    #[schemars(schema_with = "lendable")]
     capabilities: Capabilities,
     /// What it is for. Every member of the workspace can read it in the event.
     purpose: Prose<1, GRANT_PURPOSE_MAX>,
@@ -47,6 +47,11 @@ pub(super) struct CreateDelegationGrant {
     expires_at: Option<Time>,
     /// In how many seconds it ends.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+}
+
+fn lendable(_: &mut SchemaGenerator) -> Schema {
+    let names = authority::LENDABLE.map(Capability::name);
+    json_schema!({"type": "array", "minItems": 1, "items": {"type": "string", "enum": names}})
 }
 
 pub(super) fn create_delegation_grant(
