@@ -70,8 +70,9 @@ impl Ids {
 
 /// Makes the document name objects that exist: otherwise nearly every response would be 404.
 ///
-/// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, and
-/// that a footprint names its repository unless it has only slots.
+/// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, that
+/// a footprint names its repository unless it has only slots, and that a delegation grant ends within the
+/// policy of its workspace.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -94,6 +95,7 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
             let fields = content["schema"]["properties"].as_object_mut();
             fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
             require_with(&mut content["schema"], "items", "repo");
+            end_soon(&mut content["schema"]);
             content.as_object_mut().unwrap().remove("example");
         }
     }
@@ -116,6 +118,17 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
     } else if name == "timeout_secs" {
         *schema = json!({"enum": [1]});
     }
+}
+
+/// Lets a delegation grant end soon.
+fn end_soon(schema: &mut Value) {
+    if schema["properties"]["delegate"].is_null() {
+        return;
+    }
+    schema["properties"].as_object_mut().unwrap().remove("expires_at");
+    schema["properties"]["expires_in_secs"] = json!({"enum": [1, 3600]});
+    schema["required"].as_array_mut().unwrap().push(json!("expires_in_secs"));
+    schema.as_object_mut().unwrap().remove("allOf");
 }
 
 /// Requires a field of an input, and not null, if the input has the field `with`.

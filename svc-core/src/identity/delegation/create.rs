@@ -25,7 +25,7 @@ use crate::time::Time;
 /// says (see `get_delegation_policy`). The delegate's work is recorded as that of both.
 ///
 /// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if one
-/// of the members is deactivated, or if the subject is an app.
+/// of the members is deactivated, if they are the same, or if the subject is an app.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -109,7 +109,7 @@ fn end(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
 /// Returns subject and delegate.
 fn people(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Member)> {
     if input.subject == input.delegate {
-        return Err(Error::malformed("`delegate`: a member is lent to another, not to itself"));
+        return Err(Error::wrong_state("subject and delegate are the same: a member is lent to another"));
     }
     let (subject, delegate) = (load_member(cx, input.subject)?, load_member(cx, input.delegate)?);
     check_active(&subject)?;
