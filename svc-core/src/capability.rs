@@ -248,6 +248,88 @@ impl CapabilitySet {
     }
 }
 
+/// What a caller may have that lets it call an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// A capability of the credential.
+    Has(Capability),
+    /// It calls with the session of a browser, and with nothing else.
+    Session,
+    /// It calls with a share ticket.
+    Ticket,
+    /// It is a federated peer.
+    Peer,
+    /// It is the app that marks pull requests as ready.
+    MarkReadyApp,
+}
+
+impl Right {
+    /// The rights that are no capability, in the order in which expressions name them.
+    const OTHERS: [Right; 4] = [Self::Session, Self::Ticket, Self::Peer, Self::MarkReadyApp];
+
+    /// Returns the name in contracts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Has(capability) => capability.name(),
+            Self::Session => "session",
+            Self::Ticket => "ShareTicket",
+            Self::Peer => "peer",
+            Self::MarkReadyApp => "app:mark-ready",
+        }
+    }
+}
+
+impl From<Capability> for Right {
+    fn from(capability: Capability) -> Self {
+        Self::Has(capability)
+    }
+}
+
+/// A set of rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    capabilities: Capabilities,
+    others: [bool; Right::OTHERS.len()],
+}
+
+impl From<Capabilities> for Rights {
+    fn from(capabilities: Capabilities) -> Self {
+        Self { capabilities, others: [false; Right::OTHERS.len()] }
+    }
+}
+
+impl FromIterator<Right> for Rights {
+    fn from_iter<I: IntoIterator<Item = Right>>(items: I) -> Self {
+        items.into_iter().fold(Capabilities::NONE.into(), Self::with)
+    }
+}
+
+impl Rights {
+    /// Returns this set with `right` in it.
+    #[must_use]
+    pub fn with(mut self, right: Right) -> Self {
+        if let Right::Has(capability) = right {
+            self.capabilities = self.capabilities.union(std::iter::once(capability).collect());
+        }
+        for (has, other) in self.others.iter_mut().zip(Right::OTHERS) {
+            *has |= other == right;
+        }
+        self
+    }
+
+    /// Returns whether `right` is in the set.
+    pub fn has(self, right: Right) -> bool {
+        self.iter().any(|held| held == right)
+    }
+
+    /// Iterates over the members: the capabilities in stored order, then the others.
+    pub fn iter(self) -> impl Iterator<Item = Right> {
+        let others =
+            Right::OTHERS.into_iter().zip(self.others).filter_map(|(right, has)| has.then_some(right));
+        self.capabilities.iter().map(Right::Has).chain(others)
+    }
+}
+
 /// What an operation requires of the caller before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
@@ -256,16 +338,32 @@ pub enum Needs {
     /// Any valid credential, whatever its capabilities.
     AnyCredential,
     /// A credential with at least one of these.
-    OneOf(&'static [Capability]),
+    OneOf(Rights),
 }
 
 impl Needs {
+    /// Returns the need for at least one of these.
+    pub fn one_of<R: Into<Right> + Copy>(any: &[R]) -> Self {
+        Self::OneOf(any.iter().map(|right| (*right).into()).collect())
+    }
+
     /// Returns whether a caller that holds `held` is admitted.
-    pub fn satisfied_by(self, held: Capabilities) -> bool {
+    pub fn satisfied_by(self, held: impl Into<Rights>) -> bool {
+        let held = held.into();
         match self {
             Self::Nothing | Self::AnyCredential => true,
-            Self::OneOf(any) => any.iter().any(|capability| held.has(*capability)),
+            Self::OneOf(any) => any.iter().any(|right| held.has(right)),
         }
+    }
+
+    /// Returns whether `right` is one of those that are enough.
+    pub fn names(self, right: Right) -> bool {
+        matches!(self, Self::OneOf(any) if any.has(right))
+    }
+
+    /// Returns whether a capability is one of what is enough.
+    pub fn names_a_capability(self) -> bool {
+        matches!(self, Self::OneOf(any) if any.capabilities != Capabilities::NONE)
     }
 
     /// Returns the expression for contracts and documents: `none`, `any`, or names joined by `|`.
@@ -273,7 +371,7 @@ impl Needs {
         match self {
             Self::Nothing => "none".to_owned(),
             Self::AnyCredential => "any".to_owned(),
-            Self::OneOf(any) => any.iter().map(|c| c.name()).collect::<Vec<_>>().join("|"),
+            Self::OneOf(any) => any.iter().map(Right::name).collect::<Vec<_>>().join("|"),
         }
     }
 }
@@ -292,5 +390,19 @@ mod tests {
         let admin = CapabilitySet::HumanAdmin.capabilities();
         assert!(admin.covers(worker) && !worker.covers(admin));
         assert!(!admin.has(Capability::OperatorGlobal));
+    }
+
+    #[test]
+    fn one_right_of_several_is_enough_and_they_are_named_in_order() {
+        let both = Needs::one_of(&[Right::Peer, Right::Has(Capability::TokenAdmin)]);
+        assert_eq!(both.expression(), "token:admin|peer");
+        assert_eq!(Needs::one_of(&[Right::MarkReadyApp]).expression(), "app:mark-ready");
+        let admin: Capabilities = [Capability::TokenAdmin].into_iter().collect();
+        let peer: Rights = [Right::Peer].into_iter().collect();
+        let session = Rights::from(CapabilitySet::AgentWorker.capabilities()).with(Right::Session);
+        assert!(both.satisfied_by(admin) && both.satisfied_by(peer) && !both.satisfied_by(session));
+        assert!(both.names(Right::Peer) && !both.names(Right::Session) && both.names_a_capability());
+        assert!(!Needs::one_of(&[Right::Session]).names_a_capability());
+        assert!(Needs::one_of(&[Right::Session]).satisfied_by(session));
     }
 }

@@ -55,6 +55,10 @@ ids! {
     GrantId,
     /// An app installation's id.
     InstallationId,
+    /// The id of a browser's session.
+    SessionId,
+    /// A share ticket's id.
+    ShareTicketId,
     /// A channel's id.
     ChannelId,
     /// A dead letter's id.

@@ -49,7 +49,7 @@
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, cache, sealing, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
-//! | `identity` | workspaces, members, tokens, delegation, set-up |
+//! | `identity` | workspaces, members, tokens, delegation, sessions, set-up |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
@@ -85,6 +85,9 @@
 //! | projector | a function that a change's events are shown to, in the transaction of the change |
 //! | guard | a function that is asked before a change |
 //! | condition | what must hold before a thread may make a move |
+//! | framed row | a route that is no operation of the API: it has a typed function and a frame |
+//! | frame | what surrounds the input and the output of a framed row on the wire |
+//! | session | what a browser is signed in with: a signed cookie names it, and it ends by itself |
 //! | sample | a thing that the world of the tests holds, under a name that examples use |
 //! | chore | periodic work, in each process or under a lease |
 //! | lane | a writer: one thread, one connection, one queue |
@@ -121,7 +124,8 @@
 //!    `coordination/queue_projector.rs`), in a wait's filter, or as what it [`Invalidates`].
 //! 3. Add the operation to the feature's list by the builder that says what a call does: [`op::read`],
 //!    [`op::long_read`], [`op::wait`], [`op::write`] (adds something each time), [`op::idempotent`],
-//!    [`op::destructive`], [`op::write_in_steps`] (adds something after bounded steps),
+//!    [`op::destructive`], [`op::homed`] (in a workspace that its input determines),
+//!    [`op::write_in_steps`] (adds something after bounded steps),
 //!    [`op::write_recording_refusals`] (adds something, and a refusal may leave an event). It has a title, a
 //!    path, the capability that [`capability`] says, an example that succeeds, and the codes that it can fail
 //!    with beside those of every operation ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment

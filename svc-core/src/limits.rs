@@ -63,6 +63,12 @@ pub const GRANT_TOKENS_MAX: i64 = 1000;
 pub const DELEGATED_DEFAULT_SECS: i64 = 900;
 /// How long a delegated token may last, in seconds.
 pub const DELEGATED_MAX_SECS: i64 = 3600;
+/// Default of the longest life of a browser's session, in seconds.
+pub const SESSION_TTL_SECS: i64 = 28_800;
+/// Longest life that an operator can give sessions, in seconds.
+pub const SESSION_TTL_MAX_SECS: i64 = 2_592_000;
+/// Shortest key that session cookies are signed with, in bytes.
+pub const SESSION_SECRET_MIN_BYTES: usize = 32;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Bytes of a checkpoint as canonical JSON.

@@ -13,7 +13,7 @@ use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{Quota, RateLimiter};
 
 use crate::error::{Code, Error, Result};
-use crate::id::{TokenId, WorkspaceId};
+use crate::id::{MemberId, TokenId, WorkspaceId};
 use crate::limits;
 use crate::time::Clock;
 
@@ -22,6 +22,8 @@ use crate::time::Clock;
 pub enum Client {
     /// A token and all tokens derived from it: a token cannot multiply its limit.
     Token(TokenId),
+    /// A member, with all its sessions that were made from no token.
+    Member(MemberId),
     /// An address. For IPv6 the whole /64, which one host is usually given.
     Peer(IpAddr),
 }

@@ -29,6 +29,9 @@ const MIN_RATE: u32 = 16 << 10;
 /// Longest time that any body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The media types of the body of an operation.
+pub(crate) const JSON: &[&str] = &["application/json"];
+
 /// The bodies that are being read.
 pub(crate) struct Bodies {
     unfinished: Shares<Client>,
@@ -44,10 +47,17 @@ impl Bodies {
         self.unfinished.taken()
     }
 
-    /// Reads the JSON body of a request by `client`, of at most `max` bytes.
+    /// Reads the body of a request by `client`, of at most `max` bytes and one of these media types.
     ///
     /// Returns no bytes if there is no body.
-    pub async fn read<B>(&self, client: Client, headers: &HeaderMap, mut body: B, max: usize) -> Result<Bytes>
+    pub async fn read<B>(
+        &self,
+        client: Client,
+        headers: &HeaderMap,
+        mut body: B,
+        max: usize,
+        media: &[&str],
+    ) -> Result<Bytes>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -58,10 +68,13 @@ impl Bodies {
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let read = if announced > max { None } else { self.collect(client, &mut body, max).await? };
         match read {
-            Some(bytes) if bytes.is_empty() || is_json(headers) => Ok(bytes),
+            Some(bytes) if bytes.is_empty() || is_one_of(media, headers) => Ok(bytes),
             Some(_) => Err(Error::new(
                 Code::UnsupportedMediaType,
-                "the headers of the body do not say that it is JSON, in UTF-8 and without a content coding",
+                format!(
+                    "the headers of the body do not say that it is {}, in UTF-8 and without a content coding",
+                    media.join(" or ")
+                ),
             )),
             None => {
                 drain(headers, body, max.saturating_mul(2).max(LARGE_DRAIN_MAX)).await;
@@ -199,11 +212,11 @@ fn list_items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &st
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+fn is_one_of(media: &[&str], headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = content_type.split(';').map(str::trim);
-    parts.next().is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json"))
+    parts.next().is_some_and(|sent| media.iter().any(|media| sent.eq_ignore_ascii_case(media)))
         && parts.all(is_utf8_or_no_charset)
         && headers.get(CONTENT_ENCODING).is_none_or(plain)
 }
@@ -234,7 +247,7 @@ mod tests {
         max: usize,
     ) -> Result<Bytes, Code> {
         let client = Client::at([127, 0, 0, 1].into());
-        Bodies::new().read(client, &headers(pairs), body, max).await.map_err(|error| error.code())
+        Bodies::new().read(client, &headers(pairs), body, max, JSON).await.map_err(|error| error.code())
     }
 
     fn full(text: &'static str) -> Full<Bytes> {

@@ -1,4 +1,4 @@
-//! Decodes requests: percent-encoding, the bearer token and the client's address.
+//! Decodes requests: percent-encoding, the credential and the client's address.
 //!
 //! Strict wherever leniency would let two readers understand the same bytes differently. What a field means
 //! is the core's business.
@@ -6,9 +6,9 @@
 use std::net::IpAddr;
 
 use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
-use secrecy::SecretString;
+use hyper::header::{AUTHORIZATION, COOKIE, HeaderValue};
 use svc_core::limits::QUERY_FIELDS_MAX;
+use svc_core::op::{self, Credential, SessionKey};
 use svc_core::{Error, Result};
 
 /// Text fields by name, in the form that the core takes.
@@ -59,20 +59,10 @@ pub(crate) fn unescape(raw: &str, plus: Plus) -> Result<String> {
     String::from_utf8(decoded).map_err(|_| Error::malformed("the URL is not UTF-8 once decoded"))
 }
 
-/// Returns the bearer token of a request.
-///
-/// Another scheme, or a value that is not visible ASCII, counts as no credential. More than one header is an
-/// error.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<SecretString>> {
-    let mut sent = headers.get_all(AUTHORIZATION).iter();
-    let Some(value) = sent.next() else { return Ok(None) };
-    if sent.next().is_some() {
-        return Err(Error::malformed("the request has more than one Authorization header"));
-    }
-    let Some((scheme, token)) = value.to_str().ok().and_then(|value| value.split_once(' ')) else {
-        return Ok(None);
-    };
-    Ok(scheme.eq_ignore_ascii_case("bearer").then(|| SecretString::from(token.trim())))
+/// Returns the credential of a request; its session cookie counts only with a key that verifies it.
+pub(crate) fn credential(headers: &HeaderMap, key: Option<&SessionKey>) -> Result<Credential> {
+    let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    op::read_credential(values(AUTHORIZATION), values(COOKIE), key)
 }
 
 /// Returns the client's address, taken from `X-Forwarded-For` as far as the proxies in front are trusted.
@@ -89,7 +79,6 @@ pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, trusted_hops: usize) -> 
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
     use proptest::prelude::*;
     use secrecy::ExposeSecret;
     use svc_core::Code;
@@ -124,8 +113,9 @@ mod tests {
                     headers.insert(name, value);
                 }
             }
-            let bearer = bearer(&headers).unwrap();
-            prop_assert!(bearer.is_none_or(|token| token.expose_secret().trim() == token.expose_secret()));
+            if let Credential::Bearer(token) = credential(&headers, None).unwrap() {
+                prop_assert!(token.expose_secret().trim() == token.expose_secret());
+            }
             let remote: IpAddr = "192.0.2.1".parse().unwrap();
             let client = peer(remote, &headers, hops);
             prop_assert!(hops > 0 || client == remote);
@@ -146,16 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bearer_token_is_found_whatever_the_case_of_its_scheme() {
-        let token = |value| bearer(&headers(&[("authorization", value)])).unwrap();
-        for good in ["Bearer svc_1", "bearer svc_1", "BEARER  svc_1 "] {
-            assert_eq!(token(good).unwrap().expose_secret(), "svc_1", "{good}");
-        }
-        for other in ["Basic svc_1", "svc_1", "Bearer", "ShareTicket svc_share_1"] {
-            assert!(token(other).is_none(), "{other}");
-        }
-        assert!(bearer(&headers(&[])).unwrap().is_none());
-        assert!(bearer(&headers(&[("authorization", "Bearer a"), ("authorization", "Bearer b")])).is_err());
+    fn a_credential_is_read_from_the_authorization_header() {
+        let read = |pairs: &[(&'static str, &'static str)]| credential(&headers(pairs), None);
+        let found = read(&[("authorization", "BEARER  svc_1 ")]).unwrap();
+        assert!(matches!(found, Credential::Bearer(token) if token.expose_secret() == "svc_1"));
+        assert!(read(&[]).unwrap().is_nothing());
+        assert!(read(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]).is_err());
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub struct HttpSettings {
     pub trusted_proxy_hops: usize,
     /// Host names of this server in addition to localhost and its own address, in lower case.
     pub allowed_hosts: Vec<String>,
+    /// Whether browsers send the session cookie over HTTPS alone.
+    pub cookie_secure: bool,
+    /// The origin under which browsers reach the server, in lower case.
+    pub public_origin: Option<String>,
     /// How long to keep serving, with readiness reporting `draining`, after the termination signal.
     pub shutdown_drain: Duration,
 }
@@ -43,6 +47,8 @@ impl Default for HttpSettings {
             ws_connections: u32::try_from(WS_CONNECTIONS_MAX).unwrap_or(u32::MAX),
             trusted_proxy_hops: 0,
             allowed_hosts: Vec::new(),
+            cookie_secure: false,
+            public_origin: None,
             shutdown_drain: Duration::ZERO,
         }
     }
@@ -57,6 +63,8 @@ impl From<&Config> for HttpSettings {
             ws_connections: config.ws_connections,
             trusted_proxy_hops: config.trusted_proxy_hops,
             allowed_hosts: config.allowed_hosts.clone(),
+            cookie_secure: config.cookie_secure,
+            public_origin: config.public_origin.clone(),
             shutdown_drain: config.shutdown_drain,
         }
     }
@@ -69,6 +77,12 @@ impl HttpSettings {
         let left = u32::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
         let connections = self.connections.map(|max| max.min(NonZeroU32::new(left).unwrap_or(max)));
         Self { connections, ..self }
+    }
+
+    /// Returns the host names of this server, with that of its public address.
+    pub(crate) fn own_hosts(&self) -> Vec<String> {
+        let public = self.public_origin.as_deref().and_then(|origin| origin.split_once("://"));
+        self.allowed_hosts.iter().cloned().chain(public.map(|(_, host)| host.to_owned())).collect()
     }
 
     /// Returns the limits on connections in all and from one address.
@@ -140,6 +154,16 @@ mod tests {
         assert_eq!(settings(20_000, 0).within(1024).connections(), (896, 89));
         assert_eq!(settings(20_000, 0).within(1 << 20).connections(), (20_000, 2000));
         assert_eq!(settings(0, 0).within(1024).connections(), (usize::MAX, usize::MAX));
+    }
+
+    #[test]
+    fn the_public_address_is_an_own_name() {
+        let settings = HttpSettings {
+            allowed_hosts: vec!["board".to_owned()],
+            public_origin: Some("https://svc.example:8443".to_owned()),
+            ..HttpSettings::default()
+        };
+        assert_eq!(settings.own_hosts(), ["board", "svc.example:8443"]);
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(crate) async fn handle(
     drop(unverified.take());
     let client = principal.client().unwrap_or(Client::at(peer));
     let (head, body) = request.into_parts();
-    let body = match state.bodies.read(client, &head.headers, body, state.settings.body_max_bytes).await {
+    let body = match read_body(state, client, &head.headers, body).await {
         Ok(body) => body,
         Err(refusal) => return Err(principal.refuse(&endpoint.service, refusal).await),
     };
@@ -109,6 +109,15 @@ pub(crate) async fn handle(
         }
         Err(refusal) => endpoint.refuse(&call.principal, &refusal).await,
     }
+}
+
+async fn read_body(
+    state: &ServerState,
+    client: Client,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Bytes> {
+    state.bodies.read(client, headers, body, state.settings.body_max_bytes, body::JSON).await
 }
 
 fn large_batch() -> Error {
@@ -201,8 +210,8 @@ impl Endpoint {
         state.hosts.check(uri, headers).map_err(|_| {
             Error::forbidden("MCP is served only under this server's own names; see SVC_ALLOWED_HOSTS")
         })?;
-        let token = state.bearer(peer, headers).await?;
-        Principal::admitted(&self.service, svc_mcp_stdio::head(token, Some(peer))).await
+        let credential = state.credential(peer, headers, None).await?;
+        Principal::admitted(&self.service, svc_mcp_stdio::head(credential, Some(peer))).await
     }
 
     /// Parses the payload of a POST.

@@ -1,4 +1,4 @@
-//! The OpenAPI document: the operations as the core describes them, and the built-in routes.
+//! The OpenAPI document: the operations as the core describes them, and the fixed routes.
 //!
 //! It is built at the first request and cached.
 
@@ -9,11 +9,10 @@ use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use serde_json::{Value, json};
 use svc_core::Code;
-use svc_core::op::{Table, openapi};
+use svc_core::op::{FIXED, Fixed, FixedRoute, Table, openapi};
 use svc_mcp_stdio::wire::BATCH_MAX;
 
 use crate::encode::{self, Response};
-use crate::route::{BUILTINS, Builtin};
 
 /// The encoded document, built once.
 #[derive(Default)]
@@ -32,17 +31,17 @@ impl Document {
 fn document(table: &Table) -> Value {
     let mut document = openapi::document(table);
     let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return document };
-    for (method, path, own) in BUILTINS {
+    for FixedRoute { method, path, served_by } in FIXED {
         let item = paths.entry(path).or_insert_with(|| json!({}));
         if let Some(item) = item.as_object_mut() {
-            item.insert(method.as_str().to_lowercase(), route(own, path));
+            item.insert(method.name().to_lowercase(), route(served_by, path));
         }
     }
     document
 }
 
-/// Returns the description of a built-in route.
-fn route(own: Builtin, path: &str) -> Value {
+/// Returns the description of a fixed route.
+fn route(own: Fixed, path: &str) -> Value {
     let Description { summary, description, responses, refused, more } = describe(own);
     let id = path.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let mut route = json!({
@@ -73,14 +72,14 @@ struct Description {
     more: Value,
 }
 
-fn describe(own: Builtin) -> Description {
+fn describe(own: Fixed) -> Description {
     match own {
-        Builtin::Health => health(),
-        Builtin::Liveness => liveness(),
-        Builtin::OpenApi => this_document(),
-        Builtin::Problem => problem(),
-        Builtin::WebSocket => subscribe(),
-        Builtin::Mcp => mcp(),
+        Fixed::Health => health(),
+        Fixed::Liveness => liveness(),
+        Fixed::OpenApi => this_document(),
+        Fixed::Problem => problem(),
+        Fixed::WebSocket => subscribe(),
+        Fixed::Mcp => mcp(),
     }
 }
 
@@ -168,7 +167,7 @@ fn subscribe() -> Description {
             the connection is closed with 1008.",
         responses: json!({"101": {"description": "The connection is upgraded to a WebSocket."}}),
         refused: &[400, 401, 403, 429, 500, 503],
-        more: json!({"security": [{"bearer": []}, {}], "parameters": [
+        more: json!({"security": [{"bearer": []}, {"session": []}, {}], "parameters": [
             header("Connection", &json!({"const": "Upgrade"})),
             header("Upgrade", &json!({"const": "websocket"})),
             header("Sec-WebSocket-Version", &json!({"const": "13"})),
@@ -249,8 +248,8 @@ mod tests {
         let paths = document["paths"].as_object().unwrap();
         let operations = paths.values().flat_map(|item| item.as_object().unwrap().values());
         let mut ids: Vec<&str> = operations.map(|route| route["operationId"].as_str().unwrap()).collect();
-        for (method, path, _) in BUILTINS {
-            let route = &paths[path][&method.as_str().to_lowercase()];
+        for FixedRoute { method, path, .. } in FIXED {
+            let route = &paths[path][&method.name().to_lowercase()];
             assert!(route["summary"].is_string() && route["responses"].is_object(), "{path}");
         }
         let count = ids.len();

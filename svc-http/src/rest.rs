@@ -66,7 +66,7 @@ async fn input(
     let max = state.settings.body_max_bytes;
     let max = if operation.access().needs == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
     let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
-    let body = state.bodies.read(client, &head.headers, body, max).await?;
+    let body = state.bodies.read(client, &head.headers, body, max, body::JSON).await?;
     let mut text = text?;
     decode::query(head.uri.query(), &mut text)?;
     Ok(op::Input { text, body })

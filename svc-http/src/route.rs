@@ -1,13 +1,13 @@
-//! Routing: from a method and a path to an operation or a built-in route.
+//! Routing: from a method and a path to a row of the table or a fixed route.
 //!
-//! Operations declare their own paths; the few routes that are not operations are listed here. Paths are
+//! Rows declare their own paths, and the core lists the few routes that are fixed. Paths are
 //! matched undecoded, then their variables are decoded.
 
 use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::HeaderValue;
-use svc_core::op::{self, Operation, Table};
+use svc_core::op::{self, FIXED, Fixed, FixedRoute, Operation, Table};
 use svc_core::{Error, Result};
 
 use crate::decode::{Plus, Text, unescape};
@@ -15,31 +15,11 @@ use crate::decode::{Plus, Text, unescape};
 /// What serves a route.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    Operation(Arc<Operation>),
-    Builtin(Builtin),
+    /// An operation, or a framed row.
+    Row(Arc<Operation>),
+    /// The server itself.
+    Fixed(Fixed),
 }
-
-/// A route that is not an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Builtin {
-    Health,
-    Liveness,
-    OpenApi,
-    Problem,
-    WebSocket,
-    Mcp,
-}
-
-/// The routes that are not operations.
-pub(crate) const BUILTINS: [(Method, &str, Builtin); 7] = [
-    (Method::GET, "/health", Builtin::Health),
-    (Method::GET, "/health/ready", Builtin::Health),
-    (Method::GET, "/health/live", Builtin::Liveness),
-    (Method::GET, "/openapi.json", Builtin::OpenApi),
-    (Method::GET, "/problems/{type}", Builtin::Problem),
-    (Method::GET, "/ws/subscribe", Builtin::WebSocket),
-    (Method::POST, "/mcp", Builtin::Mcp),
-];
 
 pub(crate) struct Routes {
     router: matchit::Router<Methods>,
@@ -62,15 +42,15 @@ pub(crate) enum Routed {
 }
 
 impl Routes {
-    /// Builds the routes of a table and the built-in ones; fails if two of them collide.
+    /// Builds the routes of a table and the fixed ones; fails if two of them collide.
     pub fn build(table: &Table) -> Result<Self> {
         let mut places: Vec<(&'static str, Vec<(Method, Target)>)> = Vec::new();
-        let of_operations = table.shared_operations().flat_map(|operation| {
-            let target = || Target::Operation(Arc::clone(operation));
-            operation.http().paths().map(move |path| (method(operation.http().method), path, target()))
+        let of_rows = table.shared_rows().flat_map(|row| {
+            let target = || Target::Row(Arc::clone(row));
+            row.http().paths().map(move |path| (method(row.http().method), path, target()))
         });
-        let own = BUILTINS.into_iter().map(|(method, path, own)| (method, path, Target::Builtin(own)));
-        for (method, path, target) in own.chain(of_operations) {
+        let fixed = |route: FixedRoute| (method(route.method), route.path, Target::Fixed(route.served_by));
+        for (method, path, target) in FIXED.into_iter().map(fixed).chain(of_rows) {
             match places.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, methods)) if methods.iter().any(|(known, _)| *known == method) => {
                     return Err(Error::internal(format!("two routes match {method} {path}")));
@@ -107,7 +87,7 @@ fn variables(params: &matchit::Params<'_, '_>) -> Result<Text> {
     Ok(text)
 }
 
-fn method(method: op::Method) -> Method {
+pub(crate) fn method(method: op::Method) -> Method {
     match method {
         op::Method::Get => Method::GET,
         op::Method::Post => Method::POST,
@@ -168,7 +148,7 @@ mod tests {
         let routes = routes(operations).unwrap();
         let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path);
         let name = |found| match found {
-            Routed::Target(Target::Operation(named), text) => (named.name(), text.unwrap()),
+            Routed::Target(Target::Row(named), text) => (named.name(), text.unwrap()),
             other => panic!("{other:?}"),
         };
         let one = vec![("thread_id".to_owned(), "a/b+c".to_owned())];
@@ -176,7 +156,7 @@ mod tests {
         assert_eq!(name(find("HEAD", "/threads/a%2Fb+c")), ("get", one.clone()));
         assert_eq!(name(find("PUT", "/t/a%2fb+c")), ("put", one));
         assert_eq!(name(find("GET", "/threads")), ("list", vec![]));
-        assert!(matches!(find("GET", "/health/live"), Routed::Target(Target::Builtin(Builtin::Liveness), _)));
+        assert!(matches!(find("GET", "/health/live"), Routed::Target(Target::Fixed(Fixed::Liveness), _)));
         let Routed::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
         assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
         let Routed::Allow(allow) = find("GET", "/t/1") else { panic!() };

@@ -20,6 +20,7 @@ use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use svc_core::op::Fixed;
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,11 +33,11 @@ use crate::limits::{CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEO
 use crate::openapi::Document;
 use crate::pace::Pace;
 use crate::phase::Phase;
-use crate::route::{Builtin, Routed, Routes, Target};
+use crate::route::{Routed, Routes, Target};
 use crate::shares::Shares;
 use crate::state::{Link, ServerState, UnverifiedSlot};
 use crate::stream::Stream;
-use crate::{body, health, hosts, mcp, problems, rest, ws};
+use crate::{body, frames, health, hosts, mcp, problems, rest, ws};
 
 /// The server: what its requests share, what answers them, and what they are counted in.
 struct Server {
@@ -258,39 +259,43 @@ impl Server {
         hosts::check_single(request.version(), request.headers())?;
         // All but operations are boxed: they are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
-            Routed::Target(Target::Operation(operation), text) => {
-                rest::handle(&self.state, &operation, text, link, request, unverified).await
-            }
-            Routed::Target(Target::Builtin(builtin), _) => {
-                Box::pin(self.builtin(builtin, link, request, unverified)).await
+            Routed::Target(Target::Row(row), text) => match row.http().frame {
+                None => rest::handle(&self.state, &row, text, link, request, unverified).await,
+                Some(frame) => {
+                    let handled = frames::handle(&self.state, frame, &row, text, link, request, unverified);
+                    Ok(Box::pin(handled).await)
+                }
+            },
+            Routed::Target(Target::Fixed(fixed), _) => {
+                Box::pin(self.fixed(fixed, link, request, unverified)).await
             }
             not_found => Box::pin(self.unrouted(not_found, link, request)).await,
         }
     }
 
-    async fn builtin(
+    async fn fixed(
         &self,
-        target: Builtin,
+        target: Fixed,
         link: &Link,
         request: Request<Incoming>,
         unverified: &mut UnverifiedSlot,
     ) -> Result<Response> {
         match target {
-            Builtin::Health => {
+            Fixed::Health => {
                 let phase = *self.state.phase.borrow();
                 Ok(health::readiness(&self.state.service, phase).await)
             }
-            Builtin::Liveness => Ok(health::liveness()),
-            Builtin::OpenApi => {
+            Fixed::Liveness => Ok(health::liveness()),
+            Fixed::OpenApi => {
                 self.admit_open(link, &request).await?;
                 Ok(self.document.response(self.state.service.table()))
             }
-            Builtin::Problem => {
+            Fixed::Problem => {
                 self.admit_open(link, &request).await?;
                 problems::page(request.uri().path(), request.headers())
             }
-            Builtin::WebSocket => ws::upgrade(&self.state, link, request).await,
-            Builtin::Mcp => mcp::handle(&self.mcp, &self.state, link, request, unverified).await,
+            Fixed::WebSocket => ws::upgrade(&self.state, link, request).await,
+            Fixed::Mcp => mcp::handle(&self.mcp, &self.state, link, request, unverified).await,
         }
     }
 

@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use hyper::header::COOKIE;
 use hyper::{HeaderMap, Request};
-use secrecy::SecretString;
-use svc_core::op::{self, Surface};
+use svc_core::op::{self, Credential, SessionKey, Surface, Takes};
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::sync::watch;
 
@@ -15,6 +15,7 @@ use crate::decode;
 use crate::hosts::Hosts;
 use crate::in_flight::{RequestSlots, overloaded};
 use crate::limits::{ConcurrencyLimit, HttpSettings, Permit};
+use crate::origin::{Use, cookie_counts};
 use crate::pace::Pace;
 use crate::phase::{Phase, closing};
 use crate::shares::Share;
@@ -49,7 +50,7 @@ impl ServerState {
             phase: watch::channel(Phase::Serving).0,
             bodies: Bodies::new(),
             unread: UnreadAnswers::new(),
-            hosts: Hosts::new(own, settings.allowed_hosts.clone()),
+            hosts: Hosts::new(own, settings.own_hosts()),
             in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
             sockets: ConcurrencyLimit::new(Some(settings.ws_connections)),
             service,
@@ -59,24 +60,50 @@ impl ServerState {
 
     /// Returns what the core needs to admit a request before its body is read.
     pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::RequestHead> {
-        let peer = self.peer(link, request.headers());
-        Ok(op::RequestHead {
-            credential: self.bearer(peer, request.headers()).await?,
-            surface: Surface::Rest,
-            path: request.uri().path().to_owned(),
-            peer: Some(peer),
-        })
+        self.head_for(link, request, Takes::All, Use::of(request.method())).await
     }
 
-    /// Returns the bearer token.
+    /// Returns the same for a route that takes only some credentials, and puts a cookie to this use.
+    pub async fn head_for(
+        &self,
+        link: &Link,
+        request: &Request<Incoming>,
+        takes: Takes,
+        used: Use,
+    ) -> Result<op::RequestHead> {
+        let peer = self.peer(link, request.headers());
+        let credential = match takes {
+            Takes::Nothing => Credential::Nothing,
+            Takes::Authorization => self.credential(peer, request.headers(), None).await?,
+            Takes::All => {
+                let key = self.session_key_for(request, used);
+                self.credential(peer, request.headers(), key).await?
+            }
+        };
+        let path = request.uri().path().to_owned();
+        Ok(op::RequestHead { credential, surface: Surface::Rest, path, peer: Some(peer) })
+    }
+
+    /// Returns what verifies the cookie of a request, if that counts.
+    fn session_key_for(&self, request: &Request<Incoming>, used: Use) -> Option<&SessionKey> {
+        let counts = || cookie_counts(request, used, self.settings.public_origin.as_deref());
+        self.service.session_key().filter(|_| request.headers().contains_key(COOKIE) && counts())
+    }
+
+    /// Returns the credential in the headers of a request, a cookie only with a key that verifies it.
     ///
     /// A request whose credential cannot be read counts against its address.
-    pub async fn bearer(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Option<SecretString>> {
-        let token = decode::bearer(headers);
-        if token.is_err() {
+    pub async fn credential(
+        &self,
+        peer: IpAddr,
+        headers: &HeaderMap,
+        key: Option<&SessionKey>,
+    ) -> Result<Credential> {
+        let credential = decode::credential(headers, key);
+        if credential.is_err() {
             self.service.count(op::RequestHead { peer: Some(peer), ..op::RequestHead::default() }).await?;
         }
-        token
+        credential
     }
 
     /// Returns the address of the client that sent a request.
@@ -86,7 +113,7 @@ impl ServerState {
 
     /// Rejects a request that has no credential and names another host than this server.
     pub fn check_host(&self, head: &op::RequestHead, request: &Request<Incoming>) -> Result<()> {
-        if head.credential.is_some() {
+        if !head.credential.is_nothing() {
             return Ok(());
         }
         self.hosts.check(request.uri(), request.headers())

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use secrecy::SecretString;
 use svc_core::capability::Capabilities;
-use svc_core::op::{Admission, Input, Operation, Reply, RequestHead, Surface};
+use svc_core::op::{Admission, Credential, Input, Operation, Reply, RequestHead, Surface};
 use svc_core::ops::{WHOAMI, Whoami};
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::time::{Instant, sleep_until};
@@ -142,7 +142,7 @@ impl Principal {
 
     /// Creates the caller for the bearer of `token` on this machine.
     pub(crate) fn local(token: SecretString) -> Self {
-        Self::new(head(Some(token), None))
+        Self::new(head(Credential::Bearer(token), None))
     }
 
     /// Returns the last position in the log of the bearer's workspace, as of the core's last reply.
@@ -215,7 +215,7 @@ impl Principal {
 }
 
 /// Creates the head of a request over MCP.
-pub fn head(credential: Option<SecretString>, peer: Option<IpAddr>) -> RequestHead {
+pub fn head(credential: Credential, peer: Option<IpAddr>) -> RequestHead {
     RequestHead { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
 

@@ -10,6 +10,7 @@ pub mod database;
 pub mod golden;
 pub mod ordeal;
 mod original;
+mod person;
 mod pool;
 mod prepare;
 pub mod process;
@@ -25,8 +26,9 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Runtime};
 
+pub use person::Person;
 pub use prepare::People;
-pub use world::{Setup, World, answer_of, call, in_parallel, on_both_engines, text};
+pub use world::{Setup, World, answer_of, call, in_parallel, on_both_engines, session_key, text};
 
 /// The runtime of clients and servers in this process.
 pub fn runtime() -> &'static Runtime {

@@ -36,7 +36,7 @@ pub fn check(operation: &Operation, answer: Answer) -> Answer {
 /// The refusals that operations declare as their own and that are not in `seen`, the file of a run.
 pub fn never_seen(table: &Table, seen: &str) -> Vec<String> {
     let seen: BTreeSet<&str> = seen.lines().collect();
-    let declared = table.operations().flat_map(|operation| {
+    let declared = table.rows().flat_map(|operation| {
         operation.docs().refuses.iter().map(move |code| format!("{} {}", operation.name(), code.name()))
     });
     declared.filter(|refusal| !seen.contains(refusal.as_str())).collect()

@@ -9,7 +9,8 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::entropy::Entropy;
-use svc_core::op::{Feature, Fixture, Operation, Reply, Request, Surface};
+use svc_core::id::SessionId;
+use svc_core::op::{Credential, Feature, Fixture, Operation, Reply, Request, SessionKey, Surface};
 use svc_core::time::{Clock, Time};
 use svc_core::{Engine, Error, OpenMode, Options, RateSettings, Result, Service};
 use uuid::Uuid;
@@ -45,6 +46,8 @@ pub struct Setup {
     pub in_memory: bool,
     /// Whether the service gives land advice; it does unless set.
     pub land_advice: bool,
+    /// Whether a session that was made from no token may mint the first administrator's.
+    pub first_admin: bool,
 }
 
 /// No limit.
@@ -61,6 +64,7 @@ impl Default for Setup {
             left_out: None,
             in_memory: false,
             land_advice: true,
+            first_admin: false,
         }
     }
 }
@@ -93,12 +97,19 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     options.mode = OpenMode::Create;
     options.rates = setup.rates;
     options.settings.land_advice = setup.land_advice;
+    options.settings.first_admin = setup.first_admin;
     options.settings.left_out = setup.left_out;
     options.reap_tick = None;
+    options.session_key = Some(session_key());
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);
     options.features = (setup.features)();
     Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
+}
+
+/// What the cookies of every world are signed with.
+pub fn session_key() -> SessionKey {
+    SessionKey::new(&SecretString::from("the key of every world's cookies")).unwrap()
 }
 
 /// A clock that shows the moment at which every world begins.
@@ -156,6 +167,47 @@ impl World {
             Some(operation) => refusals::check(operation, answer),
             None => answer,
         }
+    }
+
+    /// Calls an operation in process by any credential.
+    pub fn call_by(&self, credential: Credential, operation: &str, input: &Value) -> Answer {
+        let request = Request::json(Surface::Rest, credential, input.to_string());
+        let row = self.operation(operation);
+        let answer = self.service.operation(operation).and_then(|found| self.service.call(found, request));
+        refusals::check(row, answer_of(answer))
+    }
+
+    /// A session that the bearer of `secret` has signed in with.
+    #[track_caller]
+    pub fn sign_in(&self, secret: &str) -> SessionId {
+        let bearer = Credential::Bearer(SecretString::from(secret));
+        let made = self.call_by(bearer, "create_session", &json!({"token": secret})).output();
+        text(&made["session_id"]).parse().unwrap()
+    }
+
+    /// A session of the bearer of the token `token_id`, or one of the admin's own, for an hour.
+    ///
+    /// One of a member's own is made by nothing yet but the provider's callback.
+    pub fn new_session(&self, token_id: Option<&str>) -> SessionId {
+        let id = SessionId::from(Uuid::now_v7());
+        let now = self.clock.now().micros();
+        let (row, end) = (self.database.id(id.uuid()), now + 3_600_000_000);
+        let (source, columns) = match token_id {
+            Some(token) => {
+                let token = self.database.id(token.parse::<Uuid>().unwrap());
+                (format!("tokens s where s.id = {token}"), "s.member_id, s.id, s.secret_hash, null")
+            }
+            None => {
+                let admin = self.database.id(self.id("admin"));
+                (format!("members s where s.id = {admin}"), "s.id, null, null, 127")
+            }
+        };
+        self.database.execute(&format!(
+            "insert into sessions (id, workspace_id, member_id, token_id, secret_hash, capabilities,
+                 created_at, expires_at)
+             select {row}, s.workspace_id, {columns}, {now}, {end} from {source}"
+        ));
+        id
     }
 
     /// Calls an operation as the admin which must succeed.
@@ -249,24 +301,26 @@ impl World {
 
     /// The secret of a new token of the admin with these capabilities.
     pub fn new_token(&self, capabilities: Vec<&str>) -> String {
-        text(&self.minted(capabilities)["secret"])
+        text(&self.minted(&self.id("admin").to_string(), &capabilities)["secret"])
     }
 
-    fn minted(&self, capabilities: Vec<&str>) -> Value {
+    fn minted(&self, member: &str, capabilities: &[&str]) -> Value {
         self.admin(
             "mint_token",
-            json!({"workspace_id": self.id("workspace"), "member_id": self.id("admin"),
+            json!({"workspace_id": self.id("workspace"), "member_id": member,
                    "label": "for a test", "capabilities": capabilities}),
         )
     }
 
-    /// The secret of a new delegated token of the admin with these capabilities.
+    /// The secret of a token by which `delegate` acts for `subject` with any capabilities.
     ///
-    /// No operation makes a grant yet; the column is what marks a delegated token.
-    pub fn new_delegated_token(&self, capabilities: Vec<&str>) -> String {
-        let token = self.minted(capabilities);
-        let id = self.database.id(text(&token["id"]).parse::<Uuid>().unwrap());
-        self.database.execute(&format!("update tokens set grant_id = id where id = {id}"));
+    /// No grant lends all of them: the columns are what marks a delegated token.
+    pub fn delegated_beyond_grants(&self, subject: &str, delegate: &str, capabilities: &[&str]) -> String {
+        let token = self.minted(delegate, capabilities);
+        let row = |id: &str| self.database.id(id.parse::<Uuid>().unwrap());
+        let (id, subject) = (row(&text(&token["id"])), row(subject));
+        let sql = format!("update tokens set member_id = {subject}, grant_id = id where id = {id}");
+        self.database.execute(&sql);
         text(&token["secret"])
     }
 

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use svc_core::op::contract;
+use svc_core::op::{contract, routes};
 use svc_core::{Error, Result, operation_table};
 
 use crate::output::Printer;
@@ -18,6 +18,8 @@ pub struct Contract {
 enum What {
     /// Every operation: name, method, path, capability, effect.
     Operations,
+    /// Every route: method, path, credential, capability, read or change.
+    Routes,
     /// Every kind of event, with the schema of its payload.
     Events,
     /// Every capability, and the named sets it is in.
@@ -29,6 +31,7 @@ pub fn run(command: &Contract, output: &Printer) -> Result<()> {
     let table = operation_table()?;
     let contract: Value = match command.what {
         What::Operations => contract::operations(&table),
+        What::Routes => routes::routes(&table),
         What::Events => contract::events(&table),
         What::Capabilities => contract::capabilities(),
     };

@@ -2,12 +2,11 @@
 
 use clap::Args;
 use svc_core::Result;
-use svc_core::id::WorkspaceId;
-use svc_core::ops::{FREEZE_MEMBER, FreezeMember, Member, UNFREEZE_MEMBER, UnfreezeMember};
+use svc_core::ops::{FREEZE_MEMBER, FreezeMember, UNFREEZE_MEMBER, UnfreezeMember};
 use svc_core::setup::Variables;
 use svc_core::text::Prose;
 
-use super::{Caller, Folder, invalid};
+use super::{Target, invalid};
 use crate::output::Printer;
 
 /// Freeze a member: its claims end, and it may only read until it is unfrozen.
@@ -31,35 +30,6 @@ pub struct Freeze {
 pub struct Unfreeze {
     #[command(flatten)]
     target: Target,
-}
-
-/// The member that is frozen or unfrozen, and who does it.
-#[derive(Args)]
-struct Target {
-    #[command(flatten)]
-    folder: Folder,
-    /// Handle of the member.
-    #[arg(long, value_name = "HANDLE")]
-    member: String,
-    /// The member's workspace. May be omitted if there is only one possible.
-    #[arg(long, value_name = "ID")]
-    workspace: Option<WorkspaceId>,
-    /// Act as the instance, without a token. The audit trail records this.
-    #[arg(long)]
-    as_instance: bool,
-}
-
-impl Target {
-    /// Returns whom the command acts as, and the member.
-    fn find(&self, variables: &Variables) -> Result<(Caller, Member)> {
-        let config = self.folder.config(variables)?;
-        let caller = match self.as_instance {
-            true => Caller::instance(&config, self.workspace)?,
-            false => Caller::member(&config)?,
-        };
-        let member = caller.member_called(caller.workspace(self.workspace)?, &self.member)?;
-        Ok((caller, member))
-    }
 }
 
 /// Runs `svc freeze`: freezes a member, and prints how many claims have ended.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use svc_core::config::Config;
 use svc_core::data_dir;
 use svc_core::id::WorkspaceId;
-use svc_core::op::{RequestHead, Surface, TypedOperation};
+use svc_core::op::{Credential, RequestHead, Surface, TypedOperation};
 use svc_core::ops::{LIST_MEMBERS, ListMembers, Member, WHOAMI, Whoami};
 use svc_core::setup::{self, Variables};
 use svc_core::text::Handle;
@@ -33,6 +33,35 @@ impl Folder {
     /// Reads the configuration from the variables and the folder.
     pub fn config(&self, variables: &Variables) -> Result<Config> {
         Config::read(variables.iter().cloned(), &self.data)
+    }
+}
+
+/// The member that a command is about, and on whose authority it acts.
+#[derive(Args)]
+struct Target {
+    #[command(flatten)]
+    folder: Folder,
+    /// Handle of the member.
+    #[arg(long, value_name = "HANDLE")]
+    member: String,
+    /// The member's workspace. May be omitted if there is only one possible.
+    #[arg(long, value_name = "ID")]
+    workspace: Option<WorkspaceId>,
+    /// Act as the instance, without a token. The audit trail records this.
+    #[arg(long)]
+    as_instance: bool,
+}
+
+impl Target {
+    /// Returns whom the command acts as, and the member.
+    fn find(&self, variables: &Variables) -> Result<(Caller, Member)> {
+        let config = self.folder.config(variables)?;
+        let caller = match self.as_instance {
+            true => Caller::instance(&config, self.workspace)?,
+            false => Caller::member(&config)?,
+        };
+        let member = caller.member_called(caller.workspace(self.workspace)?, &self.member)?;
+        Ok((caller, member))
     }
 }
 
@@ -101,7 +130,7 @@ impl Caller {
             Authority::Instance(workspace) => operation.call_as_instance(&self.service, *workspace, input?),
             Authority::Token(token) => {
                 let head = RequestHead {
-                    credential: Some(token.clone()),
+                    credential: Credential::Bearer(token.clone()),
                     surface: Surface::Cli,
                     ..RequestHead::default()
                 };

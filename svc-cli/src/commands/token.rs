@@ -3,13 +3,12 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
-use svc_core::id::WorkspaceId;
 use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken};
 use svc_core::setup::{self, Variables, WantedToken};
 use svc_core::text::Text;
 use svc_core::{Error, Result};
 
-use super::{Caller, Folder, invalid};
+use super::{Target, invalid};
 use crate::output::Printer;
 
 /// Administer tokens.
@@ -30,14 +29,9 @@ enum Action {
 /// --as-instance on the authority of the machine's administrator.
 #[derive(Args)]
 pub struct Mint {
+    /// The member that the token will act as.
     #[command(flatten)]
-    folder: Folder,
-    /// Handle of the member that the token will act as.
-    #[arg(long, value_name = "HANDLE")]
-    member: String,
-    /// The member's workspace. May be omitted if there is only one possible.
-    #[arg(long, value_name = "ID")]
-    workspace: Option<WorkspaceId>,
+    target: Target,
     /// What the token is for, to identify it later.
     #[arg(long)]
     label: Option<String>,
@@ -47,20 +41,17 @@ pub struct Mint {
     /// The exact capabilities of the token, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability)]
     capabilities: Option<Vec<Capability>>,
-    /// Act as the instance, without a token. The audit trail records this.
-    #[arg(long)]
-    as_instance: bool,
 }
 
 /// Runs `svc token mint`: mints a token and prints its secret.
 pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<()> {
     let Action::Mint(mint) = &command.action;
-    let config = mint.folder.config(variables)?;
-    let minted = if mint.as_instance {
+    let minted = if mint.target.as_instance {
+        let config = mint.target.folder.config(variables)?;
         let made = setup::open(&config)?.mint_as_instance(&wanted(mint))?;
         serde_json::to_value(made)
     } else {
-        serde_json::to_value(mint_as_member(&Caller::member(&config)?, mint)?)
+        serde_json::to_value(mint_as_member(mint, variables)?)
     };
     let minted = minted.map_err(Error::internal)?;
     let text = |field: &str| minted.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -69,7 +60,7 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
             "the token {} was minted for {}, but its secret could not be shown, so nobody has seen it: \
              revoke it, and mint another one",
             text("id"),
-            mint.member
+            mint.target.member
         )
     };
     output.show_once(&minted, text("secret"), lost)
@@ -77,8 +68,8 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
 
 fn wanted(mint: &Mint) -> WantedToken {
     WantedToken {
-        workspace_id: mint.workspace,
-        member: mint.member.clone(),
+        workspace_id: mint.target.workspace,
+        member: mint.target.member.clone(),
         label: mint.label.clone(),
         capabilities: capabilities(mint),
         capability_set: mint.set,
@@ -91,12 +82,11 @@ fn capabilities(mint: &Mint) -> Option<Capabilities> {
 }
 
 /// Mints as the member of the token in the variables.
-fn mint_as_member(caller: &Caller, mint: &Mint) -> Result<MintedToken> {
-    let workspace_id = caller.workspace(mint.workspace)?;
-    let member = caller.member_called(workspace_id, &mint.member)?;
+fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
+    let (caller, member) = mint.target.find(variables)?;
     let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));
     let wanted = label.map(|label| MintToken {
-        workspace_id,
+        workspace_id: member.workspace_id,
         member_id: member.id,
         label,
         capabilities: capabilities(mint),

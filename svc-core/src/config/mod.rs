@@ -60,6 +60,14 @@ pub struct Config {
     pub token: Option<SecretString>,
     /// `SVC_SESSION_SECRET`.
     pub session_secret: Option<SecretString>,
+    /// `SVC_SESSION_TTL_SECS`.
+    pub session_ttl: Duration,
+    /// `SVC_OIDC_FIRST_ADMIN`.
+    pub first_admin: bool,
+    /// `SVC_COOKIE_SECURE`: whether browsers send the session cookie over HTTPS alone.
+    pub cookie_secure: bool,
+    /// The origin of `SVC_PUBLIC_URL`, in lower case.
+    pub public_origin: Option<String>,
     /// `SVC_EXPORT_SIGNING_KEY`.
     pub export_signing_key: Option<Key>,
     /// `SVC_LISTEN_ADDR`.
@@ -182,6 +190,16 @@ mod tests {
     }
 
     #[test]
+    fn cookies_are_secure_in_production_and_the_public_url_is_an_origin() {
+        let secure = |vars: &[(&str, &str)]| read(vars, "").unwrap().cookie_secure;
+        let production = ("SVC_ENV", "production");
+        assert!(!secure(&[]) && secure(&[("SVC_COOKIE_SECURE", "1")]));
+        assert!(secure(&[production]) && secure(&[production, ("SVC_COOKIE_SECURE", "auto")]));
+        let config = read(&[("SVC_PUBLIC_URL", "https://Svc.Example:8443/board/")], "").unwrap();
+        assert_eq!(config.public_origin.as_deref(), Some("https://svc.example:8443"));
+    }
+
+    #[test]
     fn zero_turns_off() {
         let names = ["SVC_RATE_LIMIT_MAX", "SVC_MAX_CONCURRENT_REQUESTS", "SVC_CLAIM_REAP_TICK_SECS"];
         let config = read(&names.map(|name| (name, "0")), "").unwrap();
@@ -235,7 +253,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_variable_and_help() {
-        let cases: [Case; 25] = [
+        let cases: [Case; 28] = [
             (
                 &[("SVC_LISTEN_ADR", "x")],
                 "",
@@ -261,6 +279,13 @@ mod tests {
             (&[("SVC_CONTENT_KEK_PREVIOUS", "abc")], "", "SVC_CONTENT_KEK_PREVIOUS: expected 32 bytes"),
             (&[("SVC_EXPORT_SIGNING_KEY", "abc")], "", "SVC_EXPORT_SIGNING_KEY: expected 32 bytes"),
             (&[("SVC_SESSION_SECRET", "short")], "", "SVC_SESSION_SECRET is shorter than 32 bytes"),
+            (&[("SVC_COOKIE_SECURE", "yes")], "", "SVC_COOKIE_SECURE: expected auto or 0 or 1"),
+            (
+                &[("SVC_COOKIE_SECURE", "0"), ("SVC_ENV", "production")],
+                "",
+                "SVC_COOKIE_SECURE=0 is not allowed while SVC_ENV=production",
+            ),
+            (&[("SVC_PUBLIC_URL", "svc.example")], "", "SVC_PUBLIC_URL: expected https://HOST"),
             (&[("SVC_ENV", "prod")], "", "SVC_ENV: expected development or production, found \"prod\""),
             (&[("SVC_ALLOW_INSECURE_DEV_KEK", "yes")], "", "expected 1 or 0, found \"yes\""),
             (&[("SVC_LISTEN_ADDR", "8080")], "", "SVC_LISTEN_ADDR: expected an address and a port"),

@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
 use super::{Config, ContentKeys, ENV_FILE, Key, LogFormat};
 use crate::error::{Error, Result};
+use crate::limits::SESSION_SECRET_MIN_BYTES;
 
 /// Values by name. All are treated as secrets, since it is not known yet which ones are.
 type Values = BTreeMap<String, Zeroizing<String>>;
@@ -165,6 +166,10 @@ impl Reader {
             content_keys: self.content_keys(production),
             token: self.secret("SVC_TOKEN"),
             session_secret: self.session_secret(),
+            session_ttl: self.seconds("SVC_SESSION_TTL_SECS"),
+            first_admin: self.flag("SVC_OIDC_FIRST_ADMIN"),
+            cookie_secure: self.cookie_secure(production),
+            public_origin: self.public_origin(),
             export_signing_key: self.key("SVC_EXPORT_SIGNING_KEY"),
             listen_addr: self.listen_addr(),
             allowed_hosts: self.allowed_hosts(),
@@ -236,6 +241,32 @@ impl Reader {
                 .push(format!("SVC_SESSION_SECRET is shorter than {SESSION_SECRET_MIN_BYTES} bytes"));
         }
         Some(secret)
+    }
+
+    fn cookie_secure(&mut self, production: bool) -> bool {
+        match self.word("SVC_COOKIE_SECURE").as_str() {
+            "1" => true,
+            "0" if production => {
+                self.problems.push("SVC_COOKIE_SECURE=0 is not allowed while SVC_ENV=production".to_owned());
+                true
+            }
+            "0" => false,
+            _ => production,
+        }
+    }
+
+    fn public_origin(&mut self) -> Option<String> {
+        let text = self.text("SVC_PUBLIC_URL").to_lowercase();
+        if text.is_empty() {
+            return None;
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let host = rest.split('/').next().unwrap_or_default();
+        if !matches!(scheme, "http" | "https") || host.is_empty() || !host.chars().all(plain) {
+            self.problems.push(format!("SVC_PUBLIC_URL: expected https://HOST, found \"{text}\""));
+        }
+        Some(format!("{scheme}://{host}"))
     }
 
     fn listen_addr(&mut self) -> SocketAddr {
@@ -322,8 +353,6 @@ impl Reader {
         Duration::from_secs(self.number(name))
     }
 }
-
-const SESSION_SECRET_MIN_BYTES: usize = 32;
 
 /// A publicly known key, which is why it is not allowed in production.
 pub(super) const INSECURE_DEV_KEK: [u8; 32] = *b"svc public key, development only";

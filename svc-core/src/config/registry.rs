@@ -101,7 +101,19 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_TOKEN", Form::Secret,
         "The token that svc mcp-stdio and the commands of svc act as."),
     variable("SVC_SESSION_SECRET", Form::Secret,
-        "The key that signs session cookies: at least 32 bytes."),
+        "The key that signs session cookies: at least 32 bytes. Without it no browser can sign in, and the \
+        routes under /auth do not exist."),
+    variable("SVC_SESSION_TTL_SECS", Form::Number(limits::SESSION_TTL_SECS, 1, limits::SESSION_TTL_MAX_SECS),
+        "How long the session of a browser lasts at most, in seconds."),
+    variable("SVC_OIDC_FIRST_ADMIN", Form::Flag,
+        "Let a person who has signed in at the identity provider mint the first administrator's token of a \
+        workspace in which nobody has one."),
+    variable("SVC_COOKIE_SECURE", Form::OneOf(&["auto", "0", "1"]),
+        "Whether browsers send the session cookie over HTTPS alone: 1 for yes, 0 for no, which production \
+        does not allow; auto means yes in production and no otherwise."),
+    variable("SVC_PUBLIC_URL", Form::Text(""),
+        "The address under which browsers reach the service, such as https://svc.example.com. Its host \
+        is one of the service's own names, and pages of its origin are the service's own."),
     variable("SVC_EXPORT_SIGNING_KEY", Form::Secret,
         "The Ed25519 seed that signs exports: 32 bytes, as hex or base64."),
     variable("SVC_LISTEN_ADDR", Form::Text("127.0.0.1:8080"),
@@ -228,7 +240,8 @@ names the files in
 .BR svc\-http (8),
 .BR svc\-mcp\-stdio (1),
 .BR svc\-operations (7),
-.BR svc\-errors (7)
+.BR svc\-errors (7),
+.BR svc\-security (7)
 ";
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::whoami::feature(),
         identity::tokens::feature(),
         identity::delegation::feature(),
+        identity::sessions::feature(),
         identity::enrol::feature(),
         identity::setup::feature(),
         conversation::channels::feature(),
@@ -64,7 +65,7 @@ mod tests {
     /// misleads.
     #[test]
     fn a_description_names_the_refusals_that_the_operation_declares() {
-        for operation in operation_table().unwrap().operations() {
+        for operation in operation_table().unwrap().rows() {
             let schema = operation.input_schema();
             let description = schema["description"].as_str().unwrap().replace('\n', " ");
             let fails = description.split_once("Fails with ").map_or("", |(_, fails)| fails);

@@ -8,6 +8,7 @@ pub use crate::coordination::freeze::{
 };
 pub use crate::host::ask::TypedReply;
 pub use crate::identity::members::{LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
+pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken};
 pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
 pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent, WantedEvents};

@@ -20,8 +20,8 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, RunOn, Settings, Shared,
-    Table, Ticket, WaitCounts,
+    Admission, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, RunOn, SessionKey, Settings,
+    Shared, Table, Ticket, WaitCounts,
 };
 use crate::rate::RateSettings;
 use crate::store::executor::{Executor, Open, Readers};
@@ -52,6 +52,8 @@ pub struct Options {
     pub clock: Clock,
     /// The source of ids and secrets.
     pub entropy: Entropy,
+    /// What session cookies are signed with; without it no browser can sign in.
+    pub session_key: Option<SessionKey>,
     /// Features in addition to the built-in ones.
     pub features: Vec<Feature>,
 }
@@ -69,6 +71,7 @@ impl Options {
             reap_tick: Some(std::time::Duration::from_secs(crate::limits::REAP_TICK_SECS.unsigned_abs())),
             clock: Clock::System,
             entropy: Entropy::System,
+            session_key: None,
             features: Vec::new(),
         }
     }
@@ -83,6 +86,8 @@ impl Options {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
                 land_advice: config.land_advice,
+                session_ttl: config.session_ttl,
+                first_admin: config.first_admin,
                 ..Settings::default()
             },
             rates: RateSettings {
@@ -91,6 +96,7 @@ impl Options {
                 window: config.rate_limit_window,
             },
             reap_tick: config.reap_tick,
+            session_key: config.session_secret.as_ref().map(SessionKey::new).transpose()?,
             ..Self::new(database_of(config)?, *keys.current.expose_secret())
         })
     }
@@ -126,6 +132,7 @@ pub struct Service {
 
 struct Inner {
     dispatch: Arc<Dispatch>,
+    session_key: Option<SessionKey>,
     scheduler: Arc<Scheduler>,
     /// The scheduler's thread, which ends before the executor.
     chores: Mutex<Option<JoinHandle<()>>>,
@@ -168,12 +175,18 @@ impl Service {
         let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
         let chores = Mutex::new(Some(Scheduler::start(&scheduler)?));
-        Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads: Mutex::new(threads) }) })
+        let (session_key, threads) = (options.session_key, Mutex::new(threads));
+        Ok(Self { inner: Arc::new(Inner { dispatch, session_key, scheduler, chores, threads }) })
     }
 
     /// Returns everything that can be called, by name and by route.
     pub fn table(&self) -> &Table {
         &self.inner.dispatch.table
+    }
+
+    /// Returns what session cookies are signed with, if browsers can sign in.
+    pub fn session_key(&self) -> Option<&SessionKey> {
+        self.inner.session_key.as_ref()
     }
 
     /// Returns the operation called `name`. Fails with 404 if there is none.

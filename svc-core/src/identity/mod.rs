@@ -10,6 +10,7 @@
 //! - `delegation`: how a member is lent to another, who acts for it
 //! - `enrol`: how a member joins a workspace
 //! - `whoami`: the caller, and the named sets of capabilities
+//! - `sessions`: how a browser signs in and out
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
 
 pub(crate) mod authority;
@@ -19,4 +20,5 @@ pub(crate) mod tokens;
 pub(crate) mod delegation;
 pub(crate) mod enrol;
 pub(crate) mod whoami;
+pub(crate) mod sessions;
 pub(crate) mod setup;

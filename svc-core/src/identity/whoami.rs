@@ -81,7 +81,7 @@ fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
 }
 
 /// Returns the named sets that `held` covers.
-fn sets_held(held: Capabilities) -> Vec<CapabilitySet> {
+pub(super) fn sets_held(held: Capabilities) -> Vec<CapabilitySet> {
     CapabilitySet::ALL.iter().copied().filter(|set| held.covers(set.capabilities())).collect()
 }
 

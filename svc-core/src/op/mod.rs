@@ -10,14 +10,16 @@ mod declare;
 mod run;
 mod show;
 
-pub(crate) use call::caller::secret_hash;
 pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
+pub(crate) use call::credential::secret_hash;
+pub use call::credential::{Credential, SESSION_COOKIE, SessionKey, read_credential};
 pub use call::input::{decode, decode_object};
 pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
+pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
-    destructive, idempotent, long_read, prepared, read, wait, wanting, write, write_in_steps,
+    destructive, homed, idempotent, long_read, prepared, read, wait, wanting, write, write_in_steps,
     write_recording_refusals,
 };
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
@@ -31,4 +33,5 @@ pub(crate) use run::RunOn;
 pub use run::context::{Read, Settings, Shared, Write};
 pub use run::wait::WaitCounts;
 pub use run::{Admission, Dispatch, Reply, Ticket};
-pub use show::{contract, manual, mcp, openapi};
+pub use show::routes::{FIXED, Fixed, FixedRoute};
+pub use show::{contract, manual, mcp, openapi, routes};

@@ -51,6 +51,7 @@ migrations! {
     20 "0020_bounded_reads",
     21 "0021_delegation",
     22 "0022_members",
+    23 "0023_sessions",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

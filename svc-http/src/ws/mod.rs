@@ -21,7 +21,7 @@ use hyper::{Method, Request, StatusCode, Version};
 use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Value, json};
-use svc_core::op::{self, Admission, WaitOutput};
+use svc_core::op::{self, Admission, Takes, WaitOutput};
 use svc_core::ops::{EventPage, OpenedEvent, TypedReply, WAIT_FOR_EVENT, WantedEvents};
 use svc_core::{Code, Error, Result, Service};
 use tokio::sync::watch;
@@ -29,6 +29,7 @@ use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::encode::{self, Response};
+use crate::origin::Use;
 use crate::phase::Phase;
 use crate::shares::Share;
 use crate::state::{Link, ServerState};
@@ -54,14 +55,13 @@ pub(crate) async fn upgrade(
     link: &Link,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
-    let head = state.head(link, &request).await?;
+    let head = state.head_for(link, &request, Takes::All, Use::Change).await?;
     state.check_host(&head, &request)?;
-    let admission = match head.credential {
-        Some(_) => Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?),
-        None => {
-            state.service.count(head.clone()).await?;
-            None
-        }
+    let admission = if head.credential.is_nothing() {
+        state.service.count(head.clone()).await?;
+        None
+    } else {
+        Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?)
     };
     let accept = handshake(&request)?;
     let slots = (state.socket()?, Arc::clone(&link.slot));
@@ -224,7 +224,7 @@ impl Client {
     async fn admit(&self, socket: &mut Socket, token: Option<SecretString>) -> Result<Admission, End> {
         let admitted = match (token, &self.admission) {
             (Some(token), _) => {
-                let head = op::RequestHead { credential: Some(token), ..self.head.clone() };
+                let head = op::RequestHead { credential: Some(token).into(), ..self.head.clone() };
                 socket.keep_alive_during(WAIT_FOR_EVENT.admit(&self.service, head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),

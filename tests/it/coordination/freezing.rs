@@ -16,19 +16,11 @@ fn frozen(world: &World) -> Vec<String> {
     page["items"].as_array().unwrap().iter().map(|freeze| text(&freeze["handle"])).collect()
 }
 
-/// A token by which a new member acts for another, with the member's id.
+/// A new member and a token by which it acts for another.
 fn delegate_of(world: &World, subject: &str, handle: &str) -> (String, String) {
     let (id, _) = world.new_agent(handle);
-    let minted = world.admin(
-        "mint_token",
-        json!({"workspace_id": world.id("workspace"), "member_id": id, "label": "lent",
-               "capabilities": ["token:admin", "message:post"]}),
-    );
-    // No operation makes a delegated token yet; its row would be this.
-    let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
-    let (token, subject) = (row(&text(&minted["id"])), row(subject));
-    world.database.execute(&format!("update tokens set member_id = {subject} where id = {token}"));
-    (id, text(&minted["secret"]))
+    let lent = world.delegated_beyond_grants(subject, &id, &["token:admin", "message:post"]);
+    (id, lent)
 }
 
 #[test]

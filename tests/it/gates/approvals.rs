@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_core::limits::PAGE_BYTES;
 use svc_tests::client::Answer;
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{Person, World, on_both_engines, text};
 
-use super::{Person, go, new_thread, row_id, unmet};
+use super::{go, new_thread, row_id, unmet};
 
 fn request(world: &World, token: &str, thread: &str, more: Value) -> Value {
     let mut input = json!({"thread_id": thread, "question": "May it go?"});

@@ -1,9 +1,9 @@
 //! The context of a workspace: each member reads there what it has to do, and nothing else.
 
 use serde_json::{Value, json};
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{Person, World, on_both_engines, text};
 
-use super::{Person, go, new_thread, set_owner, set_time, work};
+use super::{go, new_thread, set_owner, work};
 
 /// The titles or ids in each list of a member's context.
 fn context(world: &World, person: &Person) -> Value {
@@ -93,11 +93,11 @@ fn nobody_is_asked_for_what_it_could_not_do() {
         };
         assert_eq!(asked(), [true, true]);
         for person in [&reviewer, &admin] {
-            set_time(world, &person.id, "frozen_at", "created_at");
+            person.set_time(world, "frozen_at", true);
         }
         assert_eq!(asked(), [false, false], "they may only read");
         for person in [&reviewer, &admin] {
-            set_time(world, &person.id, "frozen_at", "null");
+            person.set_time(world, "frozen_at", false);
         }
         assert_eq!(asked(), [true, true]);
         world.admin("archive_channel", json!({"channel_id": channel}));

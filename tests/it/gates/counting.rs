@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_tests::{World, on_both_engines};
+use svc_tests::{Person, World, on_both_engines};
 
-use super::{Person, go, new_thread, set_owner, set_time, take_skill, unmet, work};
+use super::{go, new_thread, set_owner, take_skill, unmet, work};
 
 /// A thread that requires one approval, and those who may give it.
 pub(super) struct Scene<'a> {
@@ -93,7 +93,7 @@ const CASES: &[Case] = &[
         |s| {
             let delegate = s.newcomer("rust");
             s.review(&delegate.acting_for(s.world, &s.holder.id), "approve");
-            set_time(s.world, &delegate.id, "frozen_at", "created_at");
+            delegate.set_time(s.world, "frozen_at", true);
         },
         Some("inactive"),
     ),
@@ -101,8 +101,8 @@ const CASES: &[Case] = &[
         "of a member frozen for a while",
         |s| {
             s.approve(s.holder);
-            set_time(s.world, &s.holder.id, "frozen_at", "created_at");
-            set_time(s.world, &s.holder.id, "frozen_at", "null");
+            s.holder.set_time(s.world, "frozen_at", true);
+            s.holder.set_time(s.world, "frozen_at", false);
         },
         None,
     ),
@@ -266,7 +266,7 @@ const CASES: &[Case] = &[
         |s| {
             let person = s.newcomer("review");
             s.review(&s.holder.acting_for(s.world, &person.id), "approve");
-            set_time(s.world, &person.id, "frozen_at", "created_at");
+            person.set_time(s.world, "frozen_at", true);
         },
         Some("inactive"),
     ),
@@ -276,7 +276,7 @@ const CASES: &[Case] = &[
 fn approve_then(scene: &Scene<'_>, column: &str) {
     let person = scene.newcomer("review");
     scene.approve(&person);
-    set_time(scene.world, &person.id, column, "created_at");
+    person.set_time(scene.world, column, true);
 }
 
 #[test]

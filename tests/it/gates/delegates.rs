@@ -1,9 +1,9 @@
 //! Who is named: the member for whom something was judged or asked, and its delegate if one did it.
 
 use serde_json::{Value, json};
-use svc_tests::on_both_engines;
+use svc_tests::{Person, on_both_engines};
 
-use super::{Person, new_thread};
+use super::new_thread;
 
 #[test]
 fn a_delegate_is_named_and_a_member_that_acts_for_itself_is_named_once() {

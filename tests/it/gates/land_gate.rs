@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
-use svc_tests::{Setup, World, on_both_engines, text};
+use svc_tests::{Person, Setup, World, on_both_engines, text};
 
-use super::{Person, go, new_thread, set_owner, set_time, take_skill, unmet, work};
+use super::{go, new_thread, set_owner, take_skill, unmet, work};
 
 /// A thread that requires its land gate, and those who may set it.
 struct Scene<'a> {
@@ -126,7 +126,7 @@ const CASES: &[Case] = &[
         |s| {
             let person = Person::with_skill(s.world, "suspended", "land_gate");
             s.pass(&person.token);
-            set_time(s.world, &person.id, "frozen_at", "created_at");
+            person.set_time(s.world, "frozen_at", true);
         },
         Some("inactive"),
     ),
@@ -135,7 +135,7 @@ const CASES: &[Case] = &[
         |s| {
             let delegate = Person::new(s.world, "gone");
             s.pass(&delegate.acting_for(s.world, &s.holder.id));
-            set_time(s.world, &delegate.id, "deactivated_at", "created_at");
+            delegate.set_time(s.world, "deactivated_at", true);
         },
         Some("inactive"),
     ),

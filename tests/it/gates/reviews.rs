@@ -1,10 +1,10 @@
 //! Reviews: what a close requires, what prevents it, and what becomes of the words.
 
 use serde_json::{Value, json};
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{Person, World, on_both_engines, text};
 
 use super::counting::Scene;
-use super::{Person, go, new_thread, row_id, unmet, work};
+use super::{go, new_thread, row_id, unmet, work};
 
 #[test]
 fn as_many_members_must_approve_as_are_required() {

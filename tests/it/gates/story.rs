@@ -1,9 +1,9 @@
 //! A thread's way from a conflict to its close, past every gate.
 
 use serde_json::{Value, json};
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{Person, World, on_both_engines, text};
 
-use super::{Person, go, unmet};
+use super::{go, unmet};
 
 /// A thread that will touch the parser.
 fn thread_on_the_parser(world: &World, channel: &str, title: &str) -> String {

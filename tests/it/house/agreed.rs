@@ -4,7 +4,7 @@
 //! example of how an operation is shown as a tool and in OpenAPI.
 
 use serde_json::{Map, Value, json};
-use svc_core::op::{Operation, Table, contract, mcp};
+use svc_core::op::{Operation, Table, contract, mcp, routes};
 use svc_core::{Engine, operation_table};
 use svc_tests::{World, golden};
 
@@ -111,13 +111,14 @@ fn the_rest_of_the_document_is_as_agreed() {
     golden::check("shown/document.json", &golden::compact(&document));
 }
 
-/// The kinds of events and the capabilities are as agreed.
+/// The kinds of events, the capabilities and the routes are as agreed.
 ///
 /// A kind that is renamed with its type matches none of the filters that are out there, and whoever waits for
 /// the old name waits for ever. A capability that slips into a set goes to every token that is minted with
 /// the set, which then may do more than was decided.
 #[test]
-fn the_events_and_capabilities_are_as_agreed() {
+fn the_events_capabilities_and_routes_are_as_agreed() {
     golden::check("events.json", &golden::compact(&contract::events(&table())));
     golden::check("capabilities.json", &golden::compact(&contract::capabilities()));
+    golden::check("routes.json", &golden::compact(&routes::routes(&table())));
 }

@@ -6,6 +6,7 @@ mod document;
 mod order;
 pub mod rules;
 pub mod schema;
+mod security;
 pub mod source;
 mod table;
 mod tables;

@@ -56,7 +56,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("live_items", "coordination/obstacles", &["coordination/queue", "coordination/slots"]),
     ("member_skills", "identity/members", &[]),
     // The caller is found by its token, with its member.
-    ("members", "identity/members", &["op/call", "conversation/channels"]),
+    ("members", "identity/members", &["op/call", "identity/sessions", "conversation/channels"]),
     ("message_edits", "conversation/messages", &[]),
     // Keys from before shelves existed.
     ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
@@ -69,6 +69,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("reviewers", "gates/reviews", &[]),
     ("reviews", "gates/reviews", &[]),
     ("scrubs", "conversation/scrub", &[]),
+    // The caller is found by its session.
+    ("sessions", "identity/sessions", &["op/call"]),
     ("shelves", "conversation/shelves", &["conversation/scrub"]),
     ("slots", "coordination/slots", &["coordination/obstacles", "coordination/queue"]),
     ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),
@@ -104,7 +106,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "gates/reviews",
         ],
     ),
-    ("tokens", "identity/tokens", &["op/call", "identity/setup"]),
+    ("tokens", "identity/tokens", &["op/call", "identity/sessions", "identity/setup"]),
     ("usage_reports", "coordination/budgets", &[]),
     ("usage_totals", "coordination/budgets", &[]),
     ("workspaces", "identity/workspaces", &["log/keys", "log/verify", "identity/setup"]),

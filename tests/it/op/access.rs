@@ -63,13 +63,14 @@ impl Matrix {
         for operation in world.service.table().operations().filter(|operation| wanted(operation)) {
             if let Needs::OneOf(any) = operation.access().needs {
                 lacking.entry(operation.access().needs.expression()).or_insert_with(|| {
-                    let others = Capability::ALL.iter().filter(|capability| !any.contains(capability));
+                    let others = Capability::ALL.iter().filter(|capability| !any.has((**capability).into()));
                     world.new_token(others.map(|capability| capability.name()).collect())
                 });
             }
         }
-        let every = Capability::ALL.iter().map(|capability| capability.name()).collect();
-        let delegate = world.new_delegated_token(every);
+        let every: Vec<&str> = Capability::ALL.iter().map(|capability| capability.name()).collect();
+        let [admin, agent] = ["admin", "agent"].map(|sample| world.id(sample).to_string());
+        let delegate = world.delegated_beyond_grants(&admin, &agent, &every);
         Self { world, lacking, delegate }
     }
 

@@ -29,7 +29,7 @@ fn with_limits(test: impl Fn(&World)) {
 
 fn ask_from(world: &World, peer: &str, token: Option<&str>, operation: &str, input: Value) -> Answer {
     let head = RequestHead {
-        credential: token.map(SecretString::from),
+        credential: token.map(SecretString::from).into(),
         surface: Surface::Rest,
         path: String::new(),
         peer: Some(peer.parse::<IpAddr>().unwrap()),
@@ -352,7 +352,7 @@ fn a_delegated_request_whose_body_there_is_no_room_for_leaves_a_decision() {
         let token = delegated(world, &["workspace:read"]);
         let operation = world.service.operation("whoami").unwrap();
         for by in [&token, &world.people.admin] {
-            let credential = Some(SecretString::from(by.as_str()));
+            let credential = Some(SecretString::from(by.as_str())).into();
             let head = RequestHead { credential, ..RequestHead::default() };
             let refusal = Error::new(Code::Overloaded, "there is no room");
             let refused = runtime().block_on(async {

@@ -5,6 +5,7 @@ mod cli;
 mod file_sizes;
 mod hostile_wire;
 mod outside;
+mod sign_in;
 mod story;
 mod subscriptions;
 pub mod transports;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use svc_tests::client::ws::{Received, Ws, first_frame};
-use svc_tests::{in_parallel, on_both_engines, text};
+use svc_tests::{Person, World, answer_of, call, in_parallel, on_both_engines, text};
 
 #[test]
 fn live_events_follow_past_ones_without_a_gap() {
@@ -81,14 +81,53 @@ fn a_member_without_the_capability_is_disconnected() {
         for first in firsts {
             assert_eq!(Ws::subscribe(world.address(), &first).receive(), Received::Closed(1008), "{first}");
         }
-        // A token that is revoked meanwhile receives nothing more.
-        let capabilities = json!({"capabilities": ["event:subscribe", "workspace:read"]});
-        let token = world.call(&world.people.agent, "attenuate_token", capabilities).output();
-        let mut ws =
-            Ws::subscribe(world.address(), &first_frame(&text(&token["secret"]), text(&workspace), None));
-        ws.frame();
-        world.admin("revoke_token", json!({"token_id": token["id"]}));
-        world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "not for you"}));
-        assert_eq!(ws.receive(), Received::Closed(1008));
+    });
+}
+
+/// Makes a credential, and returns its secret with the call that ends it.
+type End = fn(&World) -> (String, &'static str, Value);
+
+/// A new token of the agent.
+fn own(world: &World) -> Value {
+    let capabilities = json!({"capabilities": ["event:subscribe", "workspace:read"]});
+    world.call(&world.people.agent, "attenuate_token", capabilities).output()
+}
+
+const ENDS: [(&str, End); 4] = [
+    ("a token is revoked", |world| {
+        let token = own(world);
+        (text(&token["secret"]), "revoke_token", json!({"token_id": token["id"]}))
+    }),
+    ("a token is rotated", |world| {
+        let token = own(world);
+        (text(&token["secret"]), "rotate_token", json!({"token_id": token["id"]}))
+    }),
+    ("a grant is revoked", |world| {
+        let agent = world.id("agent").to_string();
+        let grant = world.new_grant(&agent, &world.id("admin").to_string(), &["event:subscribe"]);
+        let revoked = json!({"workspace_id": world.id("workspace"), "grant_id": grant});
+        (world.exchange(&world.people.admin, &grant), "revoke_delegation_grant", revoked)
+    }),
+    ("the token that a grant was exchanged with is revoked", |world| {
+        let delegate = Person::new(world, "delegate");
+        let token = world.call(&delegate.token, "whoami", json!({})).output()["token_id"].clone();
+        let grant = world.new_grant(&world.id("agent").to_string(), &delegate.id, &["event:subscribe"]);
+        (world.exchange(&delegate.token, &grant), "revoke_token", json!({"token_id": token}))
+    }),
+];
+
+#[test]
+fn a_socket_receives_nothing_once_another_server_has_ended_its_credential() {
+    on_both_engines(|world| {
+        let other = world.another_service(7);
+        for (how, end) in ENDS {
+            let (secret, operation, input) = end(world);
+            let first = first_frame(&secret, world.id("workspace"), None);
+            let mut ws = Ws::subscribe(world.address(), &first);
+            ws.frame();
+            answer_of(call(&other, Some(&world.people.admin), operation, &input)).output();
+            world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "not for you"}));
+            assert_eq!(ws.receive(), Received::Closed(1008), "{how}");
+        }
     });
 }

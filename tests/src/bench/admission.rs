@@ -50,7 +50,7 @@ fn operation(stage: &Stage) -> &Arc<Operation> {
 }
 
 fn head(stage: &Stage) -> RequestHead {
-    let credential = Some(SecretString::from(stage.token.clone()));
+    let credential = Some(SecretString::from(stage.token.clone())).into();
     RequestHead { credential, surface: Surface::Rest, ..RequestHead::default() }
 }
 

@@ -90,8 +90,20 @@ impl Rest {
 
     /// Calls an operation under one of its paths.
     pub fn call_at(&self, token: Option<&str>, operation: &Operation, path: &str, input: &Value) -> Answer {
+        self.call_by(token, &[], operation, path, input)
+    }
+
+    /// Calls an operation under one of its paths, with these headers.
+    pub fn call_by(
+        &self,
+        token: Option<&str>,
+        headers: &[(&str, &str)],
+        operation: &Operation,
+        path: &str,
+        input: &Value,
+    ) -> Answer {
         let (target, body) = address(operation, path, input);
-        let answer = self.send(token, operation.http().method.name(), &target, &[], body.as_ref());
+        let answer = self.send(token, operation.http().method.name(), &target, headers, body.as_ref());
         refusals::check(operation, answer)
     }
 }

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 
 use futures_util::{SinkExt, StreamExt};
+use http::HeaderName;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::process::TEST_TIMEOUT;
@@ -28,9 +30,19 @@ pub enum Received {
 impl Ws {
     /// Connects and sends the first frame.
     pub fn subscribe(address: SocketAddr, first: &Value) -> Self {
+        Self::subscribe_with(address, &[], first)
+    }
+
+    /// Connects with these headers in the handshake and sends the first frame.
+    pub fn subscribe_with(address: SocketAddr, headers: &[(&str, &str)], first: &Value) -> Self {
         runtime().block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
-            let (mut socket, _) = client_async(format!("ws://{address}/ws/subscribe"), stream).await.unwrap();
+            let mut request = format!("ws://{address}/ws/subscribe").into_client_request().unwrap();
+            for (name, value) in headers {
+                let name: HeaderName = name.parse().unwrap();
+                request.headers_mut().insert(name, value.parse().unwrap());
+            }
+            let (mut socket, _) = client_async(request, stream).await.unwrap();
             socket.send(Message::text(first.to_string())).await.unwrap();
             Self { socket }
         })

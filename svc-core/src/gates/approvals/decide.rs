@@ -116,7 +116,7 @@ fn check_may_decide(caller: &Caller, by: Judge, asker: Judge, decision: Decision
     if caller.is_delegated() {
         return Err(Error::forbidden("a delegate accepts no approval gate"));
     }
-    caller.check_capability(Needs::OneOf(&[Capability::ApprovalGrant]))
+    caller.check_right(Needs::one_of(&[Capability::ApprovalGrant]))
 }
 
 #[cfg(test)]

@@ -57,7 +57,8 @@ pub(super) fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<Mi
 /// Loads the token to rotate, if the caller may rotate it.
 fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
     let caller = cx.caller();
-    let token_id = named.or(caller.token_id).ok_or_else(|| Error::malformed("name the token: `token_id`"))?;
+    let without = || Error::forbidden("name the token: the request has none of its own");
+    let token_id = named.or(caller.token_id).ok_or_else(without)?;
     if !authority::finds(caller, token_id) {
         return Err(no_such_token());
     }

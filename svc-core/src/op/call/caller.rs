@@ -1,21 +1,22 @@
 //! The caller of an operation, and what of the workspace is visible to it.
 //!
-//! A token is found by the hash of its secret inside the transaction of the function that it gives access to,
-//! so that no earlier decision can be stale. What a caller sees follows from the kind of its credential
-//! alone; how that narrows a statement is defined in conversation/places.rs.
-
-use secrecy::{ExposeSecret, SecretString};
+//! A credential is looked up inside the transaction of the function that it gives access to, so that no
+//! earlier decision can be stale. What a caller sees follows from the kind of its credential alone; how that
+//! narrows a statement is defined in conversation/places.rs.
 
 use crate::Result;
 #[cfg(test)]
 use crate::capability::Capability;
-use crate::capability::{Capabilities, Needs};
+use crate::capability::{Capabilities, Needs, Right, Rights};
 use crate::error::{Code, Error};
-use crate::hash::sha256;
-use crate::id::{ChannelId, GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::id::{
+    ChannelId, GrantId, InstallationId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId,
+};
 use crate::log::cache::Cached;
 use crate::log::event::{Attribution, Invalidates};
-use crate::store::{Conn, FromRow as _, ToParam, columns};
+use crate::op::call::credential::CredentialKey;
+use crate::rate::Client;
+use crate::store::{Conn, FromRow, ToParam, columns};
 use crate::time::Time;
 
 /// The interface that a request came in over; audit rows name it.
@@ -26,6 +27,8 @@ pub enum Surface {
     Rest,
     /// The Model Context Protocol.
     Mcp,
+    /// The routes by which a browser signs in and out.
+    Session,
     /// The command line, acting as the instance.
     Cli,
     /// The service itself: reaper, scrub.
@@ -38,17 +41,11 @@ impl Surface {
         match self {
             Self::Rest => "rest",
             Self::Mcp => "mcp",
+            Self::Session => "session",
             Self::Cli => "cli",
             Self::System => "system",
         }
     }
-}
-
-/// Returns the hash under which a token's secret is stored and found.
-///
-/// Secrets are 256 random bits, so one round of SHA-256 is enough.
-pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
-    sha256(secret.expose_secret().as_bytes())
 }
 
 /// The kind of credential that a request came with.
@@ -56,10 +53,16 @@ pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
 pub enum Via {
     /// A bearer token.
     Token,
+    /// A bearer token beside the session of a browser.
+    Both(SessionId),
+    /// The session of a browser, and the token that it was made from, if it was.
+    Session { id: SessionId, token: Option<TokenId> },
+    /// A share ticket.
+    Ticket(ShareTicketId),
     /// None: the caller is the service itself, or an administrator of the machine.
     Instance,
     /// None: the caller is anonymous.
-    Nobody,
+    Anonymous,
 }
 
 /// Which channels of its workspace a caller sees, and with them all that happens in them.
@@ -113,11 +116,13 @@ impl SightParams {
 pub struct Caller {
     /// The kind of credential.
     pub via: Via,
-    /// The token, if it came with one.
+    /// The token, if it came with one; a session has none.
     pub token_id: Option<TokenId>,
     /// The workspace that the credential belongs to.
     pub workspace_id: WorkspaceId,
-    /// The member that the request acts as; none for the service itself and for an anonymous caller.
+    /// The member that the request acts as.
+    ///
+    /// None for the service itself, for the bearer of a share ticket and for an anonymous caller.
     pub member: Option<MemberId>,
     /// The member whose credential it is; differs from `member` only when delegated.
     pub actor: Option<MemberId>,
@@ -133,6 +138,8 @@ pub struct Caller {
     pub frozen: bool,
     /// When the credential expires.
     pub expires_at: Option<Time>,
+    /// When the session expires that came beside it.
+    beside_until: Option<Time>,
     revoked: bool,
 }
 
@@ -141,16 +148,79 @@ impl Cached for Caller {
 }
 
 impl Caller {
-    /// Finds a caller by the hash of the secret.
-    pub(crate) fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
-        let mut rows = conn.query(BY_SECRET, &[hash])?;
-        rows.first_mut().map_or_else(|| Err(unauthenticated("the token is unknown")), Self::from_row)
+    /// Finds the caller that a credential identifies, dead or alive.
+    pub(crate) fn by_key(conn: &Conn, key: &CredentialKey) -> Result<Self> {
+        match key {
+            CredentialKey::Token(hash) => Self::by_secret(conn, hash),
+            CredentialKey::Session(session) => Self::by_session(conn, *session),
+            CredentialKey::Both(hash, session) => {
+                Self::by_secret(conn, hash)?.beside(&Self::by_session(conn, *session)?, *session)
+            }
+            CredentialKey::Ticket(_) => Err(unauthenticated("the share ticket is unknown")),
+        }
     }
 
-    /// Returns the root of the tokens that this one was derived from.
-    pub(crate) fn root(&self, conn: &Conn) -> Result<TokenId> {
-        let mut rows = conn.query(ROOT, &[&self.token_id])?;
-        rows.first_mut().map_or_else(|| Err(Error::internal("a token has no root")), |row| row.take())
+    /// Finds a caller by the hash of a token's secret.
+    fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
+        found(conn, BY_SECRET, &[hash])?.ok_or_else(|| unauthenticated("the token is unknown"))
+    }
+
+    /// Finds the caller that a browser's session acts as.
+    ///
+    /// One that was made from a token is that token, as long as the token has the secret that it had then.
+    fn by_session(conn: &Conn, id: SessionId) -> Result<Self> {
+        let unknown = || unauthenticated("the session is unknown");
+        let session: Session = found(conn, SESSION, &[&id])?.ok_or_else(unknown)?;
+        let via = Via::Session { id, token: session.token_id };
+        let caller = match (session.token_id, session.capabilities) {
+            (Some(token_id), _) => {
+                let token: Option<Self> = found(conn, OF_SESSION, &[&token_id, &session.secret_hash])?;
+                let token = token.ok_or_else(|| unauthenticated("the session ended with its token"))?;
+                let expires_at =
+                    token.expires_at.map_or(session.expires_at, |end| end.min(session.expires_at));
+                Self { via, token_id: None, expires_at: Some(expires_at), ..token }
+            }
+            (None, capabilities) => Self {
+                via,
+                member: Some(session.member_id),
+                actor: Some(session.member_id),
+                sight: Sight::Member(session.member_id),
+                capabilities: capabilities.unwrap_or(Capabilities::NONE),
+                frozen: session.frozen,
+                expires_at: Some(session.expires_at),
+                revoked: session.deactivated,
+                ..Self::instance(session.workspace_id)
+            },
+        };
+        Ok(Self { revoked: caller.revoked || session.ended_at.is_some(), ..caller })
+    }
+
+    /// Returns the bearer of a token as it comes beside a session, which must be of the same member.
+    fn beside(self, session: &Self, id: SessionId) -> Result<Self> {
+        if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
+            return Err(unauthenticated("the token and the session are of different members"));
+        }
+        let (via, beside_until) = (Via::Both(id), session.expires_at);
+        Ok(Self { via, beside_until, revoked: self.revoked || session.revoked, ..self })
+    }
+
+    /// Returns the client that the requests of a credential are charged to.
+    ///
+    /// A session is charged like the token that it was made from, and those of one member together.
+    pub(crate) fn client(&self, conn: &Conn) -> Result<Client> {
+        let token_id = match self.via {
+            Via::Session { token, .. } => token,
+            _ => self.token_id,
+        };
+        match (token_id, self.member) {
+            (Some(token_id), _) => {
+                let root = found::<(TokenId,)>(conn, ROOT, &[&token_id])?;
+                let (root,) = root.ok_or_else(|| Error::internal("a token has no root"))?;
+                Ok(Client::Token(root))
+            }
+            (None, Some(member)) => Ok(Client::Member(member)),
+            (None, None) => Err(Error::internal("a credential has neither token nor member")),
+        }
     }
 
     /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
@@ -169,13 +239,24 @@ impl Caller {
             capabilities: Capabilities::all(),
             frozen: false,
             expires_at: None,
+            beside_until: None,
             revoked: false,
         }
     }
 
     /// Returns the anonymous caller, of operations that are open to all.
     pub(crate) fn nobody() -> Self {
-        Self { via: Via::Nobody, capabilities: Capabilities::NONE, ..Self::instance(WorkspaceId::INSTANCE) }
+        Self {
+            via: Via::Anonymous,
+            capabilities: Capabilities::NONE,
+            ..Self::instance(WorkspaceId::INSTANCE)
+        }
+    }
+
+    /// Returns the caller of what nobody's credential asks for: a member of `workspace_id`, or nobody there.
+    pub(crate) fn acting_as(workspace_id: WorkspaceId, member: Option<MemberId>) -> Self {
+        let sight = member.map_or(Sight::Nothing, Sight::Member);
+        Self { workspace_id, member, actor: member, sight, ..Self::nobody() }
     }
 
     /// Returns the same caller with another sight.
@@ -191,13 +272,31 @@ impl Caller {
 
     /// Returns the member that the request acts as, for what only a member can do.
     ///
-    /// Fails with 401 `unauthenticated` for an anonymous caller, and with 403 `forbidden` for any other
-    /// caller that is not a member.
+    /// Fails with 403 `forbidden` for the service itself, and with 401 `unauthenticated` for any other caller
+    /// that is not a member.
     pub fn member_id(&self) -> Result<MemberId> {
         self.member.ok_or_else(|| match self.via {
-            Via::Nobody => unauthenticated("only a member can do this, and the request has no token"),
-            Via::Token | Via::Instance => Error::forbidden("only a member can do this"),
+            Via::Instance => Error::forbidden("only a member can do this"),
+            _ => unauthenticated("only a member can do this, and the request has no token"),
         })
+    }
+
+    /// Returns the session of a browser that the request came with.
+    pub fn session_id(&self) -> Option<SessionId> {
+        match self.via {
+            Via::Session { id, .. } | Via::Both(id) => Some(id),
+            Via::Token | Via::Ticket(_) | Via::Instance | Via::Anonymous => None,
+        }
+    }
+
+    /// Returns the rights that the credential carries.
+    pub fn rights(&self) -> Rights {
+        let own = match self.via {
+            Via::Session { .. } => Some(Right::Session),
+            Via::Ticket(_) => Some(Right::Ticket),
+            Via::Token | Via::Both(_) | Via::Instance | Via::Anonymous => None,
+        };
+        own.into_iter().fold(self.capabilities.into(), Rights::with)
     }
 
     /// Returns whether another member's credential acts for the member.
@@ -212,18 +311,29 @@ impl Caller {
 
     /// Rejects a credential that has expired or was revoked.
     pub(crate) fn check_live(&self, now: Time) -> Result<()> {
-        if self.revoked || self.expires_at.is_some_and(|end| end <= now) {
-            return Err(unauthenticated("the token has expired or was revoked"));
+        let ends = [self.expires_at, self.beside_until].into_iter().flatten();
+        if self.revoked || ends.into_iter().any(|end| end <= now) {
+            return Err(unauthenticated(match self.via {
+                Via::Session { .. } => "the session has ended",
+                Via::Both(_) => "the token or the session beside it has ended",
+                _ => "the token has expired or was revoked",
+            }));
         }
         Ok(())
     }
 
     /// Rejects a caller that lacks what the operation needs.
-    pub(crate) fn check_capability(&self, needs: Needs) -> Result<()> {
-        if needs.satisfied_by(self.capabilities) {
+    ///
+    /// A credential of the wrong kind is none: a share ticket opens only what is shared with it.
+    pub(crate) fn check_right(&self, needs: Needs) -> Result<()> {
+        let is_foreign = matches!(self.via, Via::Ticket(_)) && !needs.names(Right::Ticket);
+        if needs == Needs::Nothing || (needs.satisfied_by(self.rights()) && !is_foreign) {
             return Ok(());
         }
         let needed = needs.expression();
+        if is_foreign || !needs.names_a_capability() {
+            return Err(unauthenticated("the request needs a credential of another kind"));
+        }
         Err(Error::new(Code::MissingCapability, format!("the operation needs the capability {needed}"))
             .with("required_capability", needed))
     }
@@ -278,8 +388,57 @@ columns! {
         actor: Some(actor_id),
         installation: None,
         sight: Sight::Member(member_id),
+        beside_until: None,
         revoked: revoked || deactivated,
     }
+}
+
+/// The session of a browser, and the state of its member.
+struct Session {
+    workspace_id: WorkspaceId,
+    member_id: MemberId,
+    token_id: Option<TokenId>,
+    /// The hash that its token's secret had when the session was made.
+    secret_hash: Option<[u8; 32]>,
+    /// What it can do, unless a token says that.
+    capabilities: Option<Capabilities>,
+    expires_at: Time,
+    ended_at: Option<Time>,
+    frozen: bool,
+    deactivated: bool,
+}
+
+columns! {
+    session_columns: Session as s {
+        workspace_id,
+        member_id,
+        token_id,
+        secret_hash,
+        capabilities,
+        expires_at,
+        ended_at,
+        frozen = "m.frozen_at is not null",
+        deactivated = "m.deactivated_at is not null",
+    }
+}
+
+const SESSION: &str = concat!(
+    "select ",
+    session_columns!(),
+    " from sessions s join members m on m.id = s.member_id where s.id = $1"
+);
+
+/// Finds the token of a session, if it still has the same secret.
+const OF_SESSION: &str = concat!(
+    "select ",
+    caller_columns!(),
+    " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
+     where t.id = $1 and t.secret_hash = $2"
+);
+
+/// Returns the row of a statement that finds at most one.
+fn found<T: FromRow>(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
+    conn.query(sql, params)?.first_mut().map(T::from_row).transpose()
 }
 
 /// Finds a token by the hash of its secret.

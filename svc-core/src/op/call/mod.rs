@@ -3,6 +3,7 @@
 //! These are its head and input, the strict decoding of that input, and the caller that a credential
 //! identifies. Nothing here runs anything.
 
+pub(super) mod credential;
 pub(super) mod caller;
 pub(super) mod request;
 pub(super) mod input;

@@ -7,18 +7,18 @@ use std::io;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::ThreadId;
-use crate::op::call::caller::{Surface, secret_hash};
+use crate::op::call::caller::Surface;
+use crate::op::call::credential::Credential;
 
 /// What is known of a request before its body is read.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {
-    /// The bearer token, if one was sent.
-    pub credential: Option<SecretString>,
+    /// What it brings to say who sent it.
+    pub credential: Credential,
     /// The surface that it came in over.
     pub surface: Surface,
     /// The path as it was requested, for the audit row.
@@ -27,13 +27,6 @@ pub struct RequestHead {
     ///
     /// The rate limit counts a caller without a live credential by it.
     pub peer: Option<IpAddr>,
-}
-
-impl RequestHead {
-    /// Returns the hash that identifies the credential; none if none was sent.
-    pub(in crate::op) fn secret_hash(&self) -> Option<[u8; 32]> {
-        self.credential.as_ref().filter(|secret| !secret.expose_secret().is_empty()).map(secret_hash)
-    }
 }
 
 /// The input of a request: text fields from path and query, and a JSON body.
@@ -135,8 +128,9 @@ pub struct Request {
 
 impl Request {
     /// Creates a request over `surface` with `credential` and a JSON body.
-    pub fn json(surface: Surface, credential: Option<SecretString>, body: impl Into<Bytes>) -> Self {
-        Self { head: RequestHead { credential, surface, ..RequestHead::default() }, input: Input::json(body) }
+    pub fn json(surface: Surface, credential: impl Into<Credential>, body: impl Into<Bytes>) -> Self {
+        let head = RequestHead { credential: credential.into(), surface, ..RequestHead::default() };
+        Self { head, input: Input::json(body) }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Operations out of functions: one way for each thing that a function can do.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Result;
+use crate::id::WorkspaceId;
 use crate::op::declare::job::{
     BoxedOutput, Job, LongPoll, Poll, Progress, Refused, WaitJob, WaitOutput, Wants, WriteJob,
 };
@@ -154,6 +157,31 @@ where
             Err(refused) => refused.progress(),
         });
         Ok(Job::Write { job, wants: Wants::default() })
+    })
+}
+
+/// Declares a change in a workspace that its input determines, and no credential.
+///
+/// `home` finds the workspace before the change is queued. The function gets it, acts there with
+/// [`Write::within`], and loads again what the workspace was found by: only what its own transaction finds
+/// counts.
+pub fn homed<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    home: fn(&Read<'_>, &I) -> Result<WorkspaceId>,
+    run: fn(&mut Write<'_>, &I, WorkspaceId) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+        let input = Arc::new(input);
+        let named = Arc::clone(&input);
+        let job = move |workspace| -> WriteJob {
+            Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, workspace)?))))
+        };
+        Ok(Job::Homed { home: Box::new(move |cx| home(cx, &named)), job: Box::new(job) })
     })
 }
 

@@ -18,6 +18,7 @@ pub(crate) type BoxedOutput = Box<dyn Output>;
 /// Any type that an operation returns.
 pub(crate) trait Output: Send {
     fn encode(&self) -> Result<Vec<u8>>;
+    fn as_any(&self) -> &dyn Any;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
@@ -31,6 +32,10 @@ impl<T: Serialize + Send + 'static> Output for T {
         Ok(body)
     }
 
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
@@ -42,6 +47,9 @@ pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
 pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + Send>;
+
+/// A bound change that runs in the workspace it is given.
+pub(crate) type HomedJob = Box<dyn FnOnce(WorkspaceId) -> WriteJob + Send>;
 
 /// How far a change has come that can be committed.
 pub(crate) enum Progress {
@@ -88,6 +96,11 @@ pub(crate) enum Job {
     Write {
         job: WriteJob,
         wants: Wants,
+    },
+    /// A change whose workspace a read finds first.
+    Homed {
+        home: ReadingJob<WorkspaceId>,
+        job: HomedJob,
     },
     Wait {
         job: WaitJob,

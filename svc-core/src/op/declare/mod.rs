@@ -6,6 +6,7 @@
 pub(super) mod chore;
 pub(super) mod job;
 pub(super) mod sample;
+pub(super) mod frame;
 pub(super) mod operation;
 pub(super) mod hooks;
 pub(super) mod table;

@@ -12,11 +12,12 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::capability::{Capability, Needs};
+use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Result};
 use crate::op::call::caller::Sight;
 use crate::op::call::input;
 use crate::op::call::request::Input;
+use crate::op::declare::frame::Frame;
 use crate::op::declare::job::{Job, TimedOut};
 use crate::op::declare::sample::Fixture;
 use crate::op::run::context::Shared;
@@ -125,6 +126,8 @@ pub struct Http {
     pub success: Success,
     /// It is not an MCP tool.
     pub rest_only: bool,
+    /// What surrounds it on the wire, if it is no operation of the API.
+    pub frame: Option<Frame>,
 }
 
 impl Http {
@@ -139,6 +142,8 @@ pub struct Access {
     pub needs: Needs,
     /// It is the member's own affair: a delegate and the service itself are rejected.
     pub personal: bool,
+    /// A frozen member may call it although it changes something.
+    pub open_to_frozen: bool,
     pub(crate) sight_of_instance: Sight,
 }
 
@@ -195,10 +200,12 @@ impl Operation {
                 aliases: Vec::new(),
                 success: Success::Ok,
                 rest_only: false,
+                frame: None,
             },
             access: Access {
                 needs: Needs::AnyCredential,
                 personal: false,
+                open_to_frozen: false,
                 sight_of_instance: Sight::Nothing,
             },
             run: Run {
@@ -268,10 +275,10 @@ impl Operation {
         self
     }
 
-    /// Requires a credential with at least one of `any`.
+    /// Requires a credential with at least one of `any`: capabilities, or other rights.
     #[must_use]
-    pub fn needs(mut self, any: &'static [Capability]) -> Self {
-        self.access.needs = Needs::OneOf(any);
+    pub fn needs<R: Into<Right> + Copy>(mut self, any: &[R]) -> Self {
+        self.access.needs = Needs::one_of(any);
         self
     }
 
@@ -288,6 +295,20 @@ impl Operation {
     #[must_use]
     pub fn personal(mut self) -> Self {
         self.access.personal = true;
+        self
+    }
+
+    /// Lets a frozen member call it, although it changes something.
+    #[must_use]
+    pub fn open_to_frozen(mut self) -> Self {
+        self.access.open_to_frozen = true;
+        self
+    }
+
+    /// Makes it a route that is no operation of the API, with this around its input and output on the wire.
+    #[must_use]
+    pub fn framed(mut self, frame: Frame) -> Self {
+        (self.http.frame, self.http.rest_only) = (Some(frame), true);
         self
     }
 

@@ -201,7 +201,7 @@ impl Table {
 
     /// Checks that the examples name samples of the table.
     fn check_examples(&self) -> Result<()> {
-        for operation in self.operations() {
+        for operation in self.rows() {
             let example = operation.docs().example(&self.documented).unwrap_or_default();
             if let Some(missing) = missing_in(&example) {
                 return Err(Error::internal(format!(
@@ -213,17 +213,27 @@ impl Table {
         Ok(())
     }
 
-    /// Returns every operation, sorted by name.
+    /// Returns every operation of the API, sorted by name.
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.rows().filter(|row| row.http().frame.is_none())
+    }
+
+    /// Returns shared handles to every operation of the API, sorted by name.
+    pub fn shared_operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
+        self.shared_rows().filter(|row| row.http().frame.is_none())
+    }
+
+    /// Returns every row, sorted by name: the operations of the API and the framed routes.
+    pub fn rows(&self) -> impl Iterator<Item = &Operation> {
         self.operations.values().map(Arc::as_ref)
     }
 
-    /// Returns shared handles to every operation, sorted by name.
-    pub fn shared_operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
+    /// Returns shared handles to every row, sorted by name.
+    pub fn shared_rows(&self) -> impl Iterator<Item = &Arc<Operation>> {
         self.operations.values()
     }
 
-    /// Returns what `name` calls, over MCP and in this process, if it exists.
+    /// Returns the row that `name` calls in this process, if it exists.
     pub fn operation(&self, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name)
     }

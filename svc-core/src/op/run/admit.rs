@@ -1,25 +1,26 @@
-//! Admission by a token that is not cached, which is looked up in the database.
+//! Admission by a credential that is not cached, which is looked up in the database.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::call::Call;
-use super::credentials::{CredentialLookup, Gate, KnownToken, SecretHash};
+use super::credentials::{CredentialLookup, Gate, KnownCredential};
 use super::{Admission, pipeline};
 use crate::error::{Code, Error, Result};
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Caller;
+use crate::op::call::credential::CredentialKey;
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::time::Time;
 
 /// Receives an admission. Called on a core thread: it must only hand it on.
 pub(crate) type Admitted = Box<dyn FnOnce(Result<Admission>) + Send>;
 
-/// Looks up a token in the database, and admits its request.
+/// Looks up a credential in the database, and admits its request.
 pub(super) struct AdmitCall {
     /// The call, whose caller is not known yet.
     pub(super) call: Call,
-    pub(super) hash: SecretHash,
+    pub(super) key: CredentialKey,
     pub(super) peer: Option<IpAddr>,
     pub(super) charged: bool,
     pub(super) found: CredentialLookup,
@@ -43,16 +44,19 @@ impl AdmitCall {
 
 impl ReadTask<ReaderCache> for AdmitCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        (self.found, self.call.entered) = (CredentialLookup::Unknown, None);
-        let caller = match Caller::by_secret(&reader.conn, &self.hash) {
+        self.call.entered = None;
+        let caller = match Caller::by_key(&reader.conn, &self.key) {
             Ok(caller) => caller,
-            Err(error) if error.code() == Code::Unauthenticated => return Ok(()),
+            Err(error) if error.code() == Code::Unauthenticated => {
+                self.found = CredentialLookup::Unknown(error);
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
-        let root = caller.root(&reader.conn)?;
+        let client = caller.client(&reader.conn)?;
         self.call.entered = Some(self.call.entered_in(reader, caller.clone())?);
         let now = self.call.dispatch.clock.monotonic();
-        self.found = CredentialLookup::Token(Arc::new(KnownToken::new(self.hash, caller, root, now)));
+        self.found = CredentialLookup::Known(Arc::new(KnownCredential::new(self.key, caller, client, now)));
         Ok(())
     }
 }
@@ -86,17 +90,17 @@ impl AdmitCall {
     fn settle(self, outcome: Result<()>) {
         let outcome = outcome.and_then(|()| self.admit());
         let now = self.now();
-        let Self { call, hash, found, admission, done, .. } = self;
+        let Self { call, key, found, admission, done, .. } = self;
         let credentials = &call.dispatch.credentials;
         match &found {
-            CredentialLookup::Token(known) if found.live(now).is_some() => {
+            CredentialLookup::Known(known) if found.live(now).is_some() => {
                 credentials.insert(Arc::clone(known))
             }
-            _ => credentials.remove(&hash),
+            _ => credentials.remove(&key),
         }
         match (found, outcome) {
-            (CredentialLookup::Token(known), Ok(())) => done(Ok(admission.of_token(known))),
-            (_, Ok(())) => done(Err(Error::internal("a request was admitted by an unknown token"))),
+            (CredentialLookup::Known(known), Ok(())) => done(Ok(admission.of_known(known))),
+            (_, Ok(())) => done(Err(Error::internal("a request was admitted by an unknown credential"))),
             (_, Err(error)) => call.refuse(error, move |error| done(Err(error))),
         }
     }

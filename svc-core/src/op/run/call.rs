@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::credentials::{KnownToken, SecretHash, anonymous};
+use super::credentials::{KnownCredential, anonymous};
 use super::{Dispatch, Done, Reply};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::log::cache::{Epochs, ReaderCache};
-use crate::op::call::caller::{Caller, Sight, Surface, unauthenticated};
+use crate::op::call::caller::{Caller, Sight, Surface, Via, unauthenticated};
+use crate::op::call::credential::CredentialKey;
 use crate::op::declare::hooks;
 use crate::op::declare::operation::Operation;
 use crate::op::run::audit::Origin;
@@ -20,22 +21,22 @@ use crate::store::executor::{Reader, Task, WriteTask};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
-/// The credential that a request is admitted by.
+/// What a request is admitted by.
 #[derive(Clone, Debug)]
-pub(crate) enum Credential {
-    /// A token. Its workspace never changes.
-    Token(Arc<KnownToken>),
+pub(crate) enum AdmittedBy {
+    /// A credential. Its workspace never changes.
+    Known(Arc<KnownCredential>),
     /// No credential.
     Nobody,
     /// The service itself, or an administrator of the machine, on a workspace.
     Instance(WorkspaceId),
 }
 
-impl Credential {
+impl AdmittedBy {
     /// Returns the workspace to whose log its changes are primarily written.
     pub fn workspace(&self) -> WorkspaceId {
         match self {
-            Self::Token(known) => known.caller.workspace_id,
+            Self::Known(known) => known.caller.workspace_id,
             Self::Instance(workspace) => *workspace,
             Self::Nobody => WorkspaceId::INSTANCE,
         }
@@ -43,17 +44,17 @@ impl Credential {
 }
 
 #[cfg(test)]
-impl Credential {
-    /// Returns the credential of a token that was admitted a moment ago.
-    pub fn cached(dispatch: &Dispatch, hash: &SecretHash) -> Self {
-        Self::Token(dispatch.credentials.get(hash, dispatch.clock.monotonic()).unwrap())
+impl AdmittedBy {
+    /// Returns a credential that was admitted a moment ago.
+    pub fn cached(dispatch: &Dispatch, key: &CredentialKey) -> Self {
+        Self::Known(dispatch.credentials.get(key, dispatch.clock.monotonic()).unwrap())
     }
 }
 
 /// The part of a request that every kind of task needs.
 pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
-    pub access: Credential,
+    pub access: AdmittedBy,
     pub needs: Needs,
     pub work: Work,
     pub origin: Origin,
@@ -65,6 +66,8 @@ pub(in crate::op) struct Call {
     ///
     /// One has been recorded for the connection that it belongs to.
     pub is_follow_up: bool,
+    /// The workspace that it was found to belong to, if no credential says that.
+    pub home: Option<WorkspaceId>,
     /// The caller as the last run found it, live or not.
     pub entered: Option<Entered>,
 }
@@ -93,13 +96,14 @@ impl Call {
     pub fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
         Self {
             dispatch: Arc::clone(dispatch),
-            access: Credential::Instance(workspace),
+            access: AdmittedBy::Instance(workspace),
             needs: Needs::Nothing,
             work: Work::Own,
             origin: Origin::system(surface),
             bytes: size_of::<Self>(),
             abandoned: Arc::default(),
             is_follow_up: false,
+            home: None,
             entered: None,
         }
     }
@@ -116,21 +120,21 @@ impl Call {
     pub fn check_live(&self) -> Result<()> {
         let Entered { caller, now, .. } = self.entered()?;
         caller.check_live(*now)?;
-        if let Credential::Token(known) = &self.access {
+        if let AdmittedBy::Known(known) = &self.access {
             known.confirm(self.dispatch.clock.monotonic());
         }
         Ok(())
     }
 
-    pub fn check_capability(&self) -> Result<()> {
-        self.entered()?.caller.check_capability(self.needs)
+    pub fn check_right(&self) -> Result<()> {
+        self.entered()?.caller.check_right(self.needs)
     }
 
     /// Returns the caller as it was found last: in a transaction, or on admission if none has begun.
     fn known_caller(&self) -> Option<&Caller> {
         match (&self.entered, &self.access) {
             (Some(entered), _) => Some(&entered.caller),
-            (None, Credential::Token(known)) => Some(&known.caller),
+            (None, AdmittedBy::Known(known)) => Some(&known.caller),
             (None, _) => None,
         }
     }
@@ -153,13 +157,13 @@ impl Call {
     /// Finds the caller in a reader's transaction, from the reader's cache if that is still valid.
     pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<Entered> {
         let caller = match &self.access {
-            Credential::Token(known) => {
+            AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
                 check_cache(reader, &self.dispatch.clock, workspace)?;
-                let cached = reader.cache.borrow().entries.get::<Caller>(workspace, &known.hash);
-                cached.map_or_else(|| load(reader, workspace, &known.hash), Ok)?
+                let cached = reader.cache.borrow().entries.get::<Caller>(workspace, &known.key);
+                cached.map_or_else(|| load(reader, workspace, &known.key), Ok)?
             }
-            access => self.without_token(access)?,
+            access => self.without_credential(access)?,
         };
         self.entered_in(reader, caller)
     }
@@ -176,20 +180,20 @@ impl Call {
     /// Finds the caller in a writer's transaction, from the writer's cache if that is still valid.
     pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<Entered> {
         let caller = match &self.access {
-            Credential::Token(known) => {
+            AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
                 batch.borrow_mut().head(conn, workspace)?;
-                let cached = batch.borrow().cache.get::<Caller>(workspace, &known.hash);
+                let cached = batch.borrow().cache.get::<Caller>(workspace, &known.key);
                 match cached {
                     Some(caller) => caller,
                     None => {
-                        let caller = Caller::by_secret(conn, &known.hash)?;
-                        batch.borrow_mut().cache.put(workspace, &known.hash, caller.clone());
+                        let caller = Caller::by_key(conn, &known.key)?;
+                        batch.borrow_mut().cache.put(workspace, &known.key, caller.clone());
                         caller
                     }
                 }
             }
-            access => self.without_token(access)?,
+            access => self.without_credential(access)?,
         };
         let now = batch.borrow().now();
         let lsn = log_lsn(conn, batch, &caller)?;
@@ -204,9 +208,9 @@ impl Call {
         }
     }
 
-    fn without_token(&self, access: &Credential) -> Result<Caller> {
+    fn without_credential(&self, access: &AdmittedBy) -> Result<Caller> {
         match access {
-            Credential::Instance(workspace) => {
+            AdmittedBy::Instance(workspace) => {
                 Ok(Caller::instance(*workspace).seeing(self.sight_of_instance()))
             }
             _ => anonymous(self.needs),
@@ -224,7 +228,7 @@ impl Call {
     ) -> Result<()> {
         let is_mutation = refused.is_none() && self.origin.surface != Surface::System;
         if is_mutation && !batch.borrow().has_audited() {
-            cx.audit("mutation", self.origin.mutation())?;
+            cx.audit_in(self.home.unwrap_or(cx.caller().workspace_id), "mutation", self.origin.mutation())?;
         }
         if cx.caller().grant.is_some() {
             cx.audit("authorization.decision", self.origin.decision(refused))?;
@@ -242,8 +246,8 @@ impl Call {
 
     /// Rejects the request. If it is delegated, its decision is recorded first.
     pub fn refuse(self, error: Error, done: impl FnOnce(Error) + Send + 'static) {
-        if let (Code::Unauthenticated, Credential::Token(known)) = (error.code(), &self.access) {
-            self.dispatch.credentials.remove(&known.hash);
+        if let (Code::Unauthenticated, AdmittedBy::Known(known)) = (error.code(), &self.access) {
+            self.dispatch.credentials.remove(&known.key);
         }
         let error = error.seen_at(self.lsn());
         // A rate-limited request is not recorded, because a record costs more than the request.
@@ -282,18 +286,22 @@ impl Call {
 /// Copies of a request's body that are in memory at once: as received, decoded, sealed, and in an event.
 pub(super) const COPIES: usize = 4;
 
-/// Loads a token's caller and caches it.
-fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, hash: &SecretHash) -> Result<Caller> {
-    let caller = Caller::by_secret(&reader.conn, hash)?;
+/// Loads a credential's caller and caches it.
+fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKey) -> Result<Caller> {
+    let caller = Caller::by_key(&reader.conn, key)?;
     if caller.workspace_id != workspace {
-        return Err(unauthenticated("the token is unknown"));
+        return Err(unauthenticated("the credential is unknown"));
     }
-    reader.cache.borrow_mut().entries.put(workspace, hash, caller.clone());
+    reader.cache.borrow_mut().entries.put(workspace, key, caller.clone());
     Ok(caller)
 }
 
 /// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
 pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
+    if caller.via == Via::Anonymous {
+        // It has no workspace, and the head of the instance's log is locked only by who writes there.
+        return Ok(None);
+    }
     let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
     Ok(caller.is_member().then_some(lsn))
 }

@@ -8,11 +8,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::entropy::Entropy;
 use crate::error::Error;
-use crate::id::{ChannelId, Id, ThreadId, WorkspaceId};
+use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, BatchMemo};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
@@ -47,6 +47,10 @@ pub struct Settings {
     pub ack_timeout: Option<Duration>,
     /// Whether callers may ask what the close of a thread would meet.
     pub land_advice: bool,
+    /// How long the session of a browser lasts at most.
+    pub session_ttl: Duration,
+    /// Whether a session that was made from no token may mint the first administrator's.
+    pub first_admin: bool,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
     pub(crate) reap_tick: Option<Duration>,
     /// The part of the claim engine that a test leaves out; a release build leaves nothing out.
@@ -59,6 +63,8 @@ impl Default for Settings {
             lease_default: Duration::from_secs(limits::LEASE_DEFAULT_SECS.unsigned_abs()),
             ack_timeout: Some(Duration::from_secs(limits::ACK_TIMEOUT_SECS.unsigned_abs())),
             land_advice: false,
+            session_ttl: Duration::from_secs(limits::SESSION_TTL_SECS.unsigned_abs()),
+            first_admin: false,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
             left_out: None,
         }
@@ -345,7 +351,9 @@ impl<'a> Write<'a> {
     }
 
     /// Invalidates what any connection, of any server, has cached of the caller's workspace.
-    pub(in crate::op) fn invalidate(&mut self, cached: Invalidates) -> Result<()> {
+    ///
+    /// An event says by its kind what it invalidates; this is for what ends without one, as a session does.
+    pub(crate) fn invalidate(&mut self, cached: Invalidates) -> Result<()> {
         self.batch.borrow_mut().invalidate(self.conn, self.caller.workspace_id, cached)
     }
 
@@ -360,10 +368,37 @@ impl<'a> Write<'a> {
     }
 
     /// Writes a named audit row of another workspace, or of the instance.
-    pub fn audit_in(&mut self, workspace: WorkspaceId, action: &'static str, metadata: Value) -> Result<()> {
+    ///
+    /// Each names the session of a browser that the request came with.
+    pub fn audit_in(
+        &mut self,
+        workspace: WorkspaceId,
+        action: &'static str,
+        mut metadata: Value,
+    ) -> Result<()> {
+        if let (Some(session), Some(members)) = (self.caller.session_id(), metadata.as_object_mut()) {
+            members.insert("session_id".to_owned(), json!(session));
+        }
         let (at, attribution) = (self.now, self.caller.attribution());
         let entry = AuditEntry { at, action, attribution, metadata };
         self.batch.borrow_mut().audit(self.conn, workspace, &entry)
+    }
+
+    /// Runs `run` in this transaction in `workspace`, as one of its members or as nobody.
+    ///
+    /// For what no credential asks for: a function whose workspace was found before it was queued (`homed`).
+    /// What is emitted, audited and cached meanwhile belongs to the workspace, and is attributed to
+    /// `acting_as`. Whether that is allowed has been decided by the function.
+    pub fn within<T>(
+        &mut self,
+        workspace: WorkspaceId,
+        acting_as: Option<MemberId>,
+        run: impl FnOnce(&mut Write<'_>) -> Result<T>,
+    ) -> Result<T> {
+        // What is cached of the workspace counts only as of its head.
+        self.batch.borrow_mut().head(self.conn, workspace)?;
+        let caller = Caller::acting_as(workspace, acting_as);
+        run(&mut Write::new(self.conn, &caller, self.now, self.shared, self.batch))
     }
 
     /// Runs `run` in this transaction as the caller, but in `workspace`.

@@ -1,8 +1,8 @@
-//! Credentials: whom a request is charged to, and a cache of live tokens.
+//! Credentials: whom a request is charged to, and a cache of live ones.
 //!
-//! With the cache, a known token is admitted without a statement. The cache only admits and is never final:
-//! an entry is used for 10 seconds after a transaction has found the token live, and is removed by the first
-//! that finds it dead.
+//! With the cache, a known credential is admitted without a statement. The cache only admits and is never
+//! final: an entry is used for 10 seconds after a transaction has found the credential live, and is removed
+//! by the first that finds it dead.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,54 +11,52 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::capability::Needs;
-use crate::error::Result;
-use crate::id::TokenId;
+use crate::error::{Error, Result};
 use crate::op::call::caller::{Caller, unauthenticated};
+use crate::op::call::credential::CredentialKey;
 use crate::rate::{Client, RateLimits};
 use crate::time::{Monotonic, Time};
 
-/// The hash of a token's secret.
-pub(super) type SecretHash = [u8; 32];
-
-/// Most cached tokens; a fuller cache starts over.
+/// Most cached credentials; a fuller cache starts over.
 const KNOWN_MAX: usize = 100_000;
 
-/// How long after a token was found live it is admitted from the cache.
+/// How long after a credential was found live it is admitted from the cache.
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
+
 /// The outcome of a lookup of a credential.
 #[derive(Clone)]
 pub(super) enum CredentialLookup {
-    /// A token that the database has, live or dead.
-    Token(Arc<KnownToken>),
-    /// A token that the database does not have.
-    Unknown,
+    /// One that the database has, live or dead.
+    Known(Arc<KnownCredential>),
+    /// One that the database does not have, and why it is none.
+    Unknown(Error),
     /// None was sent.
     Nothing,
 }
 
-/// A token, as a transaction has found it.
+/// A credential, as a transaction has found it.
 #[derive(Debug)]
-pub(crate) struct KnownToken {
-    pub(super) hash: SecretHash,
+pub(crate) struct KnownCredential {
+    pub(super) key: CredentialKey,
     pub(super) caller: Caller,
-    /// The root of the tokens that it was derived from.
-    root: TokenId,
+    /// The client that its requests are charged to.
+    client: Client,
     /// When a transaction last found it live, in microseconds of the monotonic clock.
     confirmed: AtomicU64,
 }
 
-impl KnownToken {
-    /// Creates the entry of a token that a transaction finds live now.
-    pub(super) fn new(hash: SecretHash, caller: Caller, root: TokenId, now: Monotonic) -> Self {
-        Self { hash, caller, root, confirmed: AtomicU64::new(now.micros()) }
+impl KnownCredential {
+    /// Creates the entry of a credential that a transaction finds live now.
+    pub(super) fn new(key: CredentialKey, caller: Caller, client: Client, now: Monotonic) -> Self {
+        Self { key, caller, client, confirmed: AtomicU64::new(now.micros()) }
     }
 
     /// Returns the client that its requests are charged to.
     pub(crate) fn client(&self) -> Client {
-        Client::Token(self.root)
+        self.client
     }
 
-    /// Records that a transaction has found the token live.
+    /// Records that a transaction has found it live.
     pub(super) fn confirm(&self, now: Monotonic) {
         self.confirmed.store(now.micros(), Ordering::Relaxed);
     }
@@ -73,16 +71,16 @@ impl CredentialLookup {
     /// Returns the caller, or rejects the request if the credential that it needs is unknown or missing.
     pub fn caller(&self, needs: Needs) -> Result<Caller> {
         match self {
-            Self::Token(known) => Ok(known.caller.clone()),
-            Self::Unknown => Err(unauthenticated("the token is unknown")),
+            Self::Known(known) => Ok(known.caller.clone()),
+            Self::Unknown(error) => Err(error.clone()),
             Self::Nothing => anonymous(needs),
         }
     }
 
-    /// Returns the token, if it is live.
-    pub fn live(&self, now: Time) -> Option<&KnownToken> {
+    /// Returns the credential, if it is live.
+    pub fn live(&self, now: Time) -> Option<&KnownCredential> {
         match self {
-            Self::Token(known) if known.caller.check_live(now).is_ok() => Some(known),
+            Self::Known(known) if known.caller.check_live(now).is_ok() => Some(known),
             _ => None,
         }
     }
@@ -109,8 +107,8 @@ pub(super) struct Gate<'a> {
 impl Gate<'_> {
     /// Counts the request, or rejects it if a limit is exceeded; once only.
     ///
-    /// It is charged to the bearer of a live token and to its workspace, otherwise to the address that it
-    /// came from. So no client's limit is used up by others at its address, or by a dead token.
+    /// It is charged to the bearer of a live credential and to its workspace, otherwise to the address that
+    /// it came from. So no client's limit is used up by others at its address, or by a dead credential.
     pub fn charge(&mut self, found: &CredentialLookup) -> Result<()> {
         if std::mem::replace(&mut self.charged, true) {
             return Ok(());
@@ -125,29 +123,29 @@ impl Gate<'_> {
     }
 }
 
-/// The cache of live tokens.
+/// The cache of live credentials.
 #[derive(Default)]
 pub(super) struct Credentials {
-    cached: RwLock<HashMap<SecretHash, Arc<KnownToken>>>,
+    cached: RwLock<HashMap<CredentialKey, Arc<KnownCredential>>>,
 }
 
 impl Credentials {
-    /// Returns the token, if it is cached and was found live a moment ago.
-    pub(super) fn get(&self, hash: &SecretHash, now: Monotonic) -> Option<Arc<KnownToken>> {
+    /// Returns the credential, if it is cached and was found live a moment ago.
+    pub(super) fn get(&self, key: &CredentialKey, now: Monotonic) -> Option<Arc<KnownCredential>> {
         let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
-        cached.get(hash).filter(|known| known.is_fresh(now)).cloned()
+        cached.get(key).filter(|known| known.is_fresh(now)).cloned()
     }
 
-    pub(super) fn insert(&self, known: Arc<KnownToken>) {
+    pub(super) fn insert(&self, known: Arc<KnownCredential>) {
         let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= KNOWN_MAX {
             cached.clear();
         }
-        cached.insert(known.hash, known);
+        cached.insert(known.key, known);
     }
 
-    /// Removes a token that was found dead.
-    pub(super) fn remove(&self, hash: &SecretHash) {
-        self.cached.write().unwrap_or_else(PoisonError::into_inner).remove(hash);
+    /// Removes a credential that was found dead.
+    pub(super) fn remove(&self, key: &CredentialKey) {
+        self.cached.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }

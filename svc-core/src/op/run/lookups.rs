@@ -1,8 +1,7 @@
-//! The queue of token lookups.
+//! The queue of credential lookups.
 //!
-//! A token that is not cached is looked up whatever its address has done, so only a few lookups run at a
-//! time, and addresses take turns: made-up tokens wait for each other, and take no reader away from known
-//! ones.
+//! A credential that is not cached is looked up whatever its address has done, so only a few lookups run at a
+//! time, and addresses take turns: made-up ones wait for each other, and take no reader away from known ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;

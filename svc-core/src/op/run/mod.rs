@@ -12,6 +12,7 @@ mod call;
 mod pipeline;
 mod admit;
 mod tasks;
+mod home;
 mod long;
 mod own;
 pub(super) mod wait;
@@ -29,6 +30,7 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
+use crate::op::call::credential::CredentialKey;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
 use crate::op::declare::job::{BoxedOutput, Job, Progress};
@@ -43,9 +45,10 @@ use crate::time::Clock;
 use crate::timers::Timers;
 use admit::AdmitCall;
 pub(crate) use admit::Admitted;
+pub(super) use call::{AdmittedBy, Call};
 use call::{COPIES, Work};
-pub(super) use call::{Call, Credential};
-use credentials::{CredentialLookup, Credentials, Gate, KnownToken, SecretHash};
+use credentials::{CredentialLookup, Credentials, Gate, KnownCredential};
+use home::HomeCall;
 use long::LongCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
@@ -70,6 +73,11 @@ impl Reply {
     /// Encodes the body: now, on the caller's side, not on the core thread.
     pub fn body(&self) -> Result<Vec<u8>> {
         self.output.encode()
+    }
+
+    /// Returns the output, if it is of this type.
+    pub fn output_as<O: 'static>(&self) -> Option<&O> {
+        self.output.as_ref().as_any().downcast_ref()
     }
 
     /// Returns the output, for a caller that knows its type.
@@ -131,7 +139,7 @@ impl Drop for Ticket {
 #[derive(Clone, Debug)]
 #[must_use = "the rate limit has counted a request for it"]
 pub struct Admission {
-    access: Credential,
+    access: AdmittedBy,
     surface: Surface,
     path: String,
     client: Option<Client>,
@@ -146,7 +154,7 @@ impl Admission {
 
     /// Returns whether it was admitted for a delegate.
     pub(crate) fn is_delegated(&self) -> bool {
-        matches!(&self.access, Credential::Token(known) if known.caller.grant.is_some())
+        matches!(&self.access, AdmittedBy::Known(known) if known.caller.grant.is_some())
     }
 
     /// Returns an admission for a further request of a connection.
@@ -159,21 +167,21 @@ impl Admission {
     /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
     pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
         let head = RequestHead { surface, ..RequestHead::default() };
-        Self::new(head, Credential::Instance(workspace))
+        Self::new(head, AdmittedBy::Instance(workspace))
     }
 
-    fn new(head: RequestHead, access: Credential) -> Self {
+    fn new(head: RequestHead, access: AdmittedBy) -> Self {
         let mut path = head.path;
         path.truncate(path.floor_char_boundary(PATH_MAX));
         let client = match &access {
-            Credential::Token(known) => Some(known.client()),
+            AdmittedBy::Known(known) => Some(known.client()),
             _ => head.peer.map(Client::at),
         };
         Self { access, surface: head.surface, path, client, is_follow_up: false }
     }
 
-    fn of_token(self, known: Arc<KnownToken>) -> Self {
-        Self { client: Some(known.client()), access: Credential::Token(known), ..self }
+    fn of_known(self, known: Arc<KnownCredential>) -> Self {
+        Self { client: Some(known.client()), access: AdmittedBy::Known(known), ..self }
     }
 }
 
@@ -247,39 +255,39 @@ impl Dispatch {
         let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access().needs);
         let mut gate =
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: false };
-        let Some(hash) = head.secret_hash() else {
+        let Some(key) = head.credential.key() else {
             let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
-            done(outcome.map(|()| Admission::new(head, Credential::Nobody)));
+            done(outcome.map(|()| Admission::new(head, AdmittedBy::Nobody)));
             return Ticket::default();
         };
-        if let Some(outcome) = self.admit_cached(&mut gate, &hash) {
+        if let Some(outcome) = self.admit_cached(&mut gate, &key) {
             done(outcome.map(|access| Admission::new(head, access)));
             return Ticket::default();
         }
         let (peer, charged) = (gate.peer, gate.charged);
-        let admission = Admission::new(head, Credential::Nobody);
+        let admission = Admission::new(head, AdmittedBy::Nobody);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
-        let task = AdmitCall { call, hash, peer, charged, found: CredentialLookup::Unknown, admission, done };
+        let task = AdmitCall { call, key, peer, charged, found: CredentialLookup::Nothing, admission, done };
         let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
             LookupStart::Rejected(task) => {
-                (task.done)(Err(Error::new(Code::Overloaded, "too many token lookups are in progress")));
+                (task.done)(Err(Error::new(Code::Overloaded, "too many credential lookups are in progress")));
                 None
             }
         };
         Ticket { flushes, parked: None, abandoned }
     }
 
-    /// Admits or rejects a request by a cached token; none if the database must be queried.
-    fn admit_cached(&self, gate: &mut Gate<'_>, hash: &SecretHash) -> Option<Result<Credential>> {
-        let known = self.credentials.get(hash, self.clock.monotonic())?;
-        // If the cached token has expired, the database must also determine whom to charge.
+    /// Admits or rejects a request by a cached credential; none if the database must be queried.
+    fn admit_cached(&self, gate: &mut Gate<'_>, key: &CredentialKey) -> Option<Result<AdmittedBy>> {
+        let known = self.credentials.get(key, self.clock.monotonic())?;
+        // If the cached credential has expired, the database must also determine whom to charge.
         known.caller.check_live(gate.now).ok()?;
-        match pipeline::admit(gate, &CredentialLookup::Token(Arc::clone(&known))) {
-            Ok(()) => Some(Ok(Credential::Token(known))),
+        match pipeline::admit(gate, &CredentialLookup::Known(Arc::clone(&known))) {
+            Ok(()) => Some(Ok(AdmittedBy::Known(known))),
             Err(error) if error.code() == Code::RateLimited => Some(Err(error)),
             Err(_) => None,
         }
@@ -342,6 +350,10 @@ impl Dispatch {
                 let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };
                 ticket.parked = Parked::start(call, poll, done);
             }
+            Ok(Job::Homed { home, job }) => {
+                let (status, home) = (operation.http().success.status(), Prepared::Ready(home));
+                self.change_at_home(HomeCall { call, status, home, job, done }, on);
+            }
             Ok(Job::Write { job, wants }) => {
                 let (status, job) = (operation.http().success.status(), Prepared::Ready(job));
                 let progress = Progress::Again;
@@ -389,6 +401,7 @@ impl Dispatch {
             bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
+            home: None,
             entered: None,
         }
     }

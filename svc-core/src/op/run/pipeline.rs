@@ -16,7 +16,7 @@ pub(super) fn admit(gate: &mut Gate<'_>, found: &CredentialLookup) -> Result<()>
     gate.charge(found)?;
     let caller = found.caller(gate.needs)?;
     caller.check_live(gate.now)?;
-    caller.check_capability(gate.needs)
+    caller.check_right(gate.needs)
 }
 
 /// Runs a request inside the transaction of its function; the commit follows.
@@ -28,7 +28,7 @@ pub(in crate::op) fn run<S: Stage>(
     call.entered = None;
     call.entered = Some(stage.find(call)?);
     call.check_live()?;
-    call.check_capability()?;
+    call.check_right()?;
     call.check_personal()?;
     let job = job.decoded()?;
     stage.check_not_frozen(call)?;

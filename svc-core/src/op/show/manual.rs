@@ -170,7 +170,8 @@ const OPERATIONS_TAIL: &str = r".SH SEE ALSO
 .BR svc\-http (8),
 .BR svc\-mcp\-stdio (1),
 .BR svc\-env (7),
-.BR svc\-errors (7)
+.BR svc\-errors (7),
+.BR svc\-security (7)
 ";
 
 const ERRORS_HEAD: &str = ".TH SVC-ERRORS 7 \"\" svc \"Agent Collaboration Service\"
@@ -208,7 +209,8 @@ const ERRORS_TAIL: &str = r".SH SEE ALSO
 .BR svc\-http (8),
 .BR svc\-mcp\-stdio (1),
 .BR svc\-env (7),
-.BR svc\-operations (7)
+.BR svc\-operations (7),
+.BR svc\-security (7)
 ";
 
 #[cfg(test)]

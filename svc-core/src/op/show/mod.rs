@@ -1,6 +1,7 @@
 //! Projections of the table: OpenAPI, MCP tools, contracts and manual pages. They decide nothing.
 
 pub mod contract;
+pub mod routes;
 pub mod mcp;
 pub mod manual;
 pub mod openapi;

@@ -8,19 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::capability::Needs;
+use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Problem, ProblemType};
+use crate::op::call::credential::SESSION_COOKIE;
+use crate::op::declare::frame::{Frame, JSON, Takes};
 use crate::op::declare::job::TimedOut;
 use crate::op::declare::operation::{Effect, Method, Operation};
 use crate::op::declare::sample::Fixture;
 use crate::op::declare::table::{Table, path_variables};
 use crate::schema::{self, Components};
 
-/// Returns the document of the operations.
+/// Returns the document of the operations and the framed routes.
 pub fn document(table: &Table) -> Value {
     let mut paths = Map::new();
     let mut components = Components::new();
-    for operation in table.operations() {
+    for operation in table.rows() {
         let output = output(operation, &mut components);
         for path in operation.http().paths() {
             let item = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
@@ -49,7 +51,11 @@ pub fn document(table: &Table) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                BEARER: {"type": "http", "scheme": "bearer"},
+                SESSION: {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
+                TICKET: {"type": "http", "scheme": "ShareTicket"},
+            },
             "responses": responses,
         },
     })
@@ -68,6 +74,7 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
     let (parameters, body) = split_input(operation, path, &schema, documented);
+    let frame = operation.http().frame;
     let mut responses = json!({
         operation.http().success.status().to_string(): {
             "description": "Success.",
@@ -75,7 +82,7 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
                 "description": "How far the event log of the caller's workspace reaches.",
                 "schema": {"type": "string", "pattern": "^[0-9]+$"},
             }},
-            "content": {"application/json": {"schema": output}},
+            "content": {frame.map_or(JSON, Frame::answers): {"schema": output}},
         },
     });
     if let Some(responses) = responses.as_object_mut() {
@@ -94,14 +101,34 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
         "x-svc-effect": operation.effect().name(),
     });
     if let Some(members) = described.as_object_mut() {
-        if operation.access().needs != Needs::Nothing {
-            members.insert("security".to_owned(), json!([{"bearer": []}]));
+        let schemes = security(operation).iter().map(|scheme| json!({*scheme: []}));
+        let schemes: Vec<Value> = schemes.collect();
+        if !schemes.is_empty() {
+            members.insert("security".to_owned(), schemes.into());
         }
         if let Some(body) = body {
             members.insert("requestBody".to_owned(), body);
         }
     }
     described
+}
+
+/// The security schemes.
+const BEARER: &str = "bearer";
+const SESSION: &str = "session";
+const TICKET: &str = "shareTicket";
+
+/// Returns the schemes of which one authenticates a request.
+fn security(operation: &Operation) -> &'static [&'static str] {
+    let needs = operation.access().needs;
+    let takes = operation.http().frame.map_or(Takes::All, Frame::takes);
+    match (needs, takes) {
+        (Needs::Nothing, _) | (_, Takes::Nothing) => &[],
+        (needs, _) if needs.names(Right::Ticket) => &[TICKET],
+        (needs, _) if needs.names(Right::Session) => &[SESSION],
+        (_, Takes::Authorization) => &[BEARER],
+        (_, Takes::All) => &[BEARER, SESSION],
+    }
 }
 
 /// Returns the responses of an operation's failures, by status.
@@ -302,7 +329,9 @@ fn split_input(
             body.insert(rule.to_owned(), stated.clone());
         }
     }
-    let content = json!({"application/json": {"schema": body, "example": body_example}});
+    let media = operation.http().frame.map_or(&[JSON][..], Frame::bodies);
+    let form = json!({"schema": body, "example": body_example});
+    let content: Map<String, Value> = media.iter().map(|media| ((*media).to_owned(), form.clone())).collect();
     (parameters, Some(json!({"required": body_required, "content": content})))
 }
 

@@ -8,31 +8,9 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_core::limits::GRANT_TOKENS_MAX;
 use svc_tests::client::Answer;
-use svc_tests::{World, answer_of, call, on_both_engines, text};
+use svc_tests::{Person, World, answer_of, call, on_both_engines, text};
 
 const DAY: i64 = 86_400;
-
-/// A member and the secret of a token of its own.
-struct Person {
-    id: String,
-    token: String,
-}
-
-impl Person {
-    fn new(world: &World, handle: &str) -> Self {
-        let (id, token) = world.new_agent(handle);
-        Self { id, token }
-    }
-
-    /// Sets a time of the member, such as when it was frozen, or clears it.
-    fn set(&self, world: &World, column: &str, is_set: bool) {
-        let id = world.database.id(self.id.parse::<uuid::Uuid>().unwrap());
-        let time = if is_set { "created_at" } else { "null" };
-        world.database.execute(&format!(
-            "update members set {column} = {time} where id = {id}; update heads set epoch = epoch + 1"
-        ));
-    }
-}
 
 fn subject_and_delegate(world: &World) -> [Person; 2] {
     ["subject", "delegate"].map(|handle| Person::new(world, handle))
@@ -144,7 +122,7 @@ fn a_grant_that_may_not_be_made_leaves_nothing() {
     on_both_engines(|world| {
         let people = subject_and_delegate(world);
         let [gone, app] = ["gone", "robot"].map(|handle| Person::new(world, handle));
-        gone.set(world, "deactivated_at", true);
+        gone.set_time(world, "deactivated_at", true);
         let id = world.database.id(app.id.parse::<uuid::Uuid>().unwrap());
         world.database.execute(&format!("update members set handle = 'app:robot' where id = {id}"));
         let narrow = world.new_token(vec!["token:admin", "workspace:read"]);
@@ -267,7 +245,7 @@ fn a_grant_is_exchanged_by_its_delegate_with_a_token_of_its_own() {
         }
         let of_own = exchange(world, &own, &lent);
         assert_eq!(of_own["capabilities"], json!(["workspace:read"]), "what both carry");
-        subject.set(world, "deactivated_at", true);
+        subject.set_time(world, "deactivated_at", true);
         try_to_exchange(world, &delegate.token, &lent, json!({})).refused(409, "wrong-state");
     });
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use svc_tests::simulation::Random;
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{Person, World, on_both_engines, text};
 
-use super::{DAY, Person, grant_of, revoke, set_ceiling, subject_and_delegate, try_to_exchange};
+use super::{DAY, grant_of, revoke, set_ceiling, subject_and_delegate, try_to_exchange};
 
 /// What the model knows of a grant.
 struct Lent {
@@ -134,7 +134,7 @@ impl<'w> Story<'w> {
                 let flags = if column == 0 { &mut self.frozen } else { &mut self.gone };
                 flags[who] = !flags[who];
                 let column = ["frozen_at", "deactivated_at"][column];
-                self.people[who].set(world, column, flags[who]);
+                self.people[who].set_time(world, column, flags[who]);
             }
             12 => {
                 self.ceiling_days = self.random.of(&[1, 30, 90]);

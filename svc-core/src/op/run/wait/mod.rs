@@ -400,7 +400,8 @@ mod tests {
     use super::*;
     use crate::host::service::{Options, Service};
     use crate::host::setup::Established;
-    use crate::op::call::caller::{Surface, secret_hash};
+    use crate::op::call::caller::Surface;
+    use crate::op::call::credential::Credential;
     use crate::op::{Dispatch, Request};
     use crate::rate::RateSettings;
     use crate::store::{Database, OpenMode};
@@ -454,7 +455,8 @@ mod tests {
             });
             let mut call = Call::instance(self.dispatch(), self.workspace(), Surface::System);
             self.call("whoami", serde_json::json!({}));
-            call.access = run::Credential::cached(self.dispatch(), &secret_hash(&self.secret()));
+            let key = Credential::Bearer(self.secret()).key().unwrap();
+            call.access = run::AdmittedBy::cached(self.dispatch(), &key);
             let timeout = Duration::from_secs(30);
             let (filter, timed_out) = (EventFilter::on([KIND]), || -> BoxedOutput { Box::new(()) });
             let poll = PendingPoll { name: "probe", job, filter, timeout, supply: None, timed_out };

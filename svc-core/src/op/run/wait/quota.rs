@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX, WAITS_OF_WORKSPACE_MAX};
-use crate::op::run::Credential;
+use crate::op::run::AdmittedBy;
 use crate::rate::Client;
 use crate::sync::lock;
 
@@ -34,8 +34,8 @@ pub(in crate::op) struct WaitPermit {
 
 impl Holder {
     /// Returns those against whose quota a wait counts.
-    pub fn of(access: &Credential) -> Vec<Self> {
-        let Credential::Token(known) = access else { return vec![Self::All] };
+    pub fn of(access: &AdmittedBy) -> Vec<Self> {
+        let AdmittedBy::Known(known) = access else { return vec![Self::All] };
         vec![Self::Client(known.client()), Self::Workspace(access.workspace()), Self::All]
     }
 

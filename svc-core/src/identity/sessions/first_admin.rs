@@ -1,0 +1,51 @@
+//! The first administrator of a workspace that people join by signing in alone.
+//!
+//! A session of a member's own never holds `token:admin`, so where nobody has a token nobody could ever mint
+//! one. If the operator allows it, such a session mints the first. The head of the workspace's log is locked
+//! meanwhile, so of two at once one finds the token of the other.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::capability::Capability::TokenAdmin;
+use crate::capability::{Capabilities, CapabilitySet};
+use crate::error::{Error, Result};
+use crate::id::TokenId;
+use crate::identity::members::load_member;
+use crate::identity::tokens::{Mint, MintedToken, issue};
+use crate::op::{Via, Write};
+
+/// Mints the first administrator's token of your workspace, for yourself, and returns it.
+///
+/// Its `secret` is shown only once. It can do what `svc.human.admin` can. This is for a workspace in which
+/// nobody has a token with `token:admin`, by a session that was made from no token, and only if the operator
+/// allows it (`SVC_OIDC_FIRST_ADMIN`).
+///
+/// Fails with 403 `forbidden` if the operator does not allow it, or if your session was made from a token;
+/// 409 `wrong-state` if a live token of the workspace carries `token:admin`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MintFirstAdmin {}
+
+const LIVE_ADMIN: &str = "
+    select t.id from members m join tokens t on t.member_id = m.id
+    where m.workspace_id = $1 and m.deactivated_at is null and (t.capabilities & $2) <> 0
+      and t.revoked_at is null and (t.expires_at is null or t.expires_at > $3)
+    limit 1";
+
+pub(super) fn mint_first_admin(cx: &mut Write<'_>, _: &MintFirstAdmin) -> Result<MintedToken> {
+    let member_id = cx.caller().member_id()?;
+    if !matches!(cx.caller().via, Via::Session { token: None, .. }) {
+        return Err(Error::forbidden("the session was made from a token, which mints what it may"));
+    }
+    if !cx.settings().first_admin {
+        return Err(Error::forbidden("the operator does not allow it: SVC_OIDC_FIRST_ADMIN is not 1"));
+    }
+    let admin: Capabilities = std::iter::once(TokenAdmin).collect();
+    let live: Option<(TokenId,)> = cx.one(LIVE_ADMIN, &[&cx.caller().workspace_id, &admin, &cx.now()])?;
+    if live.is_some() {
+        return Err(Error::wrong_state("a live token of the workspace carries token:admin"));
+    }
+    let member = load_member(cx, member_id)?;
+    issue(cx, &Mint::new(&member, CapabilitySet::HumanAdmin.capabilities()))
+}

@@ -1,0 +1,124 @@
+//! Sessions: how a browser signs in and out.
+//!
+//! A session is a row that a signed cookie names. One that was made from a token is that token: it can do
+//! what the token can, and ends when the token is revoked, expires or gets another secret, without a write.
+//! One of a member's own has its capabilities in its row. Every session ends by itself after some hours; one
+//! that is ended before that leaves an audit row and no event, so whoever ends it invalidates what is cached.
+//!
+//! The cookie is not known here: the shell signs the id of a session, and `op` verifies it.
+
+mod sign_in;
+mod sign_out;
+mod first_admin;
+mod tidy;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::{Capabilities, CapabilitySet, Right};
+use crate::error::{Code, Error, Result};
+use crate::id::{GrantId, MemberId, SessionId, WorkspaceId};
+use crate::identity::members::{MemberKind, load_member};
+use crate::identity::whoami::sets_held;
+use crate::op::{Feature, Frame, Read, destructive, read, write};
+use crate::time::Time;
+use first_admin::mint_first_admin;
+use sign_in::create_session;
+pub use sign_in::{NewSession, SignIn};
+use sign_out::end_session;
+pub use sign_out::{SignOut, SignedOut};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().chore(tidy::chore()).operations(
+        "sessions",
+        vec![
+            write("create_session", create_session)
+                .title("Sign a browser in")
+                .post("/auth/session/from-token")
+                .framed(Frame::SignIn)
+                .open_to_frozen()
+                .refuses(&[Code::Forbidden])
+                .example(|_| json!({"token": "svc_secret", "expires_in_secs": 3600})),
+            read("get_session", get_session)
+                .title("Read the session of a browser")
+                .get("/auth/session")
+                .framed(Frame::Session)
+                .needs(&[Right::Session])
+                .example(|_| json!({})),
+            destructive("end_session", end_session)
+                .title("Sign a browser out")
+                .post("/auth/logout")
+                .framed(Frame::Session)
+                .needs(&[Right::Session])
+                .open_to_frozen()
+                .refuses(&[Code::Forbidden])
+                .example(|_| json!({})),
+            write("mint_first_admin", mint_first_admin)
+                .title("Mint the first administrator's token")
+                .post("/auth/session/mint")
+                .framed(Frame::Session)
+                .needs(&[Right::Session])
+                .created()
+                .refuses(&[Code::Forbidden, Code::WrongState])
+                .example(|_| json!({})),
+        ],
+    )
+}
+
+/// Returns the session that your browser is signed in with, and whom it acts as.
+///
+/// A bearer token is no session: with one, even beside the cookie of a session, the answer is 401.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetSession {}
+
+/// The session of a browser.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SessionState {
+    /// The session's id. It is no credential: only the signed cookie is.
+    session_id: SessionId,
+    /// The workspace that it belongs to.
+    workspace_id: WorkspaceId,
+    /// The member that it acts as.
+    member_id: MemberId,
+    /// The member who signed in; differs from `member_id` only under delegation.
+    actor_id: MemberId,
+    /// The delegation grant that it acts under; null when it acts for the member itself.
+    delegation_grant_id: Option<GrantId>,
+    /// That member's handle.
+    handle: String,
+    /// Whether that member is a person or an agent.
+    kind: MemberKind,
+    /// What the session can do.
+    capabilities: Capabilities,
+    /// The named sets that it covers completely.
+    capability_sets: Vec<CapabilitySet>,
+    /// When it ends by itself.
+    expires_at: Option<Time>,
+    /// Whether the member is frozen and may only read.
+    frozen: bool,
+}
+
+fn get_session(cx: &Read<'_>, _: &GetSession) -> Result<SessionState> {
+    let caller = cx.caller();
+    let member = load_member(cx, caller.member_id()?)?;
+    Ok(SessionState {
+        session_id: own_session(cx)?,
+        workspace_id: caller.workspace_id,
+        member_id: member.id,
+        actor_id: caller.actor.unwrap_or(member.id),
+        delegation_grant_id: caller.grant,
+        handle: member.handle,
+        kind: member.kind,
+        capabilities: caller.capabilities,
+        capability_sets: sets_held(caller.capabilities),
+        expires_at: caller.expires_at,
+        frozen: caller.frozen,
+    })
+}
+
+/// Returns the session that the request came with.
+fn own_session(cx: &Read<'_>) -> Result<SessionId> {
+    cx.caller().session_id().ok_or_else(|| Error::internal("a session was let in without one"))
+}

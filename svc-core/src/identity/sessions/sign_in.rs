@@ -1,0 +1,119 @@
+//! Signing in: a token becomes the session of a browser.
+//!
+//! The frame of the route admits the request by the token in its body, so the caller is its bearer.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::error::{Error, Result};
+use crate::id::{MemberId, SessionId, TokenId, WorkspaceId};
+use crate::limits::SESSION_TTL_MAX_SECS;
+use crate::op::{Write, secret_hash};
+use crate::store::new_row;
+use crate::text::Count;
+use crate::time::Time;
+
+/// Exchanges a token for a session, which the response sets as the cookie `svc_session`.
+///
+/// The session can do what the token can, and nothing else. It ends when the token is revoked, rotated or
+/// expires, and by itself after a time that the operator limits. The token is never returned.
+///
+/// Fails with 403 `forbidden` if the request came with another credential beside the token.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignIn {
+    /// The secret of the token.
+    #[schemars(length(min = 1))]
+    token: String,
+    /// In how many seconds the session ends at the latest. Default: as late as the operator allows.
+    expires_in_secs: Option<Count<1, SESSION_TTL_MAX_SECS>>,
+}
+
+impl SignIn {
+    /// Returns the secret of the token.
+    pub fn token(self) -> String {
+        self.token
+    }
+}
+
+/// A new session.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NewSession {
+    /// The session's id. It is no credential: only the signed cookie is.
+    pub session_id: SessionId,
+    /// The workspace that it belongs to.
+    pub workspace_id: WorkspaceId,
+    /// The member that it acts as.
+    pub member_id: MemberId,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it ends by itself.
+    pub expires_at: Time,
+}
+
+const HAS_SECRET: &str = "select id from tokens where id = $1 and secret_hash = $2";
+
+pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSession> {
+    let (caller, created_at) = (cx.caller().clone(), cx.now());
+    let member_id = caller.member_id()?;
+    let hash = secret_hash(&SecretString::from(input.token.as_str()));
+    let own = match (caller.token_id, caller.session_id()) {
+        (Some(token_id), None) => cx.one::<(TokenId,)>(HAS_SECRET, &[&token_id, &hash])?,
+        _ => None,
+    };
+    let Some((token_id,)) = own else {
+        return Err(Error::forbidden("a browser signs in with the token that the request comes with"));
+    };
+    let session = NewSession {
+        session_id: cx.new_id()?,
+        workspace_id: caller.workspace_id,
+        member_id,
+        created_at,
+        expires_at: end(created_at, cx.settings().session_ttl, input.expires_in_secs, caller.expires_at),
+    };
+    cx.insert(&new_row!("insert into sessions" {
+        id: session.session_id,
+        workspace_id: session.workspace_id,
+        member_id,
+        token_id,
+        secret_hash: hash,
+        created_at,
+        expires_at: session.expires_at,
+    }))?;
+    let metadata = json!({
+        "surface": "session", "session_id": session.session_id, "member_id": member_id,
+        "token_id": token_id, "expires_at": session.expires_at,
+    });
+    cx.audit("session.create", metadata)?;
+    Ok(session)
+}
+
+/// Returns when a session ends: as asked, but not later than what the operator allows and than its token.
+fn end(now: Time, ttl: Duration, asked: Option<Count<1, SESSION_TTL_MAX_SECS>>, token: Option<Time>) -> Time {
+    let asked = asked.map(|secs| Duration::from_secs(secs.get().unsigned_abs()));
+    let end = now.plus(asked.map_or(ttl, |asked| asked.min(ttl)));
+    token.map_or(end, |token| token.min(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_ends_no_later_than_its_token_and_than_allowed() {
+        let at = |secs: i64| Time::from_micros(secs * 1_000_000);
+        let ends = |asked: Option<i64>, token: Option<i64>| {
+            let asked = asked.map(|secs| Count::new(secs).unwrap());
+            end(at(1000), Duration::from_secs(500), asked, token.map(at))
+        };
+        assert_eq!(ends(None, None), at(1500));
+        assert_eq!(ends(Some(60), None), at(1060));
+        assert_eq!(ends(Some(501), None), at(1500));
+        assert_eq!(ends(None, Some(1100)), at(1100));
+        assert_eq!(ends(Some(60), Some(9000)), at(1060));
+    }
+}

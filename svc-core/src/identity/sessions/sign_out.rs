@@ -1,0 +1,64 @@
+//! Signing out: one session ends, or all of a member's own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::own_session;
+use crate::error::Result;
+use crate::id::{MemberId, SessionId};
+use crate::log::event::Invalidates;
+use crate::op::Write;
+
+/// Ends the session that your browser is signed in with, and removes its cookie.
+///
+/// With `everywhere` all sessions of the member end, in every browser. A frozen member may sign out.
+///
+/// Fails with 403 `forbidden` if `everywhere` is asked for by a delegate, who is not the member itself.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignOut {
+    /// Whether all sessions of the member end. Default: only this one.
+    #[serde(default)]
+    everywhere: bool,
+}
+
+/// What signing out has ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SignedOut {
+    /// The sessions that ended now.
+    pub session_ids: Vec<SessionId>,
+}
+
+const END: &str = "update sessions set ended_at = $2 where id = $1 and ended_at is null";
+
+pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignedOut> {
+    let (session_id, member_id, now) = (own_session(cx)?, cx.caller().member_id()?, cx.now());
+    let session_ids = if input.everywhere {
+        cx.caller().check_personal()?;
+        end_all_of(cx, member_id)?
+    } else {
+        cx.execute(1, END, &[&session_id, &now])?;
+        cx.invalidate(Invalidates::Access)?;
+        vec![session_id]
+    };
+    cx.audit("session.delete", json!({"surface": "session", "session_ids": session_ids}))?;
+    Ok(SignedOut { session_ids })
+}
+
+const LIVE_OF_MEMBER: &str = "
+    select id from sessions where member_id = $1 and ended_at is null and expires_at > $2 order by id";
+
+const END_OF_MEMBER: &str = "
+    update sessions set ended_at = $2 where member_id = $1 and ended_at is null and expires_at > $2";
+
+/// Ends all sessions of a member, and returns those that were live.
+///
+/// Sessions have no events, so what is cached of them is invalidated here.
+pub(crate) fn end_all_of(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<SessionId>> {
+    let now = cx.now();
+    let live: Vec<(SessionId,)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;
+    cx.execute_any(END_OF_MEMBER, &[&member_id, &now])?;
+    cx.invalidate(Invalidates::Access)?;
+    Ok(live.into_iter().map(|(session_id,)| session_id).collect())
+}

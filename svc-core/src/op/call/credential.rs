@@ -1,0 +1,391 @@
+//! What a request brings to say who sent it, and the key by which that is looked up.
+//!
+//! A shell hands over header values as they came; here alone they are read. A session cookie is signed, and
+//! its signature is compared in constant time before anything is looked up, so that the id of a session is
+//! worth nothing to whoever learns it. What cannot be read as a credential is none.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::hash::sha256;
+use crate::id::SessionId;
+use crate::limits::SESSION_SECRET_MIN_BYTES;
+use crate::log::cache::CacheKey;
+
+/// The name of the session cookie.
+pub const SESSION_COOKIE: &str = "svc_session";
+/// The version of the cookie's format.
+const COOKIE_VERSION: &str = "v1";
+/// What is signed begins with this, so that a signature is of nothing else.
+const SIGNED_AS: &[u8] = b"svc_session v1 ";
+
+/// What a request brings to say who sent it.
+#[derive(Clone, Debug, Default)]
+pub enum Credential {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A bearer token.
+    Bearer(SecretString),
+    /// The session of a browser, by a cookie that this service has signed.
+    Session(SessionId),
+    /// A bearer token beside the session of a browser: the request acts by the token.
+    Both(SecretString, SessionId),
+    /// A share ticket.
+    Ticket(SecretString),
+}
+
+impl Credential {
+    /// Returns whether nothing was sent.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    /// Returns the key by which it is looked up; none if nothing was sent.
+    pub(in crate::op) fn key(&self) -> Option<CredentialKey> {
+        match self {
+            Self::Nothing => None,
+            Self::Bearer(secret) => Some(CredentialKey::Token(secret_hash(secret))),
+            Self::Session(session) => Some(CredentialKey::Session(*session)),
+            Self::Both(secret, session) => Some(CredentialKey::Both(secret_hash(secret), *session)),
+            Self::Ticket(secret) => Some(CredentialKey::Ticket(secret_hash(secret))),
+        }
+    }
+}
+
+/// A bearer token, if there is one; an empty one is none.
+impl From<Option<SecretString>> for Credential {
+    fn from(token: Option<SecretString>) -> Self {
+        token.filter(|token| !token.expose_secret().is_empty()).map_or(Self::Nothing, Self::Bearer)
+    }
+}
+
+/// Reads the credential of a request from the values of its headers.
+///
+/// `authorization` are the values of the Authorization header, `cookies` those of the Cookie header, and
+/// `key` is what cookies are signed with; without it no cookie counts. Another scheme, a value that is not
+/// visible ASCII and a cookie whose signature is wrong count as nothing. More than one Authorization header
+/// is an error, and so is more than one session cookie that counts.
+pub fn read_credential<'a>(
+    mut authorization: impl Iterator<Item = &'a [u8]>,
+    cookies: impl Iterator<Item = &'a [u8]>,
+    key: Option<&SessionKey>,
+) -> Result<Credential> {
+    let sent = match (authorization.next(), authorization.next()) {
+        (_, Some(_)) => {
+            return Err(Error::malformed("the request has more than one Authorization header"));
+        }
+        (first, None) => first.map_or(Credential::Nothing, authorized_by),
+    };
+    let session = key.map(|key| session_of(cookies, key)).transpose()?.flatten();
+    Ok(match (sent, session) {
+        (Credential::Bearer(secret), Some(session)) => Credential::Both(secret, session),
+        (Credential::Nothing, Some(session)) => Credential::Session(session),
+        (sent, _) => sent,
+    })
+}
+
+/// Returns the credential in the value of an Authorization header.
+fn authorized_by(value: &[u8]) -> Credential {
+    let is_visible = value.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    let text = std::str::from_utf8(value).ok().filter(|_| is_visible);
+    let Some((scheme, secret)) = text.and_then(|text| text.split_once(' ')) else {
+        return Credential::Nothing;
+    };
+    let secret = SecretString::from(secret.trim());
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Some(secret).into()
+    } else if scheme.eq_ignore_ascii_case("shareticket") {
+        Credential::Ticket(secret)
+    } else {
+        Credential::Nothing
+    }
+}
+
+/// Returns the session that the cookies of a request name, by a signature that is right.
+fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> Result<Option<SessionId>> {
+    let pairs = cookies.filter_map(|value| std::str::from_utf8(value).ok()).flat_map(|all| all.split(';'));
+    let values = pairs.filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        (name.trim() == SESSION_COOKIE).then(|| value.trim())
+    });
+    let mut sessions = values.filter_map(|value| key.verified(value));
+    let first = sessions.next();
+    match sessions.find(|other| Some(*other) != first) {
+        None => Ok(first),
+        Some(_) => Err(Error::malformed("the request has the cookies of two sessions")),
+    }
+}
+
+/// The key that session cookies are signed with.
+#[derive(Clone)]
+pub struct SessionKey(Hmac<Sha256>);
+
+impl SessionKey {
+    /// Creates the key from a secret. Fails if that is too short.
+    pub fn new(secret: &SecretString) -> Result<Self> {
+        let secret = secret.expose_secret().as_bytes();
+        if secret.len() < SESSION_SECRET_MIN_BYTES {
+            return Err(Error::configuration(format!(
+                "SVC_SESSION_SECRET is shorter than {SESSION_SECRET_MIN_BYTES} bytes"
+            )));
+        }
+        Hmac::new_from_slice(secret).map(Self).map_err(Error::internal)
+    }
+
+    /// Returns the value of the cookie of a session.
+    pub fn cookie(&self, session: SessionId) -> String {
+        let id = session.to_string();
+        let signature = hex::encode(self.signature(&id));
+        format!("{COOKIE_VERSION}.{id}.{signature}")
+    }
+
+    /// Returns the session that the value of a cookie names, if this key has signed it.
+    fn verified(&self, value: &str) -> Option<SessionId> {
+        let (id, signature) = value.strip_prefix(COOKIE_VERSION)?.strip_prefix('.')?.split_once('.')?;
+        let signature = hex::decode(signature).ok()?;
+        if !bool::from(self.signature(id).as_slice().ct_eq(&signature)) {
+            return None;
+        }
+        id.parse::<Uuid>().ok().map(SessionId::from)
+    }
+
+    fn signature(&self, id: &str) -> [u8; 32] {
+        let mut mac = self.0.clone();
+        mac.update(SIGNED_AS);
+        mac.update(id.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey")
+    }
+}
+
+/// Returns the hash under which the secret of a token or ticket is stored and found.
+///
+/// Secrets are 256 random bits, so one round of SHA-256 is enough.
+pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
+    sha256(secret.expose_secret().as_bytes())
+}
+
+/// What a credential is looked up by: of a secret only the hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CredentialKey {
+    Token([u8; 32]),
+    Session(SessionId),
+    Both([u8; 32], SessionId),
+    Ticket([u8; 32]),
+}
+
+impl CacheKey for CredentialKey {
+    fn cache_key(&self) -> [u8; 32] {
+        let tagged = |tag: u8, hash: &[u8], session: &[u8]| sha256(&[&[tag], hash, session].concat());
+        match self {
+            // The usual case, and no other key is as long as what this is the hash of.
+            Self::Token(hash) => *hash,
+            Self::Session(session) => tagged(1, &[], session.uuid().as_bytes()),
+            Self::Both(hash, session) => tagged(2, hash, session.uuid().as_bytes()),
+            Self::Ticket(hash) => tagged(3, hash, &[]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: &str = "01990000-0000-7000-8000-000000000001";
+    const OTHER: &str = "01990000-0000-7000-8000-000000000002";
+
+    fn key() -> SessionKey {
+        SessionKey::new(&SecretString::from("0123456789abcdef0123456789abcdef")).unwrap()
+    }
+
+    fn cookie(id: &str) -> String {
+        key().cookie(id.parse().unwrap())
+    }
+
+    /// What is read of one value of each header, in words.
+    fn read(authorization: Option<&str>, cookies: &[&str]) -> String {
+        let key = key();
+        let authorization = authorization.iter().map(|value| value.as_bytes());
+        let cookies = cookies.iter().map(|value| value.as_bytes());
+        match read_credential(authorization, cookies, Some(&key)) {
+            Ok(Credential::Nothing) => "nothing".to_owned(),
+            Ok(Credential::Bearer(secret)) => format!("bearer {}", secret.expose_secret()),
+            Ok(Credential::Session(id)) => format!("session {id}"),
+            Ok(Credential::Both(secret, id)) => format!("bearer {} and session {id}", secret.expose_secret()),
+            Ok(Credential::Ticket(secret)) => format!("ticket {}", secret.expose_secret()),
+            Err(error) => error.detail().to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_authorization_header_is_read_by_its_scheme() {
+        for (value, wanted) in [
+            ("Bearer svc_1", "bearer svc_1"),
+            ("bEARER  svc_1 ", "bearer svc_1"),
+            ("ShareTicket svc_share_1", "ticket svc_share_1"),
+            ("Bearer ", "nothing"),
+            ("Bearer", "nothing"),
+            ("Basic svc_1", "nothing"),
+            ("", "nothing"),
+            ("Bearer sv\u{e9}", "nothing"),
+            ("Bearer s\tv", "nothing"),
+        ] {
+            assert_eq!(read(Some(value), &[]), wanted, "{value:?}");
+        }
+        let twice = [&b"Bearer a"[..], b"Bearer a"];
+        assert!(read_credential(twice.into_iter(), std::iter::empty(), None).is_err());
+    }
+
+    #[test]
+    fn a_cookie_counts_only_with_its_signature() {
+        let (good, other) = (cookie(ID), cookie(OTHER));
+        let session = format!("session {ID}");
+        let signature = good.rsplit('.').next().unwrap();
+        let named = |value: &str| format!("svc_session={value}");
+        for (cookies, wanted) in [
+            (named(&good), session.as_str()),
+            (format!("theme=dark; {} ; a=b", named(&good)), &session),
+            (format!("{}; {}", named("junk"), named(&good)), &session),
+            (format!("{}; {}", named(&good), named(&good)), &session),
+            (format!("{}; {}", named(&good), named(&other)), "the request has the cookies of two sessions"),
+            (named(ID), "nothing"),
+            (named(&format!("v1.{ID}")), "nothing"),
+            (named(&format!("v1.{ID}.")), "nothing"),
+            (named(&format!("v2.{ID}.{signature}")), "nothing"),
+            (named(&format!("v1.{OTHER}.{signature}")), "nothing"),
+            (named(&format!("{good}00")), "nothing"),
+            (named(&good[..good.len() - 2]), "nothing"),
+            (format!("SVC_SESSION={good}"), "nothing"),
+        ] {
+            assert_eq!(read(None, &[&cookies]), wanted, "{cookies}");
+        }
+        assert_eq!(read(Some("Bearer x"), &[&named(&good)]), format!("bearer x and session {ID}"));
+        assert_eq!(read(Some("Bearer x"), &[&named(ID)]), "bearer x");
+        assert_eq!(read(Some("ShareTicket x"), &[&named(&good)]), "ticket x");
+        let another = SessionKey::new(&SecretString::from("another key of thirty-two bytes!")).unwrap();
+        assert_eq!(another.verified(&good), None, "signed by another service");
+        let without_a_key = read_credential(std::iter::empty(), [named(&good).as_bytes()].into_iter(), None);
+        assert!(without_a_key.unwrap().is_nothing());
+    }
+
+    /// Bytes as a hostile client puts them together: of its own, and of what a good cookie consists of.
+    fn hostile() -> impl Strategy<Value = Vec<u8>> {
+        let good = cookie(ID);
+        let signature = good.rsplit('.').next().unwrap().to_owned();
+        let known = [
+            "svc_session=",
+            "SVC_SESSION=",
+            ";",
+            "; ",
+            "=",
+            ".",
+            "v1",
+            "v1.",
+            "v2.",
+            ID,
+            OTHER,
+            "00",
+            "\"",
+            " ",
+            "Bearer ",
+            "bearer",
+            "ShareTicket ",
+            "Basic ",
+            &signature,
+            &good,
+        ];
+        let known: Vec<Vec<u8>> = known.iter().map(|part| part.as_bytes().to_vec()).collect();
+        let own = proptest::collection::vec(any::<u8>(), 0..6);
+        let parts =
+            proptest::collection::vec(prop_oneof![3 => proptest::sample::select(known), 1 => own], 0..8);
+        parts.prop_map(|parts| parts.concat())
+    }
+
+    /// The values of the session cookies in a Cookie header, by a reader of its own.
+    fn values(cookies: &[u8]) -> Vec<String> {
+        let Ok(text) = std::str::from_utf8(cookies) else { return Vec::new() };
+        let mut values = Vec::new();
+        for pair in text.split(';') {
+            if let Some(at) = pair.find('=')
+                && pair[..at].trim() == SESSION_COOKIE
+            {
+                values.push(pair[at + 1..].trim().to_owned());
+            }
+        }
+        values
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// Whatever is sent, a session is read only from the very value that this key has signed.
+        #[test]
+        fn any_cookie_is_read_and_only_a_signed_one_counts(cookies in hostile()) {
+            let key = key();
+            let read = read_credential(std::iter::empty(), [cookies.as_slice()].into_iter(), Some(&key));
+            let good = values(&cookies).contains(&cookie(ID));
+            match read.unwrap() {
+                Credential::Session(session) => prop_assert!(good && session.to_string() == ID),
+                other => prop_assert!(!good && other.is_nothing()),
+            }
+        }
+
+        /// Whatever is sent, what is read is part of it, visible and without spaces around it.
+        #[test]
+        fn any_authorization_is_read(value in hostile()) {
+            let read = read_credential([value.as_slice()].into_iter(), std::iter::empty(), None).unwrap();
+            let text = String::from_utf8_lossy(&value).to_lowercase();
+            match read {
+                Credential::Nothing => {}
+                Credential::Bearer(secret) => {
+                    prop_assert!(text.starts_with("bearer "));
+                    prop_assert!(!secret.expose_secret().is_empty());
+                    prop_assert!(text.contains(&secret.expose_secret().to_lowercase()));
+                }
+                Credential::Ticket(secret) => {
+                    prop_assert!(text.starts_with("shareticket "));
+                    prop_assert_eq!(secret.expose_secret().trim(), secret.expose_secret());
+                }
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_key_is_refused() {
+        assert!(SessionKey::new(&SecretString::from("0123456789abcdef0123456789abcde")).is_err());
+    }
+
+    #[test]
+    fn credentials_of_different_kinds_have_different_keys() {
+        let [one, other] = [ID, OTHER].map(|id| SessionId::from(id.parse::<Uuid>().unwrap()));
+        let keys = [
+            CredentialKey::Token([1; 32]),
+            CredentialKey::Token([2; 32]),
+            CredentialKey::Ticket([1; 32]),
+            CredentialKey::Session(one),
+            CredentialKey::Session(other),
+            CredentialKey::Both([1; 32], one),
+            CredentialKey::Both([1; 32], other),
+            CredentialKey::Both([2; 32], one),
+        ];
+        let mut cached: Vec<[u8; 32]> = keys.iter().map(CacheKey::cache_key).collect();
+        cached.sort_unstable();
+        cached.dedup();
+        assert_eq!(cached.len(), keys.len());
+    }
+}

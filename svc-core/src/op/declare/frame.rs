@@ -1,0 +1,72 @@
+//! Frames: what surrounds the rows of the table that are no operations of the API.
+//!
+//! Such a row has a typed function like every operation, and goes through the same dispatch: admission, the
+//! pipeline, audit. But what is on the wire around its input and its output is prescribed by somebody else,
+//! or made for browsers: a form, a cookie, the media type of another protocol. A frame says which; a shell
+//! that serves HTTP implements it. Framed rows are routes, and in the OpenAPI document; they are neither
+//! tools nor in the contract of operations.
+
+use crate::capability::Needs;
+use crate::op::call::caller::Surface;
+
+/// The frame of a route that is no operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// JSON whose field `token` is the credential, and a cookie in the response.
+    SignIn,
+    /// JSON, by the session of a browser, whose cookie the response may remove.
+    Session,
+}
+
+/// Which credentials in the head of a request count; any other is as if it had not been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// None: the credential, if there is one, is in the body.
+    Nothing,
+    /// What the Authorization header has, and no cookie.
+    Authorization,
+    /// What the Authorization header has, and the session cookie.
+    All,
+}
+
+/// The media type of JSON.
+pub(in crate::op) const JSON: &str = "application/json";
+
+impl Frame {
+    /// Returns which credentials of the head count.
+    pub fn takes(self) -> Takes {
+        match self {
+            Self::SignIn => Takes::Nothing,
+            Self::Session => Takes::All,
+        }
+    }
+
+    /// Returns the media types that a body may have.
+    pub fn bodies(self) -> &'static [&'static str] {
+        match self {
+            Self::SignIn | Self::Session => &[JSON],
+        }
+    }
+
+    /// Returns the media type of a success.
+    pub fn answers(self) -> &'static str {
+        match self {
+            Self::SignIn | Self::Session => JSON,
+        }
+    }
+
+    /// Returns the surface that audit rows name.
+    pub fn surface(self) -> Surface {
+        match self {
+            Self::SignIn | Self::Session => Surface::Session,
+        }
+    }
+
+    /// Returns what contracts call the credential of a row with these needs.
+    pub fn credential(self, needs: Needs) -> String {
+        match (self.takes(), needs) {
+            (Takes::Nothing, _) => "none".to_owned(),
+            (_, needs) => needs.expression(),
+        }
+    }
+}

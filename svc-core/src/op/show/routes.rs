@@ -1,0 +1,143 @@
+//! Every route of the service, as a contract: those of operations, framed ones, and the fixed ones.
+//!
+//! The fixed routes are served by the HTTP shell itself, which is built from this list.
+
+use serde_json::{Value, json};
+
+use crate::capability::{Capability, Needs};
+use crate::op::declare::operation::{Method, Operation};
+use crate::op::declare::table::Table;
+
+/// A route that no row of the table declares.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedRoute {
+    pub method: Method,
+    /// The path template.
+    pub path: &'static str,
+    pub served_by: Fixed,
+}
+
+/// What serves a fixed route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fixed {
+    Health,
+    Liveness,
+    OpenApi,
+    Problem,
+    WebSocket,
+    Mcp,
+}
+
+/// The routes that no row of the table declares.
+pub const FIXED: [FixedRoute; 7] = [
+    fixed(Method::Get, "/health", Fixed::Health),
+    fixed(Method::Get, "/health/ready", Fixed::Health),
+    fixed(Method::Get, "/health/live", Fixed::Liveness),
+    fixed(Method::Get, "/openapi.json", Fixed::OpenApi),
+    fixed(Method::Get, "/problems/{type}", Fixed::Problem),
+    fixed(Method::Get, "/ws/subscribe", Fixed::WebSocket),
+    fixed(Method::Post, "/mcp", Fixed::Mcp),
+];
+
+const fn fixed(method: Method, path: &'static str, served_by: Fixed) -> FixedRoute {
+    FixedRoute { method, path, served_by }
+}
+
+impl Fixed {
+    /// Returns what contracts call the credential.
+    fn credential(self) -> &'static str {
+        match self {
+            Self::Health | Self::Liveness | Self::OpenApi | Self::Problem => "none",
+            Self::WebSocket => "first-frame",
+            Self::Mcp => "bearer",
+        }
+    }
+
+    /// Returns what its caller needs.
+    fn needs(self) -> Needs {
+        match self {
+            Self::Health | Self::Liveness | Self::OpenApi | Self::Problem => Needs::Nothing,
+            Self::WebSocket => Needs::one_of(&[Capability::EventSubscribe]),
+            Self::Mcp => Needs::AnyCredential,
+        }
+    }
+
+    /// Whether a request may change something.
+    fn changes(self) -> bool {
+        self == Self::Mcp
+    }
+}
+
+/// Returns every route, sorted by path and method.
+pub fn routes(table: &Table) -> Value {
+    let fixed = FIXED.iter().map(|route| {
+        let (served_by, kind) = (route.served_by, kind(route.served_by.changes()));
+        described(route.method, route.path, served_by.credential(), served_by.needs(), kind, None)
+    });
+    let declared = table.rows().flat_map(|row| row.http().paths().map(move |path| of_row(row, path)));
+    let mut routes: Vec<Value> = fixed.chain(declared).collect();
+    routes.sort_by_key(|route| (text(route, "path"), text(route, "method")));
+    routes.into()
+}
+
+fn of_row(row: &Operation, path: &str) -> Value {
+    let needs = row.access().needs;
+    let credential = match row.http().frame {
+        Some(frame) => frame.credential(needs),
+        None if needs == Needs::Nothing => "none".to_owned(),
+        None => "bearer|session".to_owned(),
+    };
+    let kind = kind(!row.effect().changes_nothing());
+    described(row.http().method, path, &credential, needs, kind, Some(row))
+}
+
+fn kind(changes: bool) -> &'static str {
+    if changes { "change" } else { "read" }
+}
+
+fn described(
+    method: Method,
+    path: &str,
+    credential: &str,
+    needs: Needs,
+    kind: &str,
+    row: Option<&Operation>,
+) -> Value {
+    json!({
+        "method": method.name(),
+        "path": path,
+        "credential": credential,
+        "capability": needs.expression(),
+        "kind": kind,
+        "operation": row.filter(|row| row.http().frame.is_none()).map(Operation::name),
+        "area": row.map_or("service", |row| row.docs().area),
+    })
+}
+
+fn text(route: &Value, field: &str) -> String {
+    route.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::features::operation_table;
+
+    #[test]
+    fn every_route_is_listed_once_with_what_it_needs() {
+        let table = operation_table().unwrap();
+        let all = routes(&table);
+        let all = all.as_array().unwrap();
+        let declared: usize = table.rows().map(|row| row.http().paths().count()).sum();
+        assert_eq!(all.len(), declared + FIXED.len());
+        let route = |method: &str, path: &str| {
+            let found = all.iter().find(|route| route["method"] == method && route["path"] == path).unwrap();
+            ["credential", "capability", "kind"].map(|field| text(found, field)).join(" ")
+        };
+        assert_eq!(route("GET", "/me"), "bearer|session any read");
+        assert_eq!(route("GET", "/health"), "none none read");
+        assert_eq!(route("GET", "/ws/subscribe"), "first-frame event:subscribe read");
+        assert_eq!(route("POST", "/auth/session/from-token"), "none any change");
+        assert_eq!(route("GET", "/auth/session"), "session session read");
+    }
+}

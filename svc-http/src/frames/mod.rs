@@ -1,0 +1,253 @@
+//! Framed rows: the routes of the table that are no operations of the API.
+//!
+//! A frame turns a request into the input of a row, and its output or an error into a response. Everything
+//! else is the same for all of them and for operations: the Host check, admission by the core, the limits on
+//! bodies, requests in flight and unread responses, the pipeline, audit. A frame decides nothing.
+//!
+//! To add a frame, give it a variant in `svc_core::op::Frame`, which says what it takes and what media types
+//! it has, declare its rows with `.framed(..)`, implement [`Framing`] in a file of this folder, and name that
+//! in [`framing`]; the compiler finds the places. Most frames implement [`Framing::input`] (bytes and headers
+//! to the input, which the core decodes into the row's type; text fields for a form, JSON for the rest),
+//! [`Framing::answer`] (the output, typed by [`Reply::output_as`] or encoded, to a response) and
+//! [`Framing::refusal`] (an error to a response). One that has to do something before the request can be
+//! admitted, or between two rows, implements [`Framing::respond`] out of the same steps: [`Call::admit`],
+//! [`Call::read`], [`Call::run`]. A row that finds its workspace by what the input names, and no credential,
+//! is declared by `op::homed` and acts there by `Write::within`.
+
+mod sessions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Request};
+use svc_core::capability::Needs;
+use svc_core::op::{self, Admission, Credential, Frame, Operation, Reply};
+use svc_core::{Client, Code, Error, Result};
+
+use crate::body::{self, OPEN_BODY_MAX};
+use crate::decode::{self, Text};
+use crate::encode::{self, Response};
+use crate::origin::{Use, cookie_counts};
+use crate::state::{Link, ServerState, UnverifiedSlot};
+
+/// One frame: what of it only bytes and headers are.
+pub(super) trait Framing: Sync {
+    /// Returns whether this server serves the frame's rows. If not, their routes do not exist.
+    fn is_served(&self, _state: &ServerState) -> bool {
+        true
+    }
+
+    /// Returns the input of a row: by default from path, query and a JSON body, as for an operation.
+    fn input(&self, received: Received) -> Result<op::Input> {
+        received.json()
+    }
+
+    /// Returns the response of a success: by default the output as JSON.
+    fn answer(&self, _state: &ServerState, reply: &Reply) -> Response {
+        encode::reply(reply)
+    }
+
+    /// Returns the response of a refusal: by default a problem.
+    fn refusal(&self, error: &Error) -> Response {
+        encode::problem(error)
+    }
+
+    /// Returns the response of a request, unless it is refused: by default in the usual steps.
+    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(in_usual_steps(self, call))
+    }
+}
+
+/// Admits the request by its head, reads it, and runs the row.
+async fn in_usual_steps<F: Framing + ?Sized>(framing: &F, mut call: Call<'_>) -> Result<Response> {
+    let head = call.head().await?;
+    let admission = call.admit(head).await?;
+    let received = call.read(&admission).await;
+    let input = match received.and_then(|received| framing.input(received)) {
+        Ok(input) => input,
+        Err(refusal) => return Err(call.refuse(admission, refusal).await),
+    };
+    call.run(admission, &input, |reply| framing.answer(call.state, reply)).await
+}
+
+/// Returns what implements a frame.
+fn framing(frame: Frame) -> &'static dyn Framing {
+    match frame {
+        Frame::SignIn => &sessions::SignIn,
+        Frame::Session => &sessions::Session,
+    }
+}
+
+/// Handles a request that the route of a framed row matches.
+pub(crate) async fn handle(
+    state: &ServerState,
+    frame: Frame,
+    row: &Arc<Operation>,
+    text: Result<Text>,
+    link: &Link,
+    request: Request<Incoming>,
+    unverified: &mut UnverifiedSlot,
+) -> Response {
+    let framing = framing(frame);
+    let call = Call { state, frame, row, link, text, request: Some(request), unverified };
+    let responded =
+        if framing.is_served(state) { framing.respond(call).await } else { call.not_served().await };
+    responded.unwrap_or_else(|error| framing.refusal(&error))
+}
+
+/// A request of a framed row, as far as it has come.
+pub(super) struct Call<'a> {
+    pub state: &'a ServerState,
+    frame: Frame,
+    row: &'a Arc<Operation>,
+    link: &'a Link,
+    text: Result<Text>,
+    /// Taken when the body is read.
+    request: Option<Request<Incoming>>,
+    unverified: &'a mut UnverifiedSlot,
+}
+
+/// A request that was read entirely.
+pub(super) struct Received {
+    /// The variables of the path.
+    pub text: Text,
+    pub head: Parts,
+    pub body: Bytes,
+}
+
+impl Received {
+    /// Returns the input of JSON: the body's fields, and those of path and query.
+    pub fn json(self) -> Result<op::Input> {
+        let mut text = self.text;
+        decode::query(self.head.uri.query(), &mut text)?;
+        Ok(op::Input { text, body: self.body })
+    }
+}
+
+impl Call<'_> {
+    /// Returns the head of the request as the core takes it, with the credential that the frame takes.
+    ///
+    /// Where no credential is required, the Host must be one of this server's own names.
+    pub async fn head(&self) -> Result<op::RequestHead> {
+        let request = self.request()?;
+        let used = Use::of(request.method());
+        let head = self.state.head_for(self.link, request, self.frame.takes(), used).await?;
+        if self.is_open() {
+            self.state.hosts.check(request.uri(), request.headers())?;
+        }
+        Ok(op::RequestHead { surface: self.frame.surface(), ..head })
+    }
+
+    /// Whether its credential, if any, is not in the head.
+    fn is_open(&self) -> bool {
+        self.row.access().needs == Needs::Nothing || self.frame.takes() == op::Takes::Nothing
+    }
+
+    /// Returns whether the request comes from a page of this service, or from no page at all.
+    pub fn is_same_origin(&self) -> Result<bool> {
+        let public = self.state.settings.public_origin.as_deref();
+        Ok(cookie_counts(self.request()?, Use::Change, public))
+    }
+
+    /// Returns the headers.
+    pub fn headers(&self) -> Result<&HeaderMap> {
+        Ok(self.request()?.headers())
+    }
+
+    fn request(&self) -> Result<&Request<Incoming>> {
+        self.request.as_ref().ok_or_else(|| Error::internal("the request was read before"))
+    }
+
+    /// Admits the request, or discards its body.
+    pub async fn admit(&mut self, head: op::RequestHead) -> Result<Admission> {
+        match self.state.service.admit(Some(self.row), head).await {
+            Ok(admission) => {
+                drop(self.unverified.take());
+                Ok(admission)
+            }
+            Err(refusal) => {
+                self.discard().await;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Counts the request against its address, before a credential is known, or discards its body.
+    pub async fn count(&mut self, head: op::RequestHead) -> Result<()> {
+        let counted = self.state.service.count(op::RequestHead { credential: Credential::Nothing, ..head });
+        let counted = counted.await;
+        if counted.is_err() {
+            self.discard().await;
+        }
+        counted
+    }
+
+    async fn discard(&mut self) {
+        if let Some(request) = self.request.take() {
+            body::discard(request, self.state.settings.body_max_bytes).await;
+        }
+    }
+
+    /// Reads the body of an admitted request.
+    pub async fn read(&mut self, admission: &Admission) -> Result<Received> {
+        let client = self.client(admission)?;
+        self.read_for(client).await
+    }
+
+    /// Reads the body of a request whose credential is in it.
+    pub async fn read_unadmitted(&mut self) -> Result<Received> {
+        let client = Client::at(self.state.peer(self.link, self.headers()?));
+        self.read_for(client).await
+    }
+
+    async fn read_for(&mut self, client: Client) -> Result<Received> {
+        let max = self.state.settings.body_max_bytes;
+        let max = if self.is_open() { max.min(OPEN_BODY_MAX) } else { max };
+        let request = self.request.take().ok_or_else(|| Error::internal("the request was read before"))?;
+        let (head, body) = request.into_parts();
+        let body = self.state.bodies.read(client, &head.headers, body, max, self.frame.bodies()).await?;
+        Ok(Received { text: self.text.clone()?, head, body })
+    }
+
+    fn client(&self, admission: &Admission) -> Result<Client> {
+        match admission.client() {
+            Some(client) => Ok(client),
+            None => Ok(Client::at(self.state.peer(self.link, self.headers()?))),
+        }
+    }
+
+    /// Returns the error for an admitted request that cannot be read.
+    pub async fn refuse(&self, admission: Admission, refusal: Error) -> Error {
+        self.state.service.refuse(Some(self.row), admission, refusal).await
+    }
+
+    /// Runs the row, and returns the response that `answer` makes of its reply.
+    pub async fn run(
+        &self,
+        admission: Admission,
+        input: &op::Input,
+        answer: impl Fn(&Reply) -> Response,
+    ) -> Result<Response> {
+        let client = admission.client().unwrap_or(Client::at(self.link.remote));
+        let again = AtomicBool::new(false);
+        let run = || async {
+            // The first attempt was counted and audited, so a retry is not.
+            let is_again = again.swap(true, Ordering::Relaxed);
+            let admission = if is_again { admission.follow_up() } else { admission.clone() };
+            let _slot = self.state.in_flight.take(client).await?;
+            self.state.service.run(self.row, admission, input).await.map(|reply| answer(&reply))
+        };
+        self.state.unread.answer(client, !self.row.effect().changes_nothing(), run).await
+    }
+
+    async fn not_served(mut self) -> Result<Response> {
+        let head = self.head().await?;
+        self.count(head).await?;
+        self.discard().await;
+        Err(Error::new(Code::UnknownRoute, "this server does not serve the route"))
+    }
+}

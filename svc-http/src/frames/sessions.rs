@@ -1,0 +1,91 @@
+//! The routes by which a browser signs in and out: JSON, and the cookie of a session.
+//!
+//! The cookie is `HttpOnly`, so that no script reads it, and `SameSite=Lax`: `Strict` would not come back
+//! with a browser that an identity provider sends here. Without a key to sign it the routes do not exist.
+
+use futures_util::future::BoxFuture;
+use hyper::header::{HeaderValue, SET_COOKIE};
+use secrecy::SecretString;
+use svc_core::op::{self, Credential, Reply, SESSION_COOKIE};
+use svc_core::ops::{NewSession, SignIn as Input, SignedOut};
+use svc_core::{Error, Result};
+
+use super::{Call, Framing};
+use crate::encode::{self, Response};
+use crate::state::ServerState;
+
+/// JSON whose field `token` is the credential, and the cookie of the new session in the response.
+pub(super) struct SignIn;
+
+impl Framing for SignIn {
+    fn is_served(&self, state: &ServerState) -> bool {
+        state.service.session_key().is_some()
+    }
+
+    fn answer(&self, state: &ServerState, reply: &Reply) -> Response {
+        match reply.output_as::<NewSession>().map(|session| signed_in(state, reply, session)) {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => encode::problem(&error),
+            None => encode::reply(reply),
+        }
+    }
+
+    /// A page that signs somebody in from another site could make a person work in its own account.
+    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(self.sign_in(call))
+    }
+}
+
+impl SignIn {
+    async fn sign_in(&self, mut call: Call<'_>) -> Result<Response> {
+        let head = call.head().await?;
+        call.count(head.clone()).await?;
+        if !call.is_same_origin()? {
+            call.discard().await;
+            return Err(Error::forbidden("a browser signs in only from a page of this service"));
+        }
+        let input = call.read_unadmitted().await?.json()?;
+        let token = SecretString::from(op::decode::<Input>(&input)?.token());
+        let admission = call.admit(op::RequestHead { credential: Credential::Bearer(token), ..head }).await?;
+        call.run(admission, &input, |reply| self.answer(call.state, reply)).await
+    }
+}
+
+/// Returns the response that sets the cookie of a session.
+pub(super) fn signed_in(state: &ServerState, reply: &Reply, session: &NewSession) -> Result<Response> {
+    let key = state.service.session_key().ok_or_else(|| Error::internal("no key signs cookies"))?;
+    let secs = session.expires_at.micros().saturating_sub(session.created_at.micros()) / 1_000_000;
+    let mut response = encode::reply(reply);
+    let cookie = cookie(state, &key.cookie(session.session_id), secs)?;
+    response.headers_mut().append(SET_COOKIE, cookie);
+    Ok(response)
+}
+
+fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderValue> {
+    let secure = if state.settings.cookie_secure { "; Secure" } else { "" };
+    let cookie =
+        format!("{SESSION_COOKIE}={value}; Path=/; Max-Age={max_age_secs}; HttpOnly; SameSite=Lax{secure}");
+    let mut cookie = HeaderValue::from_str(&cookie).map_err(Error::internal)?;
+    cookie.set_sensitive(true);
+    Ok(cookie)
+}
+
+/// JSON, by the session of a browser; signing out removes its cookie.
+pub(super) struct Session;
+
+impl Framing for Session {
+    fn is_served(&self, state: &ServerState) -> bool {
+        state.service.session_key().is_some()
+    }
+
+    fn answer(&self, state: &ServerState, reply: &Reply) -> Response {
+        let mut response = encode::reply(reply);
+        if reply.output_as::<SignedOut>().is_some() {
+            match cookie(state, "", 0) {
+                Ok(removed) => drop(response.headers_mut().append(SET_COOKIE, removed)),
+                Err(error) => return encode::problem(&error),
+            }
+        }
+        response
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether a request comes from a page of this service: only then its cookie counts.
+//!
+//! A browser adds the cookie of a session to whatever any page makes it send here. So a cookie is a
+//! credential only if the browser says that the page has the same origin, by `Sec-Fetch-Site` or else by
+//! `Origin`, as Go's `CrossOriginProtection` decides. Cookies know no ports, so another port of this host is
+//! another origin. A client that sends neither header is no browser, and no page can make it send anything.
+
+use hyper::header::{HOST, HeaderName, ORIGIN};
+use hyper::{HeaderMap, Method, Request};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// What a request does with the cookie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// It reads: a link on another site may lead here.
+    Read,
+    /// It changes something, or opens a WebSocket.
+    Change,
+}
+
+impl Use {
+    /// Returns what a request with this method does.
+    pub fn of(method: &Method) -> Self {
+        if method == Method::GET || method == Method::HEAD { Self::Read } else { Self::Change }
+    }
+}
+
+/// Returns whether the cookie of a request counts, on a server that browsers reach under `public`.
+pub(crate) fn cookie_counts<B>(request: &Request<B>, used: Use, public: Option<&str>) -> bool {
+    let headers = request.headers();
+    let host = request.uri().authority().map(|authority| authority.as_str());
+    let host = host.or_else(|| values(headers, HOST).next()).unwrap_or_default();
+    let is_own = |origin: &str| {
+        let site = origin.split_once("://").map(|(_, site)| site);
+        site.is_some_and(|site| !site.is_empty() && site.eq_ignore_ascii_case(host))
+            || public.is_some_and(|public| public.eq_ignore_ascii_case(origin))
+    };
+    let own_origin = || values(headers, ORIGIN).all(is_own);
+    let mut sites = values(headers, SEC_FETCH_SITE).peekable();
+    if sites.peek().is_none() {
+        return own_origin();
+    }
+    let same = sites.all(|site| matches!(site, "same-origin" | "none"));
+    let navigates = || values(headers, SEC_FETCH_MODE).all(|mode| mode == "navigate");
+    let has_mode = headers.contains_key(SEC_FETCH_MODE);
+    match used {
+        Use::Change => same,
+        Use::Read => own_origin() && (same || (has_mode && navigates())),
+    }
+}
+
+fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers, and whether the cookie counts for a read and for a change.
+    type Case<'a> = (&'a [(&'a str, &'a str)], [bool; 2]);
+
+    #[test]
+    fn a_cookie_counts_only_from_pages_of_the_same_origin() {
+        const OWN: &str = "http://svc.example:8080";
+        let table: &[Case] = &[
+            (&[], [true, true]),
+            (&[("origin", OWN)], [true, true]),
+            (&[("origin", "http://SVC.example:8080")], [true, true]),
+            (&[("origin", "https://board.example")], [true, true]),
+            (&[("origin", "http://board.example")], [false, false]),
+            (&[("origin", "http://svc.example:3000")], [false, false]),
+            (&[("origin", "http://svc.example")], [false, false]),
+            (&[("origin", "http://evil.example")], [false, false]),
+            (&[("origin", "null")], [false, false]),
+            (&[("origin", "")], [false, false]),
+            (&[("origin", OWN), ("origin", "http://evil.example")], [false, false]),
+            (&[("sec-fetch-site", "same-origin")], [true, true]),
+            (&[("sec-fetch-site", "none")], [true, true]),
+            (&[("sec-fetch-site", "same-site")], [false, false]),
+            (&[("sec-fetch-site", "cross-site")], [false, false]),
+            (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], [true, false]),
+            (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], [false, false]),
+            (&[("sec-fetch-site", "cross-site"), ("origin", OWN)], [false, false]),
+            (
+                &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("origin", "null")],
+                [false, false],
+            ),
+            (&[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")], [false, false]),
+            (&[("sec-fetch-site", "nonsense")], [false, false]),
+        ];
+        for (headers, wanted) in table {
+            let mut request = Request::builder().uri("/").header(HOST, "svc.example:8080");
+            for (name, value) in *headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(()).unwrap();
+            let found = [Use::Read, Use::Change]
+                .map(|used| cookie_counts(&request, used, Some("https://board.example")));
+            assert_eq!(found, *wanted, "{headers:?}");
+        }
+        let http2 =
+            Request::builder().uri("http://svc.example:8080/").header("origin", OWN).body(()).unwrap();
+        assert!(cookie_counts(&http2, Use::Change, None), "HTTP/2 names its host in the URI");
+        let nowhere = Request::builder().uri("/").header("origin", "http://").body(()).unwrap();
+        assert!(!cookie_counts(&nowhere, Use::Change, None));
+    }
+}
