@@ -3,7 +3,7 @@
 //! The Python package `openapi-spec-validator` checks that it is OpenAPI 3.1. `schemathesis` checks the
 //! service against it: it generates valid and invalid requests from the document and compares each response
 //! with it. No failure of the service, no status and no body that the document does not name, and no valid
-//! request rejected as malformed. A variable sets how long it searches.
+//! request rejected as malformed. Variables set how long it searches, and from which seed.
 
 use std::process::Command;
 
@@ -20,6 +20,9 @@ const PYTHON: &str = "SVC_TEST_PYTHON";
 /// How many seconds each test searches.
 const SECONDS: &str = "SVC_TEST_FUZZ_SECS";
 const SECONDS_DEFAULT: &str = "60";
+/// What the requests are generated from; `random` is another search each time.
+const SEED: &str = "SVC_TEST_FUZZ_SEED";
+const SEED_DEFAULT: &str = "1";
 
 /// How many seconds a response may take.
 ///
@@ -155,7 +158,8 @@ fn test_document(engine: Engine, choose: fn(&World) -> &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("openapi.json");
     std::fs::write(&file, document.to_string()).unwrap();
-    let seconds = std::env::var(SECONDS).unwrap_or_else(|_| SECONDS_DEFAULT.to_owned());
+    let setting = |name, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let (seconds, seed) = (setting(SECONDS, SECONDS_DEFAULT), setting(SEED, SEED_DEFAULT));
     let (address, token) = (format!("http://{}", world.address()), choose(&world));
     let outcomes = in_parallel(2, |which| {
         let mut command = Command::new(&python);
@@ -166,6 +170,9 @@ fn test_document(engine: Engine, choose: fn(&World) -> &str) {
         command.args(["--mode", ["positive", "negative"][which], "--phases", "coverage,fuzzing"]);
         command.args(["--continue-on-failure", "--suppress-health-check", "all", "--warnings", "off"]);
         command.args(["--generation-database", "none", "--request-timeout", REQUEST_TIMEOUT]);
+        if seed != "random" {
+            command.args(["--seed", &seed]);
+        }
         run(&mut command)
     });
     for outcome in outcomes {

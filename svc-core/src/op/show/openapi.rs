@@ -243,7 +243,7 @@ fn limited(mut schema: Value) -> Value {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
                 *member = match (name.as_str(), member.take()) {
-                    ("additionalProperties", Value::Bool(true)) => {
+                    ("additionalProperties" | "items", Value::Bool(true)) => {
                         json!({"$ref": Components::address(FREE)})
                     }
                     (_, member) => limited(member),
