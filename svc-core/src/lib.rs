@@ -189,7 +189,7 @@ pub use log::cache::Cached;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::{chain, key_tree, seal, verify};
 pub use op::WaitCounts;
-pub use rate::{Client, RateSettings};
+pub use rate::{Client, RateSettings, Standing};
 pub use store::{
     Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,
 };

@@ -206,6 +206,12 @@ pub const RATE_LIMIT_MAX: i64 = 1200;
 pub const RATE_LIMIT_WINDOW_SECS: i64 = 60;
 /// Requests of one workspace per window (`SVC_WORKSPACE_RATE_LIMIT_MAX`, 0 disables the limit).
 pub const WORKSPACE_RATE_LIMIT_MAX: i64 = 6000;
+/// The part of a rate limit that a server admits before it tells the others: one in this many.
+pub const RATE_LIMIT_SHARES: u32 = 20;
+/// How long servers take at most to tell each other of a client, as Postgres `statement_timeout`.
+pub const RATE_LIMIT_SHARING_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a server that cannot tell the others limits its clients by itself before it tries again.
+pub const RATE_LIMIT_SHARING_RETRY: Duration = Duration::from_secs(5);
 /// Requests in flight in one server (`SVC_MAX_CONCURRENT_REQUESTS`, 0 disables the limit).
 pub const CONCURRENT_REQUESTS_MAX: i64 = 1024;
 /// Connections of one server (`SVC_MAX_CONNECTIONS`, 0 disables the limit).
@@ -267,15 +273,15 @@ pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 /// Postgres connections of one process.
 ///
-/// Those below, one for long reads, one that reads other servers' commits, one that listens for them, and one
-/// for housekeeping.
+/// Those below, one for long reads, one that reads other servers' commits, one that listens for them, one for
+/// housekeeping, and one for rate limits.
 pub const POSTGRES_CONNECTIONS: usize = 16;
 /// Postgres connections that write, per process.
 pub const WRITER_LANES: usize = 2;
 /// Threads that read from SQLite, per process.
 pub const READERS: usize = 2;
 /// Postgres connections that read, per process: more, because each of their statements waits for the network.
-pub const POSTGRES_READERS: usize = 8;
+pub const POSTGRES_READERS: usize = 7;
 /// Postgres connections for reads on callers' own threads, per process.
 ///
 /// Only programs that wait for each reply use them.

@@ -1,5 +1,7 @@
 //! Encodes responses: JSON, RFC 9457 problems and the headers of the contract.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::header::{
@@ -8,7 +10,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, StatusCode};
 use svc_core::op::Reply;
-use svc_core::{Code, Error};
+use svc_core::{Code, Error, Standing};
 
 use crate::response_body::ResponseBody;
 
@@ -16,6 +18,8 @@ use crate::response_body::ResponseBody;
 pub(crate) type Response = hyper::Response<ResponseBody>;
 
 const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -26,6 +30,30 @@ pub(crate) fn insert_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
     if let Some(lsn) = lsn {
         headers.insert(ROOM_LSN, lsn.into());
     }
+}
+
+/// Adds the headers that say what the limits are and what is left of them, so that a client can slow down.
+///
+/// They are those of the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
+pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[Standing]) {
+    let list = |item: &dyn Fn(&Standing) -> String| {
+        let items: Vec<String> = standings.iter().map(item).collect();
+        HeaderValue::from_str(&items.join(", "))
+    };
+    let policy = |s: &Standing| format!("\"{}\";q={};w={}", s.limit, s.requests, s.window.as_secs());
+    let left = |s: &Standing| format!("\"{}\";r={};t={}", s.limit, s.left, whole_seconds(s.full_in));
+    if standings.is_empty() {
+        return;
+    }
+    for (name, value) in [(RATE_LIMIT_POLICY, list(&policy)), (RATE_LIMIT, list(&left))] {
+        // A name of a limit is visible ASCII, so there is no other value.
+        value.into_iter().for_each(|value| drop(headers.insert(&name, value)));
+    }
+}
+
+/// Returns a time in seconds, rounded up.
+fn whole_seconds(span: Duration) -> u64 {
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
 /// Returns the response of an operation.
@@ -64,7 +92,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     let mut response = hyper::Response::new(ResponseBody::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    *headers = HeaderMap::with_capacity(6);
+    *headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(CACHE_CONTROL, NO_STORE);
     response

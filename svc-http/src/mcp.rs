@@ -29,7 +29,7 @@ use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
 use crate::limits::HttpSettings;
 use crate::shares::Share;
-use crate::state::{Link, ServerState, UnverifiedSlot};
+use crate::state::{Link, ServerState, Unverified};
 use crate::{body, unread};
 
 /// The handler of `POST /mcp`, created once.
@@ -67,7 +67,7 @@ pub(crate) async fn handle(
     state: &ServerState,
     link: &Link,
     request: Request<Incoming>,
-    unverified: &mut UnverifiedSlot,
+    unverified: &mut Unverified,
 ) -> Result<Response> {
     let peer = state.peer(link, request.headers());
     let principal = match endpoint.admit(state, request.uri(), request.headers(), peer).await {
@@ -77,7 +77,7 @@ pub(crate) async fn handle(
             return Err(refusal);
         }
     };
-    drop(unverified.take());
+    unverified.end(principal.standings());
     let client = principal.client().unwrap_or(Client::at(peer));
     let (head, body) = request.into_parts();
     let body = match read_body(state, client, &head.headers, body).await {

@@ -16,7 +16,7 @@ use svc_core::{Client, Result};
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
-use crate::state::{Link, ServerState, UnverifiedSlot};
+use crate::state::{Link, ServerState, Unverified};
 
 /// Handles a request that the route of `operation` matches.
 pub(crate) async fn handle(
@@ -25,7 +25,7 @@ pub(crate) async fn handle(
     text: Result<Text>,
     link: &Link,
     request: Request<Incoming>,
-    unverified: &mut UnverifiedSlot,
+    unverified: &mut Unverified,
 ) -> Result<Response> {
     let request_head = state.head(link, &request).await?;
     if operation.access().needs == Needs::Nothing {
@@ -38,7 +38,7 @@ pub(crate) async fn handle(
             return Err(refusal);
         }
     };
-    drop(unverified.take());
+    unverified.end(admission.standings());
     let client = admission.client().unwrap_or_else(|| Client::at(state.peer(link, request.headers())));
     let input = match input(state, operation, text, client, request).await {
         Ok(input) => input,

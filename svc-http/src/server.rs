@@ -35,7 +35,7 @@ use crate::pace::Pace;
 use crate::phase::Phase;
 use crate::route::{Routed, Routes, Target};
 use crate::shares::Shares;
-use crate::state::{Link, ServerState, UnverifiedSlot};
+use crate::state::{Link, ServerState, Unverified};
 use crate::stream::Stream;
 use crate::{body, frames, health, hosts, mcp, problems, rest, ws};
 
@@ -231,7 +231,7 @@ impl Server {
         };
         let mut response = if head { encode::without_body(response) } else { response };
         response.body_mut().watched(&link.pace);
-        unverified.into_iter().for_each(|slot| response.body_mut().keep(slot));
+        unverified.complete(&mut response);
         Ok(response)
     }
 
@@ -242,19 +242,21 @@ impl Server {
         &self,
         link: &Link,
         request: &Request<Incoming>,
-    ) -> std::result::Result<UnverifiedSlot, StreamRejected> {
+    ) -> std::result::Result<Unverified, StreamRejected> {
         if request.version() != Version::HTTP_2 {
-            return Ok(None);
+            return Ok(Unverified::default());
         }
         let peer = Client::at(self.state.peer(link, request.headers()));
-        self.unverified.take(peer, 1).map(Some).ok_or("too many requests from that address are in progress")
+        let slot = self.unverified.take(peer, 1);
+        slot.map(|slot| Unverified::new(Some(slot)))
+            .ok_or("too many requests from that address are in progress")
     }
 
     async fn respond(
         &self,
         link: &Link,
         request: Request<Incoming>,
-        unverified: &mut UnverifiedSlot,
+        unverified: &mut Unverified,
     ) -> Result<Response> {
         hosts::check_single(request.version(), request.headers())?;
         // All but operations are boxed: they are rare, and would make every request's future large.
@@ -278,7 +280,7 @@ impl Server {
         target: Fixed,
         link: &Link,
         request: Request<Incoming>,
-        unverified: &mut UnverifiedSlot,
+        unverified: &mut Unverified,
     ) -> Result<Response> {
         match target {
             Fixed::Health => {

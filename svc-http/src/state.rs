@@ -7,11 +7,12 @@ use hyper::body::Incoming;
 use hyper::header::COOKIE;
 use hyper::{HeaderMap, Request};
 use svc_core::op::{self, Credential, SessionKey, Surface, Takes};
-use svc_core::{Client, Code, Error, Result, Service};
+use svc_core::{Client, Code, Error, Result, Service, Standing};
 use tokio::sync::watch;
 
 use crate::body::Bodies;
 use crate::decode;
+use crate::encode::{self, Response};
 use crate::hosts::Hosts;
 use crate::in_flight::{RequestSlots, overloaded};
 use crate::limits::{ConcurrencyLimit, HttpSettings, Permit};
@@ -41,8 +42,31 @@ pub(crate) struct Link {
     pub slot: Arc<Share<Client>>,
 }
 
-/// The slot of a request whose credential has not been verified yet.
-pub(crate) type UnverifiedSlot = Option<Share<Client>>;
+/// A request whose credential has not been verified yet, and then what is left of its limits.
+#[derive(Default)]
+pub(crate) struct Unverified {
+    /// Its slot among the others of its address.
+    slot: Option<Share<Client>>,
+    standings: Vec<Standing>,
+}
+
+impl Unverified {
+    pub fn new(slot: Option<Share<Client>>) -> Self {
+        Self { slot, standings: Vec::new() }
+    }
+
+    /// Frees the slot of a request that was admitted.
+    pub fn end(&mut self, standings: &[Standing]) {
+        self.slot = None;
+        self.standings = standings.to_vec();
+    }
+
+    /// Completes the response: a slot is kept until it is read.
+    pub fn complete(self, response: &mut Response) {
+        encode::insert_standings(response.headers_mut(), &self.standings);
+        self.slot.into_iter().for_each(|slot| response.body_mut().keep(slot));
+    }
+}
 
 impl ServerState {
     pub fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Self {

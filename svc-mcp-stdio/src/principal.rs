@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use svc_core::capability::Capabilities;
 use svc_core::op::{Admission, Credential, Input, Operation, Reply, RequestHead, Surface};
 use svc_core::ops::{WHOAMI, Whoami};
-use svc_core::{Client, Code, Error, Result, Service};
+use svc_core::{Client, Code, Error, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until};
 
 use crate::permits::{self, RequestPermit};
@@ -24,6 +24,7 @@ pub struct Principal {
     head: RequestHead,
     admission: Arc<Mutex<Admitted>>,
     client: Option<Client>,
+    standings: Arc<[Standing]>,
     capabilities: Option<Capabilities>,
     /// The time at which its waits end, whatever timeout they name.
     deadline: Option<Instant>,
@@ -67,6 +68,7 @@ impl Principal {
             head,
             admission: Arc::default(),
             client: None,
+            standings: Arc::default(),
             capabilities: None,
             deadline: None,
             refusal: Arc::default(),
@@ -83,9 +85,9 @@ impl Principal {
     /// Admits the same sender for one more message, which is counted.
     pub async fn again(&self, service: &Service) -> Result<Self> {
         let admission = service.admit(None, self.head.clone()).await?;
-        let client = admission.client();
+        let (client, standings) = (admission.client(), admission.standings().into());
         let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
-        Ok(Self { admission, client, refusal: Arc::default(), ..self.clone() })
+        Ok(Self { admission, client, standings, refusal: Arc::default(), ..self.clone() })
     }
 
     /// Sets a common deadline for all waits, so that together they take no longer than one.
@@ -97,6 +99,11 @@ impl Principal {
     /// Returns the client that its requests count against, if it was admitted.
     pub fn client(&self) -> Option<Client> {
         self.client
+    }
+
+    /// Returns what is left of the limits that the message counts against, if it was admitted.
+    pub fn standings(&self) -> &[Standing] {
+        &self.standings
     }
 
     /// Returns whether the message has made no request to the core, which would check its credential again.

@@ -75,6 +75,8 @@ pub struct World {
     pub service: Service,
     /// Moves only when a test moves it, unless the setup has another.
     pub clock: Clock,
+    /// The rate limits.
+    rates: RateSettings,
     /// The ids of the samples.
     pub fixture: Fixture,
     /// The people, and other objects beside the fixture.
@@ -126,17 +128,18 @@ impl World {
     /// A world with a seed or features of its own.
     pub fn with(engine: Engine, setup: Setup) -> Self {
         let database = PooledDatabase::on(engine, setup.in_memory);
-        let clock = setup.clock.clone();
+        let (clock, rates) = (setup.clock.clone(), setup.rates);
         let service = open_service(&database, setup);
         let Fixtures { mut fixture, people } = database.fixtures().clone();
         // Those of the setup's own features.
         make_samples(&service, &people.admin, &people.agent, &mut fixture);
-        Self { service, clock, fixture, people, server: OnceLock::new(), database }
+        Self { service, clock, rates, fixture, people, server: OnceLock::new(), database }
     }
 
-    /// Another service on the same database, as another process would have it, with the same clock.
+    /// Another service on the same database, with the same clock and limits, as another process has it.
     pub fn another_service(&self, seed: u64) -> Service {
-        open_service(&self.database, Setup { seed, clock: self.clock.clone(), ..Setup::default() })
+        let (clock, rates) = (self.clock.clone(), self.rates);
+        open_service(&self.database, Setup { seed, clock, rates, ..Setup::default() })
     }
 
     /// The engine beneath.

@@ -6,6 +6,7 @@ pub(crate) mod features;
 mod opening;
 mod housekeeping;
 mod scheduler;
+mod shared_limits;
 pub mod service;
 mod ask;
 pub mod ops;

@@ -15,6 +15,7 @@ use crate::host::features;
 use crate::host::housekeeping::Upkeep;
 use crate::host::opening::{self, Outdated};
 use crate::host::scheduler::Scheduler;
+use crate::host::shared_limits;
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
@@ -23,7 +24,7 @@ use crate::op::{
     Admission, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, RunOn, SessionKey, Settings,
     Shared, Table, Ticket, WaitCounts,
 };
-use crate::rate::RateSettings;
+use crate::rate::{RateLimits, RateSettings};
 use crate::store::executor::{Executor, Open, Readers};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, says_nothing_of_tls};
@@ -170,10 +171,12 @@ impl Service {
             settings: Settings { reap_tick: options.reap_tick, ..options.settings },
             table: Arc::new(Table::build(features)?),
         };
-        let dispatch = Arc::new(Dispatch::new(shared, options.rates, options.clock, executor, bus));
+        let limits = RateLimits::new(options.rates, &options.clock, !opener.is_sqlite());
+        let dispatch = Arc::new(Dispatch::new(shared, limits, options.clock, executor, bus));
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
         let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
+        threads.extend(shared_limits::start(&dispatch, &opener)?);
         let chores = Mutex::new(Some(Scheduler::start(&scheduler)?));
         let (session_key, threads) = (options.session_key, Mutex::new(threads));
         Ok(Self { inner: Arc::new(Inner { dispatch, session_key, scheduler, chores, threads }) })
@@ -415,6 +418,7 @@ fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.dispatch.bus.close();
+        self.dispatch.limits.close();
         self.dispatch.timers.close();
         self.scheduler.close();
         let chores = lock(&self.chores).take();
@@ -442,8 +446,8 @@ mod tests {
             Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
         for cores in [1, 2, 8, 64, 256] {
             let (lanes, readers) = connections(&postgres, cores);
-            // Plus one each for the long reader, the bus, the listener and the housekeeper.
-            assert_eq!(lanes + readers.threads + readers.inline + 4, POSTGRES_CONNECTIONS, "{cores} cores");
+            // Plus one each for the long reader, the bus, the listener, the housekeeper and the rate limits.
+            assert_eq!(lanes + readers.threads + readers.inline + 5, POSTGRES_CONNECTIONS, "{cores} cores");
         }
         let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
         assert_eq!(connections(&sqlite, 2).1.inline, 2);

@@ -52,6 +52,7 @@ migrations! {
     21 "0021_delegation",
     22 "0022_members",
     23 "0023_sessions",
+    27 "0027_rate_windows",
 }
 
 /// Serialises migrations on Postgres, separately for each database.
@@ -411,7 +412,8 @@ mod tests {
             match words.as_slice() {
                 // The partitions of a table that only one engine divides.
                 ["create", "table", _, "partition", "of", ..] => {}
-                ["create", "table" | "index", name, ..] | ["create", "unique", "index", name, ..] => {
+                ["create", "table" | "index", name, ..]
+                | ["create", "unique" | "unlogged", "index" | "table", name, ..] => {
                     open = (*name).to_owned();
                     shape.insert(open.clone(), Vec::new());
                 }

@@ -24,6 +24,7 @@ pub(crate) mod executor;
 mod conform;
 pub(crate) mod migrate;
 mod opener;
+pub(crate) mod rate_windows;
 pub(crate) mod scrubber;
 
 pub(crate) use columns::{NewRow, columns, new_row};

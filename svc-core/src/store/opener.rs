@@ -93,6 +93,14 @@ impl Opener {
         self.open(Role::Reader)
     }
 
+    /// Opens a connection whose statements end soon.
+    pub fn brief(&self) -> Result<Conn> {
+        match self {
+            Self::Postgres(server) => PgConn::open(&server.briefly()).map(Conn::Postgres),
+            _ => self.writer(),
+        }
+    }
+
     /// Opens a connection that can change nothing.
     pub fn auditor(&self) -> Result<Conn> {
         self.open(Role::Auditor)

@@ -32,7 +32,7 @@ use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::origin::{Use, cookie_counts};
-use crate::state::{Link, ServerState, UnverifiedSlot};
+use crate::state::{Link, ServerState, Unverified};
 
 /// One frame: what of it only bytes and headers are.
 pub(super) trait Framing: Sync {
@@ -90,7 +90,7 @@ pub(crate) async fn handle(
     text: Result<Text>,
     link: &Link,
     request: Request<Incoming>,
-    unverified: &mut UnverifiedSlot,
+    unverified: &mut Unverified,
 ) -> Response {
     let framing = framing(frame);
     let call = Call { state, frame, row, link, text, request: Some(request), unverified };
@@ -108,7 +108,7 @@ pub(super) struct Call<'a> {
     text: Result<Text>,
     /// Taken when the body is read.
     request: Option<Request<Incoming>>,
-    unverified: &'a mut UnverifiedSlot,
+    unverified: &'a mut Unverified,
 }
 
 /// A request that was read entirely.
@@ -166,7 +166,7 @@ impl Call<'_> {
     pub async fn admit(&mut self, head: op::RequestHead) -> Result<Admission> {
         match self.state.service.admit(Some(self.row), head).await {
             Ok(admission) => {
-                drop(self.unverified.take());
+                self.unverified.end(admission.standings());
                 Ok(admission)
             }
             Err(refusal) => {

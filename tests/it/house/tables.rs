@@ -62,6 +62,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
     ("messages", "conversation/messages", &[]),
     ("parked", "coordination/queue", &[]),
+    ("rate_windows", "store/rate_windows", &[]),
     ("ready", "coordination/queue", &[]),
     ("repo_pauses", "coordination/pauses", &["coordination/obstacles", "coordination/queue"]),
     ("results", "coordination/results", &[]),
@@ -167,7 +168,9 @@ fn after_statements(sql: &str) -> BTreeSet<String> {
     for statement in code.split(';') {
         match tokens(statement)[..] {
             ["create", "table", _, "partition", ..] => {}
-            ["create", "table", name, ..] => drop(tables.insert(name.to_owned())),
+            ["create", "table", name, ..] | ["create", "unlogged", "table", name, ..] => {
+                drop(tables.insert(name.to_owned()))
+            }
             ["drop", "table", name] => assert!(tables.remove(name), "{name} is dropped and was not there"),
             ["alter", "table", name, "rename", "to", new] => {
                 assert!(tables.remove(name), "{name} is renamed and was not there");

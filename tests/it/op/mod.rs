@@ -11,5 +11,6 @@ mod hooks;
 mod input;
 mod long_reads;
 mod pages;
+mod rate_limits;
 mod refusals;
 mod waits;

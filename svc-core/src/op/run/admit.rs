@@ -10,6 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Caller;
 use crate::op::call::credential::CredentialKey;
+use crate::rate::Charged;
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::time::Time;
 
@@ -22,7 +23,7 @@ pub(super) struct AdmitCall {
     pub(super) call: Call,
     pub(super) key: CredentialKey,
     pub(super) peer: Option<IpAddr>,
-    pub(super) charged: bool,
+    pub(super) charged: Option<Charged>,
     pub(super) found: CredentialLookup,
     pub(super) admission: Admission,
     pub(super) done: Admitted,
@@ -30,10 +31,12 @@ pub(super) struct AdmitCall {
 
 impl AdmitCall {
     /// Admits or rejects the request by what was found, after the transaction.
-    fn admit(&self) -> Result<()> {
-        let (limits, needs) = (&self.call.dispatch.limits, self.call.needs);
-        let mut gate = Gate { limits, needs, peer: self.peer, now: self.now(), charged: self.charged };
-        pipeline::admit(&mut gate, &self.found)
+    fn admit(&mut self) -> Result<()> {
+        let (limits, needs, charged) = (&self.call.dispatch.limits, self.call.needs, self.charged.take());
+        let mut gate = Gate { limits, needs, peer: self.peer, now: self.now(), charged };
+        let outcome = pipeline::admit(&mut gate, &self.found);
+        self.charged = gate.charged;
+        outcome
     }
 
     /// Returns the time of the transaction.
@@ -87,10 +90,10 @@ impl Task for AdmitCall {
 }
 
 impl AdmitCall {
-    fn settle(self, outcome: Result<()>) {
+    fn settle(mut self, outcome: Result<()>) {
         let outcome = outcome.and_then(|()| self.admit());
         let now = self.now();
-        let Self { call, key, found, admission, done, .. } = self;
+        let Self { call, key, found, admission, done, charged, .. } = self;
         let credentials = &call.dispatch.credentials;
         match &found {
             CredentialLookup::Known(known) if found.live(now).is_some() => {
@@ -99,9 +102,14 @@ impl AdmitCall {
             _ => credentials.remove(&key),
         }
         match (found, outcome) {
-            (CredentialLookup::Known(known), Ok(())) => done(Ok(admission.of_known(known))),
+            (CredentialLookup::Known(known), Ok(())) => {
+                call.dispatch.settle(charged, Ok(admission.of_known(known)), done);
+            }
             (_, Ok(())) => done(Err(Error::internal("a request was admitted by an unknown credential"))),
-            (_, Err(error)) => call.refuse(error, move |error| done(Err(error))),
+            (_, Err(error)) => {
+                let dispatch = Arc::clone(&call.dispatch);
+                call.refuse(error, move |error| dispatch.settle(charged, Err(error), done));
+            }
         }
     }
 }

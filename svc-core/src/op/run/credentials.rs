@@ -14,7 +14,7 @@ use crate::capability::Needs;
 use crate::error::{Error, Result};
 use crate::op::call::caller::{Caller, unauthenticated};
 use crate::op::call::credential::CredentialKey;
-use crate::rate::{Client, RateLimits};
+use crate::rate::{Charged, Client, RateLimits};
 use crate::time::{Monotonic, Time};
 
 /// Most cached credentials; a fuller cache starts over.
@@ -100,8 +100,8 @@ pub(super) struct Gate<'a> {
     pub needs: Needs,
     pub peer: Option<IpAddr>,
     pub now: Time,
-    /// The request has been counted.
-    pub charged: bool,
+    /// What counting the request has shown, once it was counted.
+    pub charged: Option<Charged>,
 }
 
 impl Gate<'_> {
@@ -110,15 +110,16 @@ impl Gate<'_> {
     /// It is charged to the bearer of a live credential and to its workspace, otherwise to the address that
     /// it came from. So no client's limit is used up by others at its address, or by a dead credential.
     pub fn charge(&mut self, found: &CredentialLookup) -> Result<()> {
-        if std::mem::replace(&mut self.charged, true) {
+        if self.charged.is_some() {
             return Ok(());
         }
+        let charged = self.charged.insert(Charged::default());
         match found.live(self.now) {
             Some(known) => {
-                self.limits.charge(known.client())?;
-                self.limits.charge_workspace(known.caller.workspace_id)
+                self.limits.charge(known.client(), charged)?;
+                self.limits.charge_workspace(known.caller.workspace_id, charged)
             }
-            None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::at(peer))),
+            None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::at(peer), charged)),
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
 use crate::op::run::context::Shared;
 use crate::op::run::wait::{Parked, PendingPoll, Rounds};
-use crate::rate::{Client, RateLimits, RateSettings};
+use crate::rate::{Charged, Client, RateLimits, Standing};
 use crate::store::executor::{Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
@@ -143,6 +143,7 @@ pub struct Admission {
     surface: Surface,
     path: String,
     client: Option<Client>,
+    standings: Arc<[Standing]>,
     is_follow_up: bool,
 }
 
@@ -150,6 +151,11 @@ impl Admission {
     /// Returns the client that the request is charged to; none if it came from within this process.
     pub fn client(&self) -> Option<Client> {
         self.client
+    }
+
+    /// Returns what is left of the limits that the request counts against, if its caller is known.
+    pub fn standings(&self) -> &[Standing] {
+        if matches!(self.access, AdmittedBy::Known(_)) { &self.standings } else { &[] }
     }
 
     /// Returns whether it was admitted for a delegate.
@@ -177,7 +183,8 @@ impl Admission {
             AdmittedBy::Known(known) => Some(known.client()),
             _ => head.peer.map(Client::at),
         };
-        Self { access, surface: head.surface, path, client, is_follow_up: false }
+        let standings = Arc::default();
+        Self { access, surface: head.surface, path, client, standings, is_follow_up: false }
     }
 
     fn of_known(self, known: Arc<KnownCredential>) -> Self {
@@ -221,7 +228,7 @@ impl Dispatch {
     /// Puts together what requests run with; none are in progress yet.
     pub(crate) fn new(
         shared: Shared,
-        rates: RateSettings,
+        limits: RateLimits,
         clock: Clock,
         executor: Executor<Batch>,
         bus: Arc<Bus>,
@@ -233,7 +240,7 @@ impl Dispatch {
             bus,
             timers: Timers::new(&clock),
             rounds: Rounds::default(),
-            limits: RateLimits::new(rates, &clock),
+            limits,
             clock,
             credentials: Credentials::default(),
             lookups: Lookups::default(),
@@ -254,17 +261,17 @@ impl Dispatch {
     ) -> Ticket {
         let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access().needs);
         let mut gate =
-            Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: false };
+            Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: None };
         let Some(key) = head.credential.key() else {
             let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
-            done(outcome.map(|()| Admission::new(head, AdmittedBy::Nobody)));
+            self.settle(gate.charged, outcome.map(|()| Admission::new(head, AdmittedBy::Nobody)), done);
             return Ticket::default();
         };
         if let Some(outcome) = self.admit_cached(&mut gate, &key) {
-            done(outcome.map(|access| Admission::new(head, access)));
+            self.settle(gate.charged, outcome.map(|access| Admission::new(head, access)), done);
             return Ticket::default();
         }
-        let (peer, charged) = (gate.peer, gate.charged);
+        let Gate { peer, charged, .. } = gate;
         let admission = Admission::new(head, AdmittedBy::Nobody);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
@@ -279,6 +286,16 @@ impl Dispatch {
             }
         };
         Ticket { flushes, parked: None, abandoned }
+    }
+
+    /// Tells other servers of the limits that a request has used up a share of, and then ends its admission.
+    fn settle(&self, charged: Option<Charged>, outcome: Result<Admission>, done: Admitted) {
+        let Charged { standings, due } = charged.unwrap_or_default();
+        let outcome = outcome.map(|admission| Admission { standings: standings.into(), ..admission });
+        if due.is_empty() {
+            return done(outcome);
+        }
+        self.limits.tell(due, move |told| done(told.and(outcome)));
     }
 
     /// Admits or rejects a request by a cached credential; none if the database must be queried.

@@ -70,6 +70,24 @@ fn output(operation: &Operation, components: &mut Components) -> Value {
     json!({"anyOf": [output, components.add(schema::of::<TimedOut>)]})
 }
 
+/// Returns the headers of every success; each is absent where it does not apply.
+fn success_headers() -> Value {
+    json!({
+        "Svc-Room-LSN": {
+            "description": "How far the event log of the caller's workspace reaches.",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        },
+        "RateLimit-Policy": {
+            "description": "The limits that the request counts against: `q` requests in `w` seconds.",
+            "schema": {"type": "string"},
+        },
+        "RateLimit": {
+            "description": "What is left of them: `r` requests, and all of them again in `t` seconds.",
+            "schema": {"type": "string"},
+        },
+    })
+}
+
 fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixture) -> Value {
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
@@ -78,10 +96,7 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
     let mut responses = json!({
         operation.http().success.status().to_string(): {
             "description": "Success.",
-            "headers": {"Svc-Room-LSN": {
-                "description": "How far the event log of the caller's workspace reaches.",
-                "schema": {"type": "string", "pattern": "^[0-9]+$"},
-            }},
+            "headers": success_headers(),
             "content": {frame.map_or(JSON, Frame::answers): {"schema": output}},
         },
     });

@@ -10,7 +10,7 @@ use super::tls;
 use crate::error::{Error, Result};
 use crate::limits::{
     CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES,
-    LOCK_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
+    LOCK_TIMEOUT, RATE_LIMIT_SHARING_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
 };
 
 /// A server, and how sessions with it are opened.
@@ -76,6 +76,13 @@ impl Server {
     /// run them.
     pub fn planned_once(&self) -> Self {
         self.with("-c plan_cache_mode=force_generic_plan", "")
+    }
+
+    /// Returns the same server, with sessions whose statements somebody waits for who can do without them.
+    pub fn briefly(&self) -> Self {
+        let millis = RATE_LIMIT_SHARING_TIMEOUT.as_millis();
+        let options = format!("-c statement_timeout={millis} -c lock_timeout={millis}");
+        self.with("-c plan_cache_mode=force_generic_plan", &options)
     }
 
     /// Returns the same server, with sessions that can change nothing.

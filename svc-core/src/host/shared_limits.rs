@@ -1,0 +1,99 @@
+//! Rate limits across servers: the thread that tells other servers what this one has admitted.
+//!
+//! It has a connection of its own with a short timeout, so that it is behind neither changes nor reads. While
+//! it has none, this server limits its clients by itself.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::limits::RATE_LIMIT_SHARING_RETRY;
+use crate::op::Dispatch;
+use crate::rate::{RateLimits, Sharing, Usage};
+use crate::store::{Conn, Opener, rate_windows};
+use crate::time::{Clock, Monotonic, Time};
+
+/// Starts the thread, where servers can share the database and there are limits.
+pub(super) fn start(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<Option<JoinHandle<()>>> {
+    let Some(window) = dispatch.limits.shared_window() else { return Ok(None) };
+    let mut link = Link { opener: opener.clone(), clock: dispatch.clock.clone(), window, open: None };
+    link.connect()?;
+    dispatch.limits.serve(true);
+    let dispatch = Arc::clone(dispatch);
+    let body = move || serve(&dispatch.limits, &mut link);
+    std::thread::Builder::new().name("svc-limits".to_owned()).spawn(body).map(Some).map_err(Error::internal)
+}
+
+fn serve(limits: &RateLimits, link: &mut Link) {
+    let mut retry = None;
+    while let Some(next) = limits.next_sharing(retry) {
+        let outcome = match next {
+            Sharing::Tell(told) => {
+                let used = link.tell(told.usage());
+                let outcome = used.as_ref().map(drop).map_err(Clone::clone);
+                limits.settle(told, used.ok());
+                outcome
+            }
+            Sharing::Tidy => link.tidy(),
+            Sharing::Connect => link.connect(),
+        };
+        retry = link.retry_after(outcome);
+        limits.serve(retry.is_none());
+    }
+}
+
+/// The thread's connection.
+struct Link {
+    opener: Opener,
+    clock: Clock,
+    window: Duration,
+    open: Option<Open>,
+}
+
+struct Open {
+    conn: Conn,
+    /// How far the database's clock is ahead, in microseconds.
+    skew: i64,
+}
+
+impl Link {
+    fn connect(&mut self) -> Result<()> {
+        let conn = self.opener.brief()?;
+        let skew = self.clock.skew_to(rate_windows::database_time(&conn)?);
+        self.open = Some(Open { conn, skew });
+        Ok(())
+    }
+
+    /// Returns when to connect again if that is necessary, and says so.
+    fn retry_after(&mut self, outcome: Result<()>) -> Option<Monotonic> {
+        let error = outcome.err()?;
+        tracing::warn!(%error, cause = ?error.cause(), "rate limits are not shared with other servers");
+        self.open = None;
+        Some(self.clock.deadline(RATE_LIMIT_SHARING_RETRY))
+    }
+
+    fn open(&self) -> Result<(&Conn, Time)> {
+        let Open { conn, skew } =
+            self.open.as_ref().ok_or_else(|| Error::internal("there is no connection"))?;
+        Ok((conn, self.clock.now().shifted(*skew)))
+    }
+
+    fn tell(&self, usage: &[Usage]) -> Result<Vec<Duration>> {
+        if usage.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (conn, now) = self.open()?;
+        let used: Vec<_> = usage.iter().map(|usage| (usage.key, usage.cost)).collect();
+        rate_windows::add(conn, now, self.window, &used)
+    }
+
+    /// Removes what is whole, and reads the database's clock again: clocks drift.
+    fn tidy(&mut self) -> Result<()> {
+        let (conn, now) = self.open()?;
+        rate_windows::remove_whole(conn, now)?;
+        let skew = self.clock.skew_to(rate_windows::database_time(conn)?);
+        self.open.iter_mut().for_each(|open| open.skew = skew);
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! How far one client or workspace has used up what it may send: the generic cell rate algorithm (GCRA).
+//!
+//! A bucket is one point in time: when everything is available again. Each request moves it by the time that
+//! one request takes to become available, and is rejected where that would be further away than a window.
+
+use std::time::Duration;
+
+use crate::limits::RATE_LIMIT_SHARES;
+use crate::time::Monotonic;
+
+/// How many requests are allowed per window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// All at once, or one after the other.
+    pub requests: u32,
+    /// How long it takes until a used-up allowance is whole again.
+    pub window: Duration,
+    /// How long it takes until one request is available again.
+    pub interval: Duration,
+}
+
+impl Allowance {
+    /// Returns the allowance of so many requests; none if there is no limit.
+    pub fn new(requests: i64, window: Duration) -> Option<Self> {
+        let requests = u32::try_from(requests).unwrap_or(if requests > 0 { u32::MAX } else { 0 });
+        let interval = window.checked_div(requests)?;
+        (!interval.is_zero()).then_some(Self { requests, window, interval })
+    }
+
+    /// Returns how many requests a server may admit before it tells the others.
+    pub fn share(&self) -> u32 {
+        self.requests.checked_div(RATE_LIMIT_SHARES).unwrap_or(0).max(1)
+    }
+
+    /// Returns how long so many requests take to become available again, at most a window.
+    pub fn cost(&self, requests: u32) -> Duration {
+        self.interval.saturating_mul(requests).min(self.window)
+    }
+}
+
+/// What one client or workspace has used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    pub allowance: Allowance,
+    /// When the whole allowance is available again. It is, if that has passed.
+    full_at: Monotonic,
+    /// Requests that were admitted here and that other servers have not been told of.
+    untold: u32,
+    /// When the first of these was admitted.
+    untold_since: Monotonic,
+}
+
+/// What is left of an allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub requests: u32,
+    /// Until all of it is available again.
+    pub full_in: Duration,
+}
+
+impl Bucket {
+    /// Creates the bucket of a client that has sent nothing yet.
+    pub fn new(allowance: Allowance, now: Monotonic) -> Self {
+        Self { allowance, full_at: now, untold: 0, untold_since: now }
+    }
+
+    /// Counts a request, or returns how long it has to wait.
+    pub fn take(&mut self, now: Monotonic) -> Result<Left, Duration> {
+        let full_at = self.full_at.max(now).plus(self.allowance.interval);
+        if let Some(early) = self.excess(full_at, now) {
+            return Err(early);
+        }
+        self.full_at = full_at;
+        self.count_untold(now);
+        Ok(self.left(now))
+    }
+
+    /// Returns how far beyond the allowance it is, if it is.
+    pub fn over(&self, now: Monotonic) -> Option<Duration> {
+        self.excess(self.full_at, now)
+    }
+
+    fn excess(&self, full_at: Monotonic, now: Monotonic) -> Option<Duration> {
+        full_at.since(now).checked_sub(self.allowance.window).filter(|excess| !excess.is_zero())
+    }
+
+    fn left(&self, now: Monotonic) -> Left {
+        let full_in = self.full_at.since(now);
+        let free = self.allowance.window.saturating_sub(full_in).as_nanos();
+        let requests = free.checked_div(self.allowance.interval.as_nanos()).unwrap_or(0);
+        Left { requests: u32::try_from(requests).unwrap_or(u32::MAX), full_in }
+    }
+
+    /// What is older than a window has become available again everywhere, so nobody needs to be told.
+    fn count_untold(&mut self, now: Monotonic) {
+        if self.untold == 0 || now.since(self.untold_since) > self.allowance.window {
+            (self.untold, self.untold_since) = (0, now);
+        }
+        self.untold = self.untold.saturating_add(1);
+    }
+
+    /// Returns how many requests the other servers have to be told of; none as long as they are few.
+    pub fn due(&self) -> Option<u32> {
+        (self.untold >= self.allowance.share()).then_some(self.untold)
+    }
+
+    /// Takes over what all servers together have used, after `told` requests of this one were added to it.
+    pub fn adopt(&mut self, told: u32, full_in: Duration, now: Monotonic) {
+        self.untold = self.untold.saturating_sub(told);
+        self.untold_since = now;
+        let all = now.plus(full_in).plus(self.allowance.cost(self.untold));
+        self.full_at = self.full_at.max(all);
+    }
+
+    /// Returns whether it is as if nothing had been sent.
+    pub fn is_idle(&self, now: Monotonic) -> bool {
+        self.full_at.since(now).is_zero() && now.since(self.untold_since) > self.allowance.window
+    }
+}

@@ -1,0 +1,323 @@
+//! Rate limits: a number of requests per window for each client and each workspace.
+//!
+//! Requests are counted in this process, before anything is looked up. Where servers share a database, each
+//! tells the others of a client once it has admitted a twentieth of what that may send, and learns what the
+//! others have admitted; the request that makes it due waits for that. So a client that sends less costs no
+//! statement, and while the database cannot be reached each server limits by what it has admitted itself.
+//! Rejected requests count too, unless a limit rejected them. The caller decides whom a request is charged
+//! to.
+
+mod bucket;
+mod sharing;
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use uuid::Uuid;
+
+use crate::error::{Code, Error, Result};
+use crate::hash::sha256;
+use crate::id::{MemberId, TokenId, WorkspaceId};
+use crate::limits;
+use crate::monitor::Monitor;
+use crate::time::{Clock, Monotonic};
+use bucket::{Allowance, Bucket};
+use sharing::Queue;
+pub(crate) use sharing::{Sharing, Usage};
+
+/// Whom a limit applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// A token and all tokens derived from it: a token cannot multiply its limit.
+    Token(TokenId),
+    /// A member, with all its sessions that were made from no token.
+    Member(MemberId),
+    /// An address. For IPv6 the whole /64, which one host is usually given.
+    Peer(IpAddr),
+}
+
+impl Client {
+    /// Returns the client at an address.
+    pub fn at(peer: IpAddr) -> Self {
+        Self::Peer(match peer.to_canonical() {
+            IpAddr::V6(address) => {
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << PREFIX_REST_BITS)))
+            }
+            v4 => v4,
+        })
+    }
+}
+
+/// The bits of an IPv6 address after its /64 prefix.
+const PREFIX_REST_BITS: u32 = 64;
+
+/// Whom a limit applies to, and which limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Limited {
+    Client(Client),
+    Workspace(WorkspaceId),
+}
+
+impl Limited {
+    /// Returns the name of the limit, as responses have it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Client(_) => "client",
+            Self::Workspace(_) => "workspace",
+        }
+    }
+
+    /// Returns the key under which servers tell each other of it.
+    fn key(self) -> Uuid {
+        let text = match self {
+            Self::Client(Client::Token(token)) => format!("token {token}"),
+            Self::Client(Client::Member(member)) => format!("member {member}"),
+            Self::Client(Client::Peer(peer)) => format!("peer {peer}"),
+            Self::Workspace(workspace) => format!("workspace {workspace}"),
+        };
+        let hash = sha256(text.as_bytes());
+        let mut key = [0; 16];
+        key.iter_mut().zip(hash).for_each(|(key, byte)| *key = byte);
+        Uuid::from_bytes(key)
+    }
+}
+
+/// What a limit allows, and how much of that is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The name of the limit.
+    pub limit: &'static str,
+    /// How many requests it allows in a window.
+    pub requests: u32,
+    /// The window.
+    pub window: Duration,
+    /// How many requests are left.
+    pub left: u32,
+    /// How long it takes until all of them are available again.
+    pub full_in: Duration,
+}
+
+/// What counting a request has shown.
+#[derive(Debug, Default)]
+pub(crate) struct Charged {
+    /// What is left of each limit that it counted against.
+    pub standings: Vec<Standing>,
+    /// Those of them that other servers must be told of before the request goes on.
+    pub due: Vec<Limited>,
+}
+
+/// Counts requests, by client and by workspace, and rejects too many.
+pub struct RateLimits {
+    buckets: DashMap<Limited, Bucket>,
+    per_client: Option<Allowance>,
+    per_workspace: Option<Allowance>,
+    clock: Clock,
+    /// What other servers must be told of; none if there are no other servers.
+    queue: Option<Arc<Monitor<Queue>>>,
+}
+
+/// How many requests are allowed per window.
+#[derive(Clone, Copy, Debug)]
+pub struct RateSettings {
+    /// Per client; 0 means no limit.
+    pub per_client: i64,
+    /// Per workspace; 0 means no limit.
+    pub per_workspace: i64,
+    /// How long it takes until a used-up allowance is whole again.
+    pub window: Duration,
+}
+
+impl Default for RateSettings {
+    fn default() -> Self {
+        Self {
+            per_client: limits::RATE_LIMIT_MAX,
+            per_workspace: limits::WORKSPACE_RATE_LIMIT_MAX,
+            window: Duration::from_secs(limits::RATE_LIMIT_WINDOW_SECS.unsigned_abs()),
+        }
+    }
+}
+
+impl RateLimits {
+    /// Creates the limits from the settings; `shared` if servers may share the database.
+    pub fn new(settings: RateSettings, clock: &Clock, shared: bool) -> Self {
+        Self {
+            buckets: DashMap::new(),
+            per_client: Allowance::new(settings.per_client, settings.window),
+            per_workspace: Allowance::new(settings.per_workspace, settings.window),
+            clock: clock.clone(),
+            queue: shared.then(|| Monitor::new(clock, Queue::default())),
+        }
+    }
+
+    /// Counts a request of a client, or rejects it and says how long to wait.
+    pub fn charge(&self, client: Client, charged: &mut Charged) -> Result<()> {
+        self.take(Limited::Client(client), self.per_client, charged)
+    }
+
+    /// Counts a request in a workspace, or rejects it and says how long to wait.
+    pub fn charge_workspace(&self, workspace: WorkspaceId, charged: &mut Charged) -> Result<()> {
+        self.take(Limited::Workspace(workspace), self.per_workspace, charged)
+    }
+
+    fn take(&self, limited: Limited, allowance: Option<Allowance>, charged: &mut Charged) -> Result<()> {
+        let Some(allowance) = allowance else { return Ok(()) };
+        let now = self.clock.monotonic();
+        let (left, due) = {
+            let mut bucket = self.buckets.entry(limited).or_insert_with(|| Bucket::new(allowance, now));
+            (bucket.take(now).map_err(exceeded)?, bucket.due())
+        };
+        charged.standings.push(Standing {
+            limit: limited.name(),
+            requests: allowance.requests,
+            window: allowance.window,
+            left: left.requests,
+            full_in: left.full_in,
+        });
+        if due.is_some() && self.queue.is_some() {
+            charged.due.push(limited);
+        }
+        Ok(())
+    }
+
+    /// Drops the state of clients and workspaces that have been idle for a window.
+    pub fn tidy(&self) {
+        let now = self.clock.monotonic();
+        self.buckets.retain(|_, bucket| !bucket.is_idle(now));
+        if let Some(queue) = &self.queue {
+            queue.lock().tidy = true;
+            queue.notify();
+        }
+    }
+
+    fn now(&self) -> Monotonic {
+        self.clock.monotonic()
+    }
+}
+
+/// Returns the refusal of a request that is this early.
+fn exceeded(early: Duration) -> Error {
+    let secs = early.as_secs().saturating_add(1);
+    Error::new(Code::RateLimited, format!("too many requests; the next is admitted in {secs} s"))
+        .with("retry_after_secs", secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::sharing::Told;
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(3600);
+
+    fn limits(per_client: i64, per_workspace: i64, shared: bool) -> (RateLimits, Clock) {
+        let clock = Clock::mock(crate::time::Time::from_micros(0));
+        (RateLimits::new(RateSettings { per_client, per_workspace, window: WINDOW }, &clock, shared), clock)
+    }
+
+    fn peer(address: &str) -> Client {
+        Client::at(address.parse().unwrap())
+    }
+
+    /// Counts a request of one client, and returns what that has shown.
+    fn charge(limits: &RateLimits) -> Result<Charged> {
+        let mut charged = Charged::default();
+        limits.charge(peer("192.0.2.1"), &mut charged).map(|()| charged)
+    }
+
+    #[test]
+    fn a_client_is_rejected_beyond_its_quota_and_admitted_after_a_refill() {
+        let (limits, clock) = limits(2, 3, false);
+        let mut charged = Charged::default();
+        for _ in 0..2 {
+            limits.charge(peer("192.0.2.1"), &mut charged).unwrap();
+            limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged).unwrap();
+        }
+        let left: Vec<_> = charged.standings.iter().map(|s| (s.limit, s.left, s.full_in.as_secs())).collect();
+        let wanted =
+            [("client", 1, 1800), ("workspace", 2, 1200), ("client", 0, 3600), ("workspace", 1, 2400)];
+        assert_eq!((left.as_slice(), charged.due.len()), (&wanted[..], 0));
+        let rejected = limits.charge(peer("192.0.2.1"), &mut charged).unwrap_err();
+        assert_eq!((rejected.code(), rejected.retry_after_secs()), (Code::RateLimited, Some(1801)));
+        limits.charge(peer("192.0.2.2"), &mut charged).unwrap();
+        limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged).unwrap();
+        let workspace = limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged);
+        assert!(workspace.is_err(), "the workspace has a window of its own");
+        clock.advance(WINDOW / 2);
+        limits.charge(peer("192.0.2.1"), &mut charged).unwrap();
+        assert!(limits.charge(peer("192.0.2.1"), &mut charged).is_err());
+    }
+
+    #[test]
+    fn zero_means_no_limit() {
+        let (limits, _) = limits(0, 0, true);
+        assert!((0..100).all(|_| charge(&limits).unwrap().standings.is_empty()));
+        assert_eq!(limits.shared_window(), None);
+    }
+
+    #[test]
+    fn an_ipv6_host_is_one_client_with_all_its_addresses() {
+        assert_eq!(peer("2001:db8:0:1::5"), peer("2001:db8:0:1:ffff::"));
+        assert_ne!(peer("2001:db8:0:1::5"), peer("2001:db8:0:2::5"));
+        assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
+        assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
+    }
+
+    /// Sends a request that is due, and returns where its outcome will be.
+    fn tell(limits: &RateLimits, due: Vec<Limited>) -> mpsc::Receiver<Result<()>> {
+        let (sender, receiver) = mpsc::channel();
+        limits.tell(due, move |outcome| sender.send(outcome).unwrap());
+        receiver
+    }
+
+    fn next(limits: &RateLimits) -> Told {
+        let Some(Sharing::Tell(told)) = limits.next_sharing(None) else { panic!("there is nothing to tell") };
+        told
+    }
+
+    #[test]
+    fn a_share_of_a_limit_is_told_and_what_others_used_counts() {
+        let (limits, _) = limits(100, 0, true);
+        limits.serve(true);
+        assert!((0..4).all(|_| charge(&limits).unwrap().due.is_empty()), "fewer than a twentieth");
+        let outcome = tell(&limits, charge(&limits).unwrap().due);
+        let told = next(&limits);
+        assert_eq!(told.usage().iter().map(|usage| usage.cost).collect::<Vec<_>>(), [WINDOW / 20]);
+        assert!(outcome.try_recv().is_err(), "it waits for the others");
+        // Another server has admitted 90.
+        limits.settle(told, Some(vec![WINDOW * 95 / 100]));
+        outcome.recv().unwrap().unwrap();
+        let standings = charge(&limits).unwrap().standings;
+        assert_eq!(standings.iter().map(|standing| standing.left).collect::<Vec<_>>(), [4]);
+        assert!((0..3).all(|_| charge(&limits).unwrap().due.is_empty()));
+        let outcome = tell(&limits, charge(&limits).unwrap().due);
+        // Another server has admitted one more, and it came first.
+        limits.settle(next(&limits), Some(vec![WINDOW * 101 / 100]));
+        assert_eq!(outcome.recv().unwrap().unwrap_err().retry_after_secs(), Some(37));
+        assert!(charge(&limits).is_err());
+    }
+
+    #[test]
+    fn nobody_waits_for_servers_that_cannot_be_told() {
+        let (limits, clock) = limits(20, 0, true);
+        let due = || charge(&limits).unwrap().due;
+        tell(&limits, due()).try_recv().unwrap().unwrap();
+        limits.serve(true);
+        let waiting = tell(&limits, due());
+        limits.serve(false);
+        waiting.try_recv().unwrap().unwrap();
+        assert!(matches!(limits.next_sharing(Some(clock.monotonic())), Some(Sharing::Connect)));
+        limits.serve(true);
+        let waiting = tell(&limits, due());
+        let told = next(&limits);
+        assert_eq!(told.usage().len(), 1, "all that was not told, in one row");
+        limits.settle(told, None);
+        waiting.try_recv().unwrap().unwrap();
+        let waiting = tell(&limits, due());
+        limits.close();
+        waiting.try_recv().unwrap().unwrap();
+        assert!(limits.next_sharing(None).is_none());
+    }
+}

@@ -1,0 +1,69 @@
+//! What servers with a common Postgres database have used of the rate limits: when each is whole again.
+//!
+//! The rows are of one moment, so the table is unlogged: after a crash of the database all limits are whole.
+//! On SQLite, where there is one server, nothing is ever written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::conn::Conn;
+use crate::error::{Code, Error, Result};
+use crate::time::Time;
+
+/// Returns the database's time.
+pub(crate) fn database_time(conn: &Conn) -> Result<Time> {
+    let mut rows =
+        conn.query("select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)", &[])?;
+    rows.first_mut().ok_or_else(|| Error::internal("the database returned no time"))?.take()
+}
+
+/// Adds what was used, and returns how long it takes until each limit is whole again, in the same order.
+///
+/// The keys must be sorted, so that servers lock the rows in the same order. No more than two windows are
+/// kept: nobody waits longer.
+pub(crate) fn add(
+    conn: &Conn,
+    now: Time,
+    window: Duration,
+    used: &[(Uuid, Duration)],
+) -> Result<Vec<Duration>> {
+    check_connected(conn)?;
+    let keys: Vec<Uuid> = used.iter().map(|(key, _)| *key).collect();
+    let micros = |cost: &Duration| i64::try_from(cost.as_micros()).unwrap_or(i64::MAX);
+    let costs: Vec<i64> = used.iter().map(|(_, cost)| micros(cost)).collect();
+    let latest = now.plus(window).plus(window);
+    let mut rows = conn.query(ADD, &[&keys, &costs, &now, &latest])?;
+    let found = rows.iter_mut().map(|row| Ok((row.take()?, row.take::<Time>()?)));
+    let found: BTreeMap<Uuid, Time> = found.collect::<Result<_>>()?;
+    let full_in = |key: &Uuid| found.get(key).map(|full_at| full_at.since(now));
+    keys.iter().map(full_in).collect::<Option<_>>().ok_or_else(|| Error::internal("a limit was not stored"))
+}
+
+/// Fails without a session: opening another takes longer than whoever waits for a limit should wait.
+fn check_connected(conn: &Conn) -> Result<()> {
+    match conn {
+        Conn::Postgres(conn) if !conn.is_connected() => {
+            Err(Error::new(Code::Unavailable, "the connection for rate limits has ended"))
+        }
+        _ => Ok(()),
+    }
+}
+
+const ADD: &str = "
+    insert into rate_windows (key, full_at)
+    select used.key, $3 + used.cost from unnest($1::uuid[], $2::bigint[]) as used (key, cost)
+    on conflict (key) do update
+    set full_at = least(greatest(rate_windows.full_at, $3) + excluded.full_at - $3, $4)
+    returning key, full_at";
+
+/// Removes limits that are whole, a bounded number. Those that a server is adding to are left.
+pub(crate) fn remove_whole(conn: &Conn, now: Time) -> Result<u64> {
+    conn.execute(REMOVE_WHOLE, &[&now])
+}
+
+const REMOVE_WHOLE: &str = "
+    delete from rate_windows where key in (
+        select key from rate_windows where full_at < $1 order by full_at limit 1000 for update skip locked
+    )";

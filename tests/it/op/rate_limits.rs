@@ -1,0 +1,157 @@
+//! Rate limits across servers, and what responses say of them.
+
+use std::time::Duration;
+
+use serde_json::json;
+use svc_core::limits::RATE_LIMIT_SHARING_RETRY;
+use svc_core::{Engine, RateSettings, Service};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World, answer_of, call};
+
+/// Requests of a client in a window.
+const PER_CLIENT: i64 = 100;
+/// Requests that a server may admit before it tells the others.
+const SHARE: i64 = PER_CLIENT / 20;
+const WINDOW: Duration = Duration::from_secs(3600);
+
+fn world(engine: Engine) -> World {
+    let rates = RateSettings { per_client: PER_CLIENT, per_workspace: 0, window: WINDOW };
+    World::with(engine, Setup { rates, ..Setup::default() })
+}
+
+/// The status of a request of the agent.
+fn status(world: &World, service: &Service) -> u16 {
+    answer_of(call(service, Some(&world.people.agent), "whoami", &json!({}))).status
+}
+
+/// Sends requests to these servers in turn until all of them reject one, and returns how many were admitted.
+fn admitted(world: &World, services: &[&Service]) -> i64 {
+    let mut admitted = 0;
+    loop {
+        let statuses: Vec<u16> = services.iter().map(|service| status(world, service)).collect();
+        assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+        let round = statuses.iter().filter(|status| **status == 200).count();
+        if round == 0 {
+            return admitted;
+        }
+        admitted += i64::try_from(round).unwrap();
+    }
+}
+
+fn rows(world: &World) -> i64 {
+    world.database.number("select count(*) from rate_windows")
+}
+
+/// On SQLite, where nothing is shared, is the control.
+#[test]
+fn a_client_of_two_servers_has_one_limit() {
+    for engine in engines() {
+        let world = world(engine);
+        let other = world.another_service(2);
+        let servers = [&world.service, &other];
+        let first = admitted(&world, &servers);
+        world.clock.advance(WINDOW / 2);
+        let second = admitted(&world, &servers);
+        match engine {
+            Engine::Sqlite => assert_eq!((first, second), (2 * PER_CLIENT, PER_CLIENT)),
+            Engine::Postgres => {
+                assert!((PER_CLIENT - SHARE..=PER_CLIENT * 11 / 10).contains(&first), "{first}");
+                // Each server may be ahead by a share again.
+                assert!(
+                    (PER_CLIENT / 2 - 2 * SHARE..=PER_CLIENT / 2 + 2 * SHARE).contains(&second),
+                    "{second}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_below_a_share_of_its_limit_costs_no_statement() {
+    for engine in engines() {
+        let world = world(engine);
+        for _ in 1..SHARE {
+            assert_eq!(status(&world, &world.service), 200);
+        }
+        assert_eq!(rows(&world), 0);
+        assert_eq!(status(&world, &world.service), 200);
+        let told = i64::from(engine == Engine::Postgres);
+        assert_eq!(rows(&world), told);
+        // What is whole again is nobody's concern.
+        world.clock.advance(WINDOW * 2);
+        world.service.housekeep().unwrap();
+        for _ in 1..SHARE {
+            assert_eq!(status(&world, &world.service), 200);
+        }
+    }
+}
+
+/// The connection that rate limits are told by is the only one that has ever named their table.
+const OWN_CONNECTION: &str = "select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and query like '%rate_windows%'";
+
+#[test]
+fn without_the_database_each_server_limits_by_itself() {
+    for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
+        let world = world(engine);
+        let ask = |count: i64| (0..count).for_each(|_| assert_eq!(status(&world, &world.service), 200));
+        ask(SHARE);
+        assert_eq!(rows(&world), 1);
+        world.database.execute(OWN_CONNECTION);
+        world.database.execute("delete from rate_windows");
+        ask(2 * SHARE);
+        assert_eq!(rows(&world), 0, "it has told nobody");
+        // From then on it tells the others again, first of all that it has not told them yet.
+        world.clock.advance(RATE_LIMIT_SHARING_RETRY);
+        let tries = (0..PER_CLIENT - 3 * SHARE).find(|_| {
+            ask(1);
+            rows(&world) == 1
+        });
+        assert!(tries.is_some(), "it never tells again");
+    }
+}
+
+#[test]
+fn a_table_that_is_locked_holds_nobody_up_for_long() {
+    for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
+        let world = world(engine);
+        let runtime = svc_tests::runtime();
+        let locker = runtime.block_on(world.database.connect());
+        runtime.block_on(locker.batch_execute("begin; lock table rate_windows")).unwrap();
+        let other = world.another_service(2);
+        assert_eq!(admitted(&world, &[&world.service]), PER_CLIENT);
+        assert_eq!(admitted(&world, &[&other]), PER_CLIENT);
+        runtime.block_on(locker.batch_execute("rollback")).unwrap();
+    }
+}
+
+#[test]
+fn an_authenticated_response_says_what_is_left() {
+    for engine in engines() {
+        let rates = RateSettings { per_client: 4, per_workspace: 8, window: Duration::from_secs(60) };
+        let world = World::with(engine, Setup { rates, ..Setup::default() });
+        let agent = Some(world.people.agent.as_str());
+        let rest = world.rest();
+        let policy = r#""client";q=4;w=60, "workspace";q=8;w=60"#;
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        for (method, path, body, status, left) in [
+            ("GET", "/me", None, 200, r#""client";r=3;t=15, "workspace";r=7;t=8"#),
+            ("POST", "/mcp", Some(&list), 200, r#""client";r=2;t=30, "workspace";r=6;t=15"#),
+            ("GET", "/threads/0", None, 400, r#""client";r=1;t=45, "workspace";r=5;t=23"#),
+            ("POST", "/workspaces/0/agents", None, 403, ""),
+            ("GET", "/me", None, 429, ""),
+        ] {
+            let answer = rest.send(agent, method, path, &[], body);
+            assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
+            let header = |name: &str| answer.headers.get(name).map_or("", |value| value.to_str().unwrap());
+            assert_eq!(header("ratelimit"), left, "{method} {path}");
+            assert_eq!(
+                header("ratelimit-policy"),
+                if left.is_empty() { "" } else { policy },
+                "{method} {path}"
+            );
+        }
+        let open = rest.send(None, "GET", "/openapi.json", &[], None);
+        assert!(open.headers.get("ratelimit").is_none(), "nobody is known");
+    }
+}
