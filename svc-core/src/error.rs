@@ -175,6 +175,9 @@ codes! {
     /// request needs, or too many requests were ahead of it.
     Unavailable = "unavailable", 503, "The database is unavailable",
         "Try again shortly; if the failure lasts, tell the operator.";
+    /// The identity provider does not respond, or not as it should.
+    ProviderUnavailable = "provider-unavailable", 503, "The identity provider is unavailable",
+        "Sign in again shortly, or with a token; if the failure lasts, tell the operator.";
     /// The database failed during the commit, so the change may or may not have happened.
     ///
     /// The connection broke, the reply did not arrive in time, or the disk failed.

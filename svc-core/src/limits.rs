@@ -69,6 +69,12 @@ pub const SESSION_TTL_SECS: i64 = 28_800;
 pub const SESSION_TTL_MAX_SECS: i64 = 2_592_000;
 /// Shortest key that session cookies are signed with, in bytes.
 pub const SESSION_SECRET_MIN_BYTES: usize = 32;
+/// How long a person may take to sign in at the identity provider, in seconds.
+pub const OIDC_LOGIN_SECS: u64 = 600;
+/// Characters of the subject of an identity provider (OpenID Connect Core, 2).
+pub const OIDC_SUBJECT_MAX: usize = 255;
+/// Characters of an email.
+pub const EMAIL_MAX: usize = 254;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Bytes of a checkpoint as canonical JSON.

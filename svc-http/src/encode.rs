@@ -98,6 +98,14 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
+/// Returns a response without a body that must not be cached.
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = hyper::Response::new(ResponseBody::default());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+    response
+}
+
 /// Returns an empty 204 whose `Allow` header names the methods of the path.
 pub(crate) fn options(allow: HeaderValue) -> Response {
     let mut response = hyper::Response::new(ResponseBody::default());

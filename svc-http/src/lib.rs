@@ -26,6 +26,8 @@ mod problems;
 mod route;
 mod openapi;
 mod phase;
+mod outbound;
+mod oidc;
 mod state;
 mod health;
 mod rest;

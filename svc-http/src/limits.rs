@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use svc_core::config::Config;
+use svc_core::config::{Config, OidcConfig};
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -14,6 +14,9 @@ pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time that connections may take to finish once the listener is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Limit on the requests that wait for the identity provider at the same time.
+pub(crate) const PROVIDER_CALLS_MAX: usize = 64;
 
 /// The settings of the HTTP server.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct HttpSettings {
     pub cookie_secure: bool,
     /// The origin under which browsers reach the server, in lower case.
     pub public_origin: Option<String>,
+    /// How people sign in at an identity provider, if they can.
+    pub oidc: Option<OidcConfig>,
     /// How long to keep serving, with readiness reporting `draining`, after the termination signal.
     pub shutdown_drain: Duration,
 }
@@ -49,6 +54,7 @@ impl Default for HttpSettings {
             allowed_hosts: Vec::new(),
             cookie_secure: false,
             public_origin: None,
+            oidc: None,
             shutdown_drain: Duration::ZERO,
         }
     }
@@ -65,6 +71,7 @@ impl From<&Config> for HttpSettings {
             allowed_hosts: config.allowed_hosts.clone(),
             cookie_secure: config.cookie_secure,
             public_origin: config.public_origin.clone(),
+            oidc: config.oidc.clone(),
             shutdown_drain: config.shutdown_drain,
         }
     }

@@ -211,7 +211,7 @@ impl Server {
             document: Document::default(),
             connections: Shares::new(all, each),
             unverified: Shares::new(usize::MAX, UNVERIFIED_MAX),
-            state: ServerState::new(service, settings, own),
+            state: ServerState::new(service, settings, own)?,
         })
     }
 

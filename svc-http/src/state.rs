@@ -16,6 +16,7 @@ use crate::encode::{self, Response};
 use crate::hosts::Hosts;
 use crate::in_flight::{RequestSlots, overloaded};
 use crate::limits::{ConcurrencyLimit, HttpSettings, Permit};
+use crate::oidc::Provider;
 use crate::origin::{Use, cookie_counts};
 use crate::pace::Pace;
 use crate::phase::{Phase, closing};
@@ -32,6 +33,8 @@ pub(crate) struct ServerState {
     pub hosts: Hosts,
     pub in_flight: RequestSlots,
     pub sockets: ConcurrencyLimit,
+    /// The identity provider that people sign in at, if there is one.
+    pub oidc: Option<Provider>,
 }
 
 /// The connection that a request arrives on.
@@ -69,17 +72,18 @@ impl Unverified {
 }
 
 impl ServerState {
-    pub fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Self {
-        Self {
+    pub fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
+        Ok(Self {
             phase: watch::channel(Phase::Serving).0,
             bodies: Bodies::new(),
             unread: UnreadAnswers::new(),
             hosts: Hosts::new(own, settings.own_hosts()),
             in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
             sockets: ConcurrencyLimit::new(Some(settings.ws_connections)),
+            oidc: settings.oidc.as_ref().map(Provider::new).transpose()?,
             service,
             settings,
-        }
+        })
     }
 
     /// Returns what the core needs to admit a request before its body is read.

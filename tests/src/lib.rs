@@ -14,6 +14,7 @@ mod person;
 mod pool;
 mod prepare;
 pub mod process;
+pub mod provider;
 pub mod refusals;
 pub mod search;
 mod server;

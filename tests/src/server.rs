@@ -18,12 +18,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub fn start(service: Service) -> Self {
+    pub fn start(service: Service, settings: HttpSettings) -> Self {
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async move { drop(stopped.await) };
-        let task = runtime().spawn(svc_http::serve(service, listener, HttpSettings::default(), shutdown));
+        let task = runtime().spawn(svc_http::serve(service, listener, settings, shutdown));
         Self { address, stop: Some(stop), task: Some(task) }
     }
 

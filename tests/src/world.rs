@@ -13,6 +13,7 @@ use svc_core::id::SessionId;
 use svc_core::op::{Credential, Feature, Fixture, Operation, Reply, Request, SessionKey, Surface};
 use svc_core::time::{Clock, Time};
 use svc_core::{Engine, Error, OpenMode, Options, RateSettings, Result, Service};
+use svc_http::HttpSettings;
 use uuid::Uuid;
 
 use crate::client::Answer;
@@ -48,6 +49,12 @@ pub struct Setup {
     pub land_advice: bool,
     /// Whether a session that was made from no token may mint the first administrator's.
     pub first_admin: bool,
+    /// Whether who signs in at a provider becomes the person prepared under its verified email.
+    pub link_email: bool,
+    /// Whether who signs in at a provider and is no member joins.
+    pub auto_provision: bool,
+    /// The settings of the world's server.
+    pub http: HttpSettings,
 }
 
 /// No limit.
@@ -65,6 +72,9 @@ impl Default for Setup {
             in_memory: false,
             land_advice: true,
             first_admin: false,
+            link_email: false,
+            auto_provision: false,
+            http: HttpSettings::default(),
         }
     }
 }
@@ -81,6 +91,7 @@ pub struct World {
     pub fixture: Fixture,
     /// The people, and other objects beside the fixture.
     pub people: People,
+    http: HttpSettings,
     server: OnceLock<Server>,
     /// The database, to read and change behind the service's back; it is dropped last.
     pub database: PooledDatabase,
@@ -100,6 +111,8 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     options.rates = setup.rates;
     options.settings.land_advice = setup.land_advice;
     options.settings.first_admin = setup.first_admin;
+    options.settings.oidc_link_email = setup.link_email;
+    options.settings.oidc_auto_provision = setup.auto_provision;
     options.settings.left_out = setup.left_out;
     options.reap_tick = None;
     options.session_key = Some(session_key());
@@ -128,12 +141,12 @@ impl World {
     /// A world with a seed or features of its own.
     pub fn with(engine: Engine, setup: Setup) -> Self {
         let database = PooledDatabase::on(engine, setup.in_memory);
-        let (clock, rates) = (setup.clock.clone(), setup.rates);
+        let (clock, rates, http) = (setup.clock.clone(), setup.rates, setup.http.clone());
         let service = open_service(&database, setup);
         let Fixtures { mut fixture, people } = database.fixtures().clone();
         // Those of the setup's own features.
         make_samples(&service, &people.admin, &people.agent, &mut fixture);
-        Self { service, clock, rates, fixture, people, server: OnceLock::new(), database }
+        Self { service, clock, rates, fixture, people, http, server: OnceLock::new(), database }
     }
 
     /// Another service on the same database, with the same clock and limits, as another process has it.
@@ -190,7 +203,7 @@ impl World {
 
     /// A session of the bearer of the token `token_id`, or one of the admin's own, for an hour.
     ///
-    /// One of a member's own is made by nothing yet but the provider's callback.
+    /// One of a member's own needs no provider here.
     pub fn new_session(&self, token_id: Option<&str>) -> SessionId {
         let id = SessionId::from(Uuid::now_v7());
         let now = self.clock.now().micros();
@@ -233,7 +246,7 @@ impl World {
 
     /// The address of the world's server, which starts with the first request.
     pub fn address(&self) -> SocketAddr {
-        self.server.get_or_init(|| Server::start(self.service.clone())).address()
+        self.server.get_or_init(|| Server::start(self.service.clone(), self.http.clone())).address()
     }
 
     /// Does something that may wait, and lets `span` pass once it waits.

@@ -7,6 +7,7 @@
 
 mod registry;
 mod reader;
+mod oidc;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use secrecy::{SecretBox, SecretString};
 
 use crate::error::{Error, Result};
+pub use oidc::{OidcConfig, OidcProvider};
 use reader::Reader;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
 
@@ -62,6 +64,12 @@ pub struct Config {
     pub session_secret: Option<SecretString>,
     /// `SVC_SESSION_TTL_SECS`.
     pub session_ttl: Duration,
+    /// How people sign in at an identity provider; none without `SVC_OIDC_ENABLED`.
+    pub oidc: Option<OidcConfig>,
+    /// `SVC_OIDC_LINK_EMAIL`.
+    pub oidc_link_email: bool,
+    /// `SVC_OIDC_AUTO_PROVISION`.
+    pub oidc_auto_provision: bool,
     /// `SVC_OIDC_FIRST_ADMIN`.
     pub first_admin: bool,
     /// `SVC_COOKIE_SECURE`: whether browsers send the session cookie over HTTPS alone.

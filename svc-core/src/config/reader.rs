@@ -167,6 +167,9 @@ impl Reader {
             token: self.secret("SVC_TOKEN"),
             session_secret: self.session_secret(),
             session_ttl: self.seconds("SVC_SESSION_TTL_SECS"),
+            oidc: self.oidc(production),
+            oidc_link_email: self.flag("SVC_OIDC_LINK_EMAIL"),
+            oidc_auto_provision: self.flag("SVC_OIDC_AUTO_PROVISION"),
             first_admin: self.flag("SVC_OIDC_FIRST_ADMIN"),
             cookie_secure: self.cookie_secure(production),
             public_origin: self.public_origin(),
@@ -234,6 +237,11 @@ impl Reader {
         current.map(|current| ContentKeys { current, previous })
     }
 
+    /// Records what is wrong.
+    pub(super) fn reject(&mut self, problem: &str) {
+        self.problems.push(problem.to_owned());
+    }
+
     fn session_secret(&mut self) -> Option<SecretString> {
         let secret = self.secret("SVC_SESSION_SECRET")?;
         if secret.expose_secret().len() < SESSION_SECRET_MIN_BYTES {
@@ -290,7 +298,7 @@ impl Reader {
         good.into_iter().map(str::to_owned).collect()
     }
 
-    fn secret(&self, name: &str) -> Option<SecretString> {
+    pub(super) fn secret(&self, name: &str) -> Option<SecretString> {
         self.values.get(name).map(|value| SecretString::from(value.as_str()))
     }
 
@@ -307,7 +315,7 @@ impl Reader {
         key
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         let given = self.values.get(name).map(|value| value.to_string());
         given.or_else(|| known(name).and_then(Variable::default)).unwrap_or_default()
     }
@@ -322,7 +330,7 @@ impl Reader {
         text
     }
 
-    fn flag(&mut self, name: &str) -> bool {
+    pub(super) fn flag(&mut self, name: &str) -> bool {
         match self.text(name).as_str() {
             "1" => true,
             "0" => false,

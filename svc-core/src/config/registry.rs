@@ -105,6 +105,27 @@ pub const VARIABLES: &[Variable] = &[
         routes under /auth do not exist."),
     variable("SVC_SESSION_TTL_SECS", Form::Number(limits::SESSION_TTL_SECS, 1, limits::SESSION_TTL_MAX_SECS),
         "How long the session of a browser lasts at most, in seconds."),
+    variable("SVC_OIDC_ENABLED", Form::Flag,
+        "Let people sign in at an OpenID Connect provider, under /auth/oidc. It needs SVC_SESSION_SECRET \
+        and, unless SVC_OIDC_MOCK is 1, the other variables of the provider."),
+    variable("SVC_OIDC_ISSUER", Form::Text(""),
+        "The issuer of the provider, exactly as its discovery document names it: an https address, or http \
+        on this machine outside of production. Only its host may have a private address."),
+    variable("SVC_OIDC_CLIENT_ID", Form::Text(""),
+        "What the provider knows this service as."),
+    variable("SVC_OIDC_CLIENT_SECRET", Form::Secret,
+        "The secret that the provider has given this service."),
+    variable("SVC_OIDC_REDIRECT_URI", Form::Text(""),
+        "The address of /auth/oidc/callback as browsers reach it and as it is registered at the provider, \
+        such as https://svc.example.com/auth/oidc/callback. Its host must be a name of the service's own."),
+    variable("SVC_OIDC_MOCK", Form::Flag,
+        "Replace the provider by one that signs in whomever the query of /auth/oidc/login names (sub, email \
+        and name), for development. Not allowed in production."),
+    variable("SVC_OIDC_LINK_EMAIL", Form::Flag,
+        "Let who signs in at the provider for the first time be the person whose handle is the email that \
+        the provider has verified."),
+    variable("SVC_OIDC_AUTO_PROVISION", Form::Flag,
+        "Let who signs in at the provider and is no member of the workspace join it."),
     variable("SVC_OIDC_FIRST_ADMIN", Form::Flag,
         "Let a person who has signed in at the identity provider mint the first administrator's token of a \
         workspace in which nobody has one."),

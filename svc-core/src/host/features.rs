@@ -16,6 +16,7 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::sessions::feature(),
         identity::enrol::feature(),
         identity::setup::feature(),
+        identity::oidc::feature(),
         conversation::channels::feature(),
         conversation::messages::feature(),
         coordination::dependencies::feature(),

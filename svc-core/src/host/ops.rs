@@ -8,6 +8,9 @@ pub use crate::coordination::freeze::{
 };
 pub use crate::host::ask::TypedReply;
 pub use crate::identity::members::{LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
+pub use crate::identity::oidc::{
+    BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims, TakenLogin,
+};
 pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken};
 pub use crate::identity::whoami::{Me, WHOAMI, Whoami};

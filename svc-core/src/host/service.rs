@@ -16,20 +16,23 @@ use crate::host::housekeeping::Upkeep;
 use crate::host::opening::{self, Outdated};
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
+use crate::id::WorkspaceId;
+use crate::identity::oidc::{self, ProviderClaims};
+use crate::identity::sessions::NewSession;
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::{
     Admission, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, RunOn, SessionKey, Settings,
-    Shared, Table, Ticket, WaitCounts,
+    Shared, Surface, Table, Ticket, WaitCounts, Write,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::store::executor::{Executor, Open, Readers};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, says_nothing_of_tls};
 use crate::sync::lock;
-use crate::time::Clock;
+use crate::time::{Clock, Time};
 
 /// How to open a service.
 pub struct Options {
@@ -89,6 +92,8 @@ impl Options {
                 land_advice: config.land_advice,
                 session_ttl: config.session_ttl,
                 first_admin: config.first_admin,
+                oidc_link_email: config.oidc_link_email,
+                oidc_auto_provision: config.oidc_auto_provision,
                 ..Settings::default()
             },
             rates: RateSettings {
@@ -133,7 +138,6 @@ pub struct Service {
 
 struct Inner {
     dispatch: Arc<Dispatch>,
-    session_key: Option<SessionKey>,
     scheduler: Arc<Scheduler>,
     /// The scheduler's thread, which ends before the executor.
     chores: Mutex<Option<JoinHandle<()>>>,
@@ -168,6 +172,7 @@ impl Service {
         let shared = Shared {
             entropy: options.entropy,
             sealer,
+            session_key: options.session_key,
             settings: Settings { reap_tick: options.reap_tick, ..options.settings },
             table: Arc::new(Table::build(features)?),
         };
@@ -178,8 +183,8 @@ impl Service {
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
         threads.extend(shared_limits::start(&dispatch, &opener)?);
         let chores = Mutex::new(Some(Scheduler::start(&scheduler)?));
-        let (session_key, threads) = (options.session_key, Mutex::new(threads));
-        Ok(Self { inner: Arc::new(Inner { dispatch, session_key, scheduler, chores, threads }) })
+        let threads = Mutex::new(threads);
+        Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads }) })
     }
 
     /// Returns everything that can be called, by name and by route.
@@ -189,7 +194,25 @@ impl Service {
 
     /// Returns what session cookies are signed with, if browsers can sign in.
     pub fn session_key(&self) -> Option<&SessionKey> {
-        self.inner.session_key.as_ref()
+        self.inner.dispatch.shared.session_key.as_ref()
+    }
+
+    /// Returns the time of the service's clock.
+    pub fn now(&self) -> Time {
+        self.inner.dispatch.clock.now()
+    }
+
+    /// Signs in the member of a workspace that the verified claims of an identity provider name.
+    ///
+    /// The request that brings them was admitted, and its login was taken.
+    pub async fn sign_in(&self, workspace: WorkspaceId, claims: ProviderClaims) -> Result<NewSession> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let run = move |cx: &mut Write<'_>| oidc::sign_in(cx, workspace, &claims);
+        self.dispatch().submit_change_as_instance(workspace, Surface::Session, run, move |outcome| {
+            // The caller may have gone away; then nobody needs to know.
+            let _ = sender.send(outcome);
+        });
+        receiver.await.map_err(Error::internal)?
     }
 
     /// Returns the operation called `name`. Fails with 404 if there is none.

@@ -12,6 +12,7 @@
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `sessions`: how a browser signs in and out
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
+//! - `oidc`: how a person signs in at an identity provider
 
 pub(crate) mod authority;
 pub(crate) mod workspaces;
@@ -22,3 +23,4 @@ pub(crate) mod enrol;
 pub(crate) mod whoami;
 pub(crate) mod sessions;
 pub(crate) mod setup;
+pub(crate) mod oidc;

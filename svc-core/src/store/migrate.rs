@@ -53,6 +53,7 @@ migrations! {
     22 "0022_members",
     23 "0023_sessions",
     27 "0027_rate_windows",
+    29 "0029_oidc",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

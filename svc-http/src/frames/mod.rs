@@ -10,11 +10,12 @@
 //! to the input, which the core decodes into the row's type; text fields for a form, JSON for the rest),
 //! [`Framing::answer`] (the output, typed by [`Reply::output_as`] or encoded, to a response) and
 //! [`Framing::refusal`] (an error to a response). One that has to do something before the request can be
-//! admitted, or between two rows, implements [`Framing::respond`] out of the same steps: [`Call::admit`],
-//! [`Call::read`], [`Call::run`]. A row that finds its workspace by what the input names, and no credential,
-//! is declared by `op::homed` and acts there by `Write::within`.
+//! admitted, or between two transactions, implements [`Framing::respond`] out of the same steps:
+//! [`Call::admit`], [`Call::read`], [`Call::run`], [`Call::reply`]. A row that finds its workspace by what
+//! the input names, and no credential, is declared by `op::homed` and acts there by `Write::within`.
 
 mod sessions;
+mod oidc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,6 +80,8 @@ fn framing(frame: Frame) -> &'static dyn Framing {
     match frame {
         Frame::SignIn => &sessions::SignIn,
         Frame::Session => &sessions::Session,
+        Frame::OidcLogin => &oidc::OidcLogin,
+        Frame::OidcCallback => &oidc::OidcCallback,
     }
 }
 
@@ -242,6 +245,13 @@ impl Call<'_> {
             self.state.service.run(self.row, admission, input).await.map(|reply| answer(&reply))
         };
         self.state.unread.answer(client, !self.row.effect().changes_nothing(), run).await
+    }
+
+    /// Runs the row and returns its reply, for a frame that has more to do before it can respond.
+    pub async fn reply(&self, admission: Admission, input: &op::Input) -> Result<Reply> {
+        let client = admission.client().unwrap_or(Client::at(self.link.remote));
+        let _slot = self.state.in_flight.take(client).await?;
+        self.state.service.run(self.row, admission, input).await
     }
 
     async fn not_served(mut self) -> Result<Response> {

@@ -52,13 +52,17 @@ impl SignIn {
 }
 
 /// Returns the response that sets the cookie of a session.
-pub(super) fn signed_in(state: &ServerState, reply: &Reply, session: &NewSession) -> Result<Response> {
+fn signed_in(state: &ServerState, reply: &Reply, session: &NewSession) -> Result<Response> {
+    let mut response = encode::reply(reply);
+    response.headers_mut().append(SET_COOKIE, session_cookie(state, session)?);
+    Ok(response)
+}
+
+/// Returns the cookie of a session.
+pub(super) fn session_cookie(state: &ServerState, session: &NewSession) -> Result<HeaderValue> {
     let key = state.service.session_key().ok_or_else(|| Error::internal("no key signs cookies"))?;
     let secs = session.expires_at.micros().saturating_sub(session.created_at.micros()) / 1_000_000;
-    let mut response = encode::reply(reply);
-    let cookie = cookie(state, &key.cookie(session.session_id), secs)?;
-    response.headers_mut().append(SET_COOKIE, cookie);
-    Ok(response)
+    cookie(state, &key.cookie(session.session_id), secs)
 }
 
 fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderValue> {

@@ -61,6 +61,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     // Keys from before shelves existed.
     ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
     ("messages", "conversation/messages", &[]),
+    ("oidc_identities", "identity/oidc", &[]),
+    ("oidc_logins", "identity/oidc", &[]),
     ("parked", "coordination/queue", &[]),
     ("rate_windows", "store/rate_windows", &[]),
     ("ready", "coordination/queue", &[]),

@@ -4,6 +4,7 @@ mod arena;
 mod cli;
 mod file_sizes;
 mod hostile_wire;
+mod oidc;
 mod outside;
 mod sign_in;
 mod story;

@@ -13,6 +13,7 @@ use super::stage::{Stage, body};
 use super::{Finding, Sample, alternate, floor, load};
 use crate::database::TestDatabase;
 use crate::server::Server;
+use svc_http::HttpSettings;
 
 const SPAN: Duration = Duration::from_millis(2500);
 const CALLERS: usize = 64;
@@ -28,7 +29,7 @@ fn over_http(pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::sqlite();
     let stage = Stage::build(&database);
     let copy = database.copy_file("floor.db");
-    let server = Server::start(stage.service.clone());
+    let server = Server::start(stage.service.clone(), HttpSettings::default());
     let path = format!("/threads/{}/messages", stage.thread_id);
     let (token, address) = (stage.token.clone(), server.address());
     let request = move |connection: usize, number: usize| {

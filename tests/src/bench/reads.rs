@@ -20,6 +20,7 @@ use super::stage::{Stage, body};
 use super::{Finding, alternate, load};
 use crate::database::TestDatabase;
 use crate::server::Server;
+use svc_http::HttpSettings;
 
 const SPAN: Duration = Duration::from_millis(2500);
 const CONNECTIONS: usize = 64;
@@ -29,7 +30,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
     let ids = Arc::new(fill(&stage, runtime));
-    let server = Server::start(stage.service.clone());
+    let server = Server::start(stage.service.clone(), HttpSettings::default());
     let (address, hello) = (server.address(), hello(runtime));
     let token = stage.token.clone();
     let request = move |connection: usize, number: usize| {

@@ -26,11 +26,13 @@ use crate::time::Time;
 use first_admin::mint_first_admin;
 use sign_in::create_session;
 pub use sign_in::{NewSession, SignIn};
+pub(crate) use sign_in::{SessionOf, open_session};
 use sign_out::end_session;
 pub use sign_out::{SignOut, SignedOut};
+pub(crate) use tidy::ended_rows;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().chore(tidy::chore()).operations(
+    Feature::new().chore(tidy::of_sessions()).operations(
         "sessions",
         vec![
             write("create_session", create_session)

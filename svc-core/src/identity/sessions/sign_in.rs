@@ -1,14 +1,16 @@
 //! Signing in: a token becomes the session of a browser.
 //!
-//! The frame of the route admits the request by the token in its body, so the caller is its bearer.
+//! The frame of the route admits the request by the token in its body, so the caller is its bearer. Sessions
+//! of a member's own are opened here too, for whoever has found out who the member is.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::capability::Capabilities;
 use crate::error::{Error, Result};
 use crate::id::{MemberId, SessionId, TokenId, WorkspaceId};
 use crate::limits::SESSION_TTL_MAX_SECS;
@@ -68,26 +70,52 @@ pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSe
     let Some((token_id,)) = own else {
         return Err(Error::forbidden("a browser signs in with the token that the request comes with"));
     };
-    let session = NewSession {
-        session_id: cx.new_id()?,
-        workspace_id: caller.workspace_id,
-        member_id,
-        created_at,
-        expires_at: end(created_at, cx.settings().session_ttl, input.expires_in_secs, caller.expires_at),
+    let expires_at = end(created_at, cx.settings().session_ttl, input.expires_in_secs, caller.expires_at);
+    let about = json!({"token_id": token_id});
+    open_session(cx, member_id, SessionOf::Token(token_id, hash), expires_at, about)
+}
+
+/// What a session can do.
+pub(crate) enum SessionOf {
+    /// What the token can, as long as it has the secret with this hash.
+    Token(TokenId, [u8; 32]),
+    /// This much, on the member's own behalf.
+    Member(Capabilities),
+}
+
+/// Opens a session of a member of the caller's workspace. Whether that is allowed has been decided.
+///
+/// The audit row has `about` beside what it says of every session.
+pub(crate) fn open_session(
+    cx: &mut Write<'_>,
+    member_id: MemberId,
+    of: SessionOf,
+    expires_at: Time,
+    about: Value,
+) -> Result<NewSession> {
+    let (workspace_id, created_at) = (cx.caller().workspace_id, cx.now());
+    let session = NewSession { session_id: cx.new_id()?, workspace_id, member_id, created_at, expires_at };
+    let (token_id, secret_hash, capabilities) = match of {
+        SessionOf::Token(token, hash) => (Some(token), Some(hash), None),
+        SessionOf::Member(capabilities) => (None, None, Some(capabilities)),
     };
     cx.insert(&new_row!("insert into sessions" {
         id: session.session_id,
-        workspace_id: session.workspace_id,
+        workspace_id,
         member_id,
         token_id,
-        secret_hash: hash,
+        secret_hash,
+        capabilities,
         created_at,
-        expires_at: session.expires_at,
+        expires_at,
     }))?;
-    let metadata = json!({
+    let mut metadata = json!({
         "surface": "session", "session_id": session.session_id, "member_id": member_id,
-        "token_id": token_id, "expires_at": session.expires_at,
+        "expires_at": expires_at,
     });
+    if let (Some(metadata), Value::Object(about)) = (metadata.as_object_mut(), about) {
+        metadata.extend(about);
+    }
     cx.audit("session.create", metadata)?;
     Ok(session)
 }

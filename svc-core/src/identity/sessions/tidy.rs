@@ -1,4 +1,4 @@
-//! Removing sessions that have ended a day ago; until then they explain an audit row.
+//! Removing what has ended a day ago, sessions above all; until then they explain an audit row.
 
 use std::time::Duration;
 
@@ -7,46 +7,49 @@ use crate::id::WorkspaceId;
 use crate::op::{Chore, Read, Round, Step, Who, Write};
 use crate::time::Time;
 
-/// How long a session is kept after its end.
+/// How long a row is kept after its end.
 const KEPT: Duration = Duration::from_secs(86_400);
 /// The time between two rounds.
 const EVERY: Duration = Duration::from_secs(300);
 /// The lease on removing.
 const LEASE: Duration = Duration::from_secs(10);
-/// Most sessions removed in one step.
+/// Most rows removed in one step.
 const OF_ONE_STEP: i64 = 500;
 
-pub(super) fn chore() -> Chore {
+pub(super) fn of_sessions() -> Chore {
+    ended_rows("sessions", ANY_OVER, REMOVE)
+}
+
+/// Returns the chore that removes rows a day after their end.
+///
+/// `any` selects 1 if a row ended at $1 or before; `remove` removes the first $2 of these.
+pub(crate) fn ended_rows(name: &'static str, any: &'static str, remove: &'static str) -> Chore {
     Chore {
-        name: "sessions",
+        name,
         every: |_| Some(EVERY),
         lease: LEASE,
         who: Who::OneLeader,
-        run: Box::new(remove_some),
+        run: Box::new(move |round| remove_some(round, any, remove)),
     }
 }
 
-fn remove_some(round: &Round<'_>) -> Result<Step> {
-    if !round.read(is_any_over)? {
+fn remove_some(round: &Round<'_>, any: &'static str, remove: &'static str) -> Result<Step> {
+    if !round.read(move |cx| Ok(cx.one::<(i64,)>(any, &[&over_since(cx)])?.is_some()))? {
         return Ok(Step::Done);
     }
     let Some(lead) = round.lead()? else { return Ok(Step::Done) };
-    let removed = lead.write(WorkspaceId::INSTANCE, |cx: &mut Write<'_>| {
-        cx.change(REMOVE, &[&over_since(cx), &OF_ONE_STEP])
+    let removed = lead.write(WorkspaceId::INSTANCE, move |cx: &mut Write<'_>| {
+        cx.change(remove, &[&over_since(cx), &OF_ONE_STEP])
     })?;
     Ok(if removed == 0 { Step::Done } else { Step::More })
 }
 
-/// The end of sessions that are over at the latest.
+/// The latest end of rows that are removed.
 fn over_since(cx: &Read<'_>) -> Time {
     cx.now().shifted(-i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX))
 }
 
 const ANY_OVER: &str = "select 1 from sessions where coalesce(ended_at, expires_at) <= $1 limit 1";
-
-fn is_any_over(cx: &Read<'_>) -> Result<bool> {
-    Ok(cx.one::<(i64,)>(ANY_OVER, &[&over_since(cx)])?.is_some())
-}
 
 /// By the index of ends.
 const REMOVE: &str = "

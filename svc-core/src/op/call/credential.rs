@@ -25,6 +25,9 @@ const COOKIE_VERSION: &str = "v1";
 /// What is signed begins with this, so that a signature is of nothing else.
 const SIGNED_AS: &[u8] = b"svc_session v1 ";
 
+/// What is derived begins with this, so that it is the signature of no cookie.
+const DERIVED_AS: &str = "svc_oidc v1";
+
 /// What a request brings to say who sent it.
 #[derive(Clone, Debug, Default)]
 pub enum Credential {
@@ -154,6 +157,17 @@ impl SessionKey {
             return None;
         }
         id.parse::<Uuid>().ok().map(SessionId::from)
+    }
+
+    /// Returns a secret that only this key derives from two others, for the use that `label` names.
+    pub(crate) fn derived(&self, label: &str, one: &SecretString, other: &SecretString) -> SecretString {
+        let mut mac = self.0.clone();
+        // A zero ends each part, and none has one, so that no two triples are the same bytes.
+        for part in [DERIVED_AS, label, one.expose_secret(), other.expose_secret()] {
+            mac.update(part.as_bytes());
+            mac.update(&[0]);
+        }
+        SecretString::from(hex::encode(mac.finalize().into_bytes()))
     }
 
     fn signature(&self, id: &str) -> [u8; 32] {

@@ -16,6 +16,10 @@ pub enum Frame {
     SignIn,
     /// JSON, by the session of a browser, whose cookie the response may remove.
     Session,
+    /// A link to the identity provider: a cookie, and a redirect that takes the browser there.
+    OidcLogin,
+    /// The way back from the identity provider: its query and that cookie, and a redirect into the service.
+    OidcCallback,
 }
 
 /// Which credentials in the head of a request count; any other is as if it had not been sent.
@@ -36,7 +40,7 @@ impl Frame {
     /// Returns which credentials of the head count.
     pub fn takes(self) -> Takes {
         match self {
-            Self::SignIn => Takes::Nothing,
+            Self::SignIn | Self::OidcLogin | Self::OidcCallback => Takes::Nothing,
             Self::Session => Takes::All,
         }
     }
@@ -44,21 +48,21 @@ impl Frame {
     /// Returns the media types that a body may have.
     pub fn bodies(self) -> &'static [&'static str] {
         match self {
-            Self::SignIn | Self::Session => &[JSON],
+            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => &[JSON],
         }
     }
 
-    /// Returns the media type of a success.
+    /// Returns the media type of a success that is no redirect.
     pub fn answers(self) -> &'static str {
         match self {
-            Self::SignIn | Self::Session => JSON,
+            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => JSON,
         }
     }
 
     /// Returns the surface that audit rows name.
     pub fn surface(self) -> Surface {
         match self {
-            Self::SignIn | Self::Session => Surface::Session,
+            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => Surface::Session,
         }
     }
 

@@ -87,6 +87,8 @@ pub enum Success {
     Ok,
     /// 201: something new has an address.
     Created,
+    /// 303: the browser goes on to another address, with a GET.
+    SeeOther,
 }
 
 impl Success {
@@ -95,6 +97,7 @@ impl Success {
         match self {
             Self::Ok => 200,
             Self::Created => 201,
+            Self::SeeOther => 303,
         }
     }
 }
@@ -316,6 +319,13 @@ impl Operation {
     #[must_use]
     pub fn created(mut self) -> Self {
         self.http.success = Success::Created;
+        self
+    }
+
+    /// Succeeds with 303: its frame sends the browser on to another address.
+    #[must_use]
+    pub fn redirects(mut self) -> Self {
+        self.http.success = Success::SeeOther;
         self
     }
 

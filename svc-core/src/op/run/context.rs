@@ -18,6 +18,7 @@ use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::log::seal::Sealer;
 use crate::op::call::caller::Caller;
+use crate::op::call::credential::SessionKey;
 use crate::op::declare::hooks::Condition;
 use crate::op::declare::table::Table;
 use crate::page::{Horizon, Rows};
@@ -32,6 +33,8 @@ pub struct Shared {
     pub entropy: Entropy,
     /// Seals and opens the text of messages.
     pub sealer: Sealer,
+    /// What session cookies are signed with; without it no browser can sign in.
+    pub session_key: Option<SessionKey>,
     /// The limits that have a variable.
     pub settings: Settings,
     /// Every operation, kind of event and hook.
@@ -51,6 +54,10 @@ pub struct Settings {
     pub session_ttl: Duration,
     /// Whether a session that was made from no token may mint the first administrator's.
     pub first_admin: bool,
+    /// Whether who signs in at a provider becomes the person prepared under its verified email.
+    pub oidc_link_email: bool,
+    /// Whether who signs in at a provider and is no member joins.
+    pub oidc_auto_provision: bool,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
     pub(crate) reap_tick: Option<Duration>,
     /// The part of the claim engine that a test leaves out; a release build leaves nothing out.
@@ -65,6 +72,8 @@ impl Default for Settings {
             land_advice: false,
             session_ttl: Duration::from_secs(limits::SESSION_TTL_SECS.unsigned_abs()),
             first_admin: false,
+            oidc_link_email: false,
+            oidc_auto_provision: false,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
             left_out: None,
         }
@@ -123,6 +132,11 @@ impl<'a> Read<'a> {
     /// Returns the sealer, which seals and opens the text of messages.
     pub fn sealer(&self) -> &Sealer {
         &self.shared.sealer
+    }
+
+    /// Returns what session cookies are signed with, if browsers can sign in.
+    pub(crate) fn session_key(&self) -> Option<&SessionKey> {
+        self.shared.session_key.as_ref()
     }
 
     /// Returns the limits that an operator can set.

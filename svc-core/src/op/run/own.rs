@@ -49,6 +49,26 @@ impl Dispatch {
         })
     }
 
+    /// Runs a change as the service itself on a core thread; `done` is called with the result.
+    pub(crate) fn submit_change_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        surface: Surface,
+        mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: WriteJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Progress::Done(Box::new(())))
+        });
+        let call = Call::instance(self, workspace, surface);
+        let (job, wants, done) = (Prepared::Ready(job), Wants::default(), result_of(made, done));
+        let task = WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
+        self.change(task, RunOn::Pool);
+    }
+
     /// Reads as the service itself on a core thread; `done` is called with the result.
     pub(crate) fn submit_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
@@ -61,13 +81,20 @@ impl Dispatch {
             *lock(&slot) = Some(run(cx)?);
             Ok(Box::new(()))
         });
-        let done: Done = Box::new(move |outcome| {
-            let made = lock(&made).take();
-            done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job returned no result"))));
-        });
         let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
-        self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Pool);
+        self.read(ReadCall::new(call, Prepared::Ready(job), result_of(made, done)), RunOn::Pool);
     }
+}
+
+/// Hands what a job has put into the slot to `done`.
+fn result_of<T: Send + 'static>(
+    made: Arc<Mutex<Option<T>>>,
+    done: impl FnOnce(Result<T>) + Send + 'static,
+) -> Done {
+    Box::new(move |outcome| {
+        let made = lock(&made).take();
+        done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job returned no result"))));
+    })
 }
 
 /// Waits for a job that `start` submits to the core, and returns what it has put into the slot.

@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Problem, ProblemType};
 use crate::op::call::credential::SESSION_COOKIE;
 use crate::op::declare::frame::{Frame, JSON, Takes};
 use crate::op::declare::job::TimedOut;
-use crate::op::declare::operation::{Effect, Method, Operation};
+use crate::op::declare::operation::{Effect, Method, Operation, Success};
 use crate::op::declare::sample::Fixture;
 use crate::op::declare::table::{Table, path_variables};
 use crate::schema::{self, Components};
@@ -61,8 +61,11 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-/// Returns a reference to the schema of an operation's output.
+/// Returns a reference to the schema of an operation's output, if its success has a body.
 fn output(operation: &Operation, components: &mut Components) -> Value {
+    if operation.http().success == Success::SeeOther {
+        return Value::Null;
+    }
     let output = components.add(operation.docs().output);
     if operation.effect() != Effect::Wait {
         return output;
@@ -92,14 +95,8 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
     let (parameters, body) = split_input(operation, path, &schema, documented);
-    let frame = operation.http().frame;
-    let mut responses = json!({
-        operation.http().success.status().to_string(): {
-            "description": "Success.",
-            "headers": success_headers(),
-            "content": {frame.map_or(JSON, Frame::answers): {"schema": output}},
-        },
-    });
+    let status = operation.http().success.status().to_string();
+    let mut responses = json!({status: success(operation, output)});
     if let Some(responses) = responses.as_object_mut() {
         responses.extend(failures(operation));
     }
@@ -126,6 +123,21 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
         }
     }
     described
+}
+
+/// Returns the response of a success.
+fn success(operation: &Operation, output: &Value) -> Value {
+    if operation.http().success == Success::SeeOther {
+        return json!({
+            "description": "The browser goes on to another address.",
+            "headers": {"Location": {"description": "That address.", "schema": {"type": "string"}}},
+        });
+    }
+    json!({
+        "description": "Success.",
+        "headers": success_headers(),
+        "content": {operation.http().frame.map_or(JSON, Frame::answers): {"schema": output}},
+    })
 }
 
 /// The security schemes.

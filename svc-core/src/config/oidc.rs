@@ -1,0 +1,182 @@
+//! The variables of the identity provider, which belong together.
+
+use std::net::IpAddr;
+
+use secrecy::SecretString;
+
+use super::reader::Reader;
+
+/// How people sign in at an identity provider.
+#[derive(Clone, Debug)]
+pub struct OidcConfig {
+    /// The provider.
+    pub provider: OidcProvider,
+    /// `SVC_OIDC_REDIRECT_URI`; the mock can do without.
+    pub redirect_uri: Option<String>,
+}
+
+/// An identity provider.
+#[derive(Clone, Debug)]
+pub enum OidcProvider {
+    /// `SVC_OIDC_MOCK`: whoever asks is who they say.
+    Mock,
+    /// A real one.
+    At {
+        /// `SVC_OIDC_ISSUER`.
+        issuer: String,
+        /// `SVC_OIDC_CLIENT_ID`.
+        client_id: String,
+        /// `SVC_OIDC_CLIENT_SECRET`.
+        client_secret: SecretString,
+        /// Whether addresses may be http on this machine.
+        allow_loopback_http: bool,
+    },
+}
+
+impl Reader {
+    pub(super) fn oidc(&mut self, production: bool) -> Option<OidcConfig> {
+        let mock = self.flag("SVC_OIDC_MOCK");
+        if mock && production {
+            self.reject("SVC_OIDC_MOCK is not allowed while SVC_ENV is production");
+        }
+        if !self.flag("SVC_OIDC_ENABLED") {
+            return None;
+        }
+        if self.secret("SVC_SESSION_SECRET").is_none() {
+            self.reject("SVC_OIDC_ENABLED needs SVC_SESSION_SECRET, which signs the cookies of sessions");
+        }
+        let redirect_uri = self.address("SVC_OIDC_REDIRECT_URI", production);
+        if mock {
+            return Some(OidcConfig { provider: OidcProvider::Mock, redirect_uri });
+        }
+        let issuer = self.address("SVC_OIDC_ISSUER", production);
+        let client_id = Some(self.text("SVC_OIDC_CLIENT_ID")).filter(|id| !id.is_empty());
+        let client_secret = self.secret("SVC_OIDC_CLIENT_SECRET");
+        for (name, missing) in [
+            ("SVC_OIDC_ISSUER", issuer.is_none()),
+            ("SVC_OIDC_CLIENT_ID", client_id.is_none()),
+            ("SVC_OIDC_CLIENT_SECRET", client_secret.is_none()),
+            ("SVC_OIDC_REDIRECT_URI", redirect_uri.is_none()),
+        ] {
+            if missing {
+                self.reject(&format!("SVC_OIDC_ENABLED needs {name}"));
+            }
+        }
+        let provider = OidcProvider::At {
+            issuer: issuer?,
+            client_id: client_id?,
+            client_secret: client_secret?,
+            allow_loopback_http: !production,
+        };
+        Some(OidcConfig { provider, redirect_uri })
+    }
+
+    /// Returns an address that is https, or http on this machine outside of production.
+    fn address(&mut self, name: &str, production: bool) -> Option<String> {
+        let text = self.text(name);
+        if text.is_empty() {
+            return None;
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '#' | '"' | '<' | '>');
+        let is_safe = scheme == "https" || (scheme == "http" && !production && is_loopback(authority));
+        if !is_safe || authority.is_empty() || authority.contains('@') || !text.chars().all(plain) {
+            self.reject(&format!(
+                "{name}: expected https://HOST/PATH, or http on this machine outside of production, found \
+                 \"{text}\""
+            ));
+        }
+        Some(text)
+    }
+}
+
+/// Whether a host, with or without a port, is this machine.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    /// Variables that are all there for a real provider.
+    const WHOLE: [(&str, &str); 6] = [
+        ("SVC_OIDC_ENABLED", "1"),
+        ("SVC_SESSION_SECRET", "the key of this test's cookies, as long as it must be"),
+        ("SVC_OIDC_ISSUER", "https://idp.example/realm"),
+        ("SVC_OIDC_CLIENT_ID", "svc"),
+        ("SVC_OIDC_CLIENT_SECRET", "a-secret-of-the-client"),
+        ("SVC_OIDC_REDIRECT_URI", "https://svc.example/auth/oidc/callback"),
+    ];
+
+    /// Reads the whole configuration, with these variables changed.
+    fn read(changed: &[(&str, &str)]) -> Result<Config, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = WHOLE.iter().filter(|(name, _)| !changed.iter().any(|(other, _)| other == name));
+        let vars = kept.chain(changed).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::read(vars, dir.path()).map_err(|error| error.detail().to_owned())
+    }
+
+    #[test]
+    fn a_provider_is_configured_whole_or_not_at_all() {
+        assert!(read(&[]).unwrap().oidc.is_some());
+        assert!(read(&[("SVC_OIDC_ENABLED", "0"), ("SVC_OIDC_ISSUER", "")]).unwrap().oidc.is_none());
+        for (name, _) in WHOLE.iter().skip(1) {
+            let refusal = read(&[(name, "")]).unwrap_err();
+            assert!(refusal.contains(&format!("SVC_OIDC_ENABLED needs {name}")), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn the_mock_needs_no_provider_and_no_production() {
+        let rest =
+            ["SVC_OIDC_ISSUER", "SVC_OIDC_CLIENT_ID", "SVC_OIDC_CLIENT_SECRET", "SVC_OIDC_REDIRECT_URI"];
+        let mock: Vec<(&str, &str)> =
+            rest.map(|name| (name, "")).into_iter().chain([("SVC_OIDC_MOCK", "1")]).collect();
+        assert!(read(&mock).unwrap().oidc.is_some());
+        for enabled in ["0", "1"] {
+            let production = [("SVC_ENV", "production"), ("SVC_OIDC_ENABLED", enabled)];
+            let refusal = read(&[&mock[..], &production].concat()).unwrap_err();
+            assert!(
+                refusal.contains("SVC_OIDC_MOCK is not allowed while SVC_ENV is production"),
+                "{refusal}"
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_are_https_or_on_this_machine() {
+        for (issuer, development, production) in [
+            ("https://idp.example", true, true),
+            ("https://10.0.0.1:8443/realm", true, true),
+            ("http://localhost:8080", true, false),
+            ("http://127.0.0.1:8080/realm", true, false),
+            ("http://[::1]:8080", true, false),
+            ("http://idp.example", false, false),
+            ("http://localhost.evil.example", false, false),
+            ("http://127.0.0.1@evil.example", false, false),
+            ("https://user@idp.example", false, false),
+            ("https://", false, false),
+            ("https://idp.example/#a", false, false),
+            ("https://idp.example/a b", false, false),
+            ("ftp://idp.example", false, false),
+            ("idp.example", false, false),
+        ] {
+            for (environment, wanted) in [("development", development), ("production", production)] {
+                let found = read(&[("SVC_OIDC_ISSUER", issuer), ("SVC_ENV", environment)]);
+                assert_eq!(found.is_ok(), wanted, "{issuer} in {environment}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_secret_of_the_client_is_not_shown() {
+        let config = read(&[]).unwrap();
+        assert!(!format!("{config:?}").contains("a-secret-of-the-client"));
+    }
+}

@@ -1,0 +1,100 @@
+//! What a person is called who joins by signing in: by its verified email, or else by its name.
+//!
+//! An email is a handle as it is, in lower case, so that whoever prepares members by their emails finds them
+//! again. One with characters beyond ASCII, in quotes or at a bare host name is no handle.
+
+use crate::limits::EMAIL_MAX;
+
+/// Characters of a handle that is made from a name.
+const FROM_NAME_MAX: usize = 40;
+/// The handle of a person of whom no usable name is known.
+const NAMELESS: &str = "person";
+
+/// Returns the handle of whoever owns this email.
+pub(super) fn of_email(email: &str) -> Option<String> {
+    let email = email.to_ascii_lowercase();
+    let (local, domain) = email.split_once('@')?;
+    let in_local = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-.".contains(c);
+    let is_label = |label: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        !label.is_empty() && label.chars().all(plain)
+    };
+    let fits = email.len() <= EMAIL_MAX
+        && !local.is_empty()
+        && local.chars().all(in_local)
+        && domain.split('.').all(is_label)
+        && domain.rsplit_once('.').is_some_and(|(_, top)| is_top_level(top));
+    fits.then_some(email)
+}
+
+/// Whether a top-level domain can have this name (RFC 3696, 2).
+fn is_top_level(label: &str) -> bool {
+    label.starts_with("xn--") || label.chars().all(|c| c.is_ascii_lowercase())
+}
+
+/// Returns a handle that resembles a name.
+pub(super) fn of_name(name: Option<&str>) -> String {
+    let mut handle = String::new();
+    for c in name.unwrap_or_default().to_ascii_lowercase().chars() {
+        if handle.len() >= FROM_NAME_MAX {
+            break;
+        }
+        if c.is_ascii_alphanumeric() {
+            handle.push(c);
+        } else if !handle.is_empty() && !handle.ends_with('-') {
+            handle.push('-');
+        }
+    }
+    let handle = handle.trim_end_matches('-');
+    if handle.is_empty() { NAMELESS.to_owned() } else { handle.to_owned() }
+}
+
+/// Returns a handle with a number at its end, for where it is taken.
+///
+/// No top-level domain has a number, so it is nobody's email.
+pub(super) fn numbered(handle: &str, number: u32) -> String {
+    format!("{handle}-{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_email_is_a_handle_if_it_is_plain() {
+        for (email, handle) in [
+            ("ada@corp.example", Some("ada@corp.example")),
+            ("Ada.L+x@Corp.Example", Some("ada.l+x@corp.example")),
+            ("ada", None),
+            ("ada@corp", None),
+            ("@corp.example", None),
+            ("ada@", None),
+            ("ada@.example", None),
+            ("ada@corp..example", None),
+            ("ada@corp.example@evil.example", None),
+            ("\"ada b\"@corp.example", None),
+            ("app:x@corp.example", None),
+            ("ädä@corp.example", None),
+            ("ada\u{0}@corp.example", None),
+            ("ada @corp.example", None),
+        ] {
+            assert_eq!(of_email(email).as_deref(), handle, "{email:?}");
+        }
+        assert!(of_email(&format!("{}@corp.example", "a".repeat(EMAIL_MAX))).is_none());
+    }
+
+    #[test]
+    fn a_name_is_made_plain() {
+        for (name, handle) in [
+            (Some("Ada Lovelace"), "ada-lovelace"),
+            (Some("  O'Neil, J. "), "o-neil-j"),
+            (Some("日本"), "person"),
+            (None, "person"),
+        ] {
+            assert_eq!(of_name(name), handle, "{name:?}");
+        }
+        assert_eq!(of_name(Some(&"a".repeat(100))).len(), FROM_NAME_MAX);
+        assert_eq!(numbered("ada@corp.example", 2), "ada@corp.example-2");
+        assert_eq!(of_email(&numbered("ada@corp.example", 2)), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! A sign-in begins: its secrets are made, and their hashes kept.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use super::return_to::{BOARD, ReturnTo};
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::identity::setup::the_workspace;
+use crate::limits::{EMAIL_MAX, NAME_MAX, OIDC_LOGIN_SECS, OIDC_SUBJECT_MAX};
+use crate::op::{Read, Write, secret_hash};
+use crate::store::new_row;
+use crate::text::Text;
+
+/// Sends the browser to the identity provider, where a person signs in to a workspace.
+///
+/// The response sets a cookie that the browser brings back within ten minutes, to the callback, together with
+/// the state in the address. Of several sign-ins that a browser has begun, only the last can be finished.
+///
+/// Fails with 404 `unknown-route` if the operator has not enabled it; 503 `provider-unavailable` if the
+/// identity provider does not respond.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OidcLogin {
+    /// The workspace to sign in to.
+    workspace_id: WorkspaceId,
+    /// Where in the service the browser goes once it is signed in: a path under `/ui/`. Default: `/ui/`.
+    return_to: Option<ReturnTo>,
+    /// Who signs in; read only with `SVC_OIDC_MOCK`, which requires it.
+    sub: Option<Text<1, OIDC_SUBJECT_MAX>>,
+    /// That person's verified email; read only with `SVC_OIDC_MOCK`.
+    email: Option<Text<1, EMAIL_MAX>>,
+    /// That person's name; read only with `SVC_OIDC_MOCK`.
+    name: Option<Text<1, NAME_MAX>>,
+}
+
+/// The person who signs in at the provider of `SVC_OIDC_MOCK`.
+#[derive(Clone, Debug)]
+pub struct MockPerson {
+    /// Who it is.
+    pub subject: String,
+    /// Its verified email.
+    pub email: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+}
+
+impl OidcLogin {
+    /// Returns the person that the query names.
+    pub fn mock_person(&self) -> Result<MockPerson> {
+        let subject = self.sub.as_deref();
+        let subject = subject.ok_or_else(|| Error::malformed("`sub`: with SVC_OIDC_MOCK it is required"))?;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Ok(MockPerson {
+            subject: subject.to_owned(),
+            email: owned(self.email.as_deref()),
+            name: owned(self.name.as_deref()),
+        })
+    }
+}
+
+/// A sign-in that has begun. Nothing of it is ever written out: it goes into a cookie and an address.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BegunLogin {
+    /// What the provider brings back, in the address.
+    #[serde(skip)]
+    pub state: SecretString,
+    /// What the browser brings back, in a cookie.
+    #[serde(skip)]
+    pub browser: SecretString,
+    /// The secrets that belong to the two.
+    #[serde(skip)]
+    pub secrets: LoginSecrets,
+    /// How long the two count.
+    #[serde(skip)]
+    pub lasts: Duration,
+}
+
+/// What only the server knows of a sign-in, and derives whenever it needs it.
+#[derive(Debug)]
+pub struct LoginSecrets {
+    /// What the provider repeats in the token that it signs.
+    pub nonce: SecretString,
+    /// What the provider compares with the challenge that it was sent (RFC 7636).
+    pub verifier: SecretString,
+}
+
+impl LoginSecrets {
+    pub(super) fn derive(cx: &Read<'_>, browser: &SecretString, state: &SecretString) -> Result<Self> {
+        let key = cx.session_key().ok_or_else(|| Error::internal("no key signs cookies"))?;
+        let derived = |label| key.derived(label, browser, state);
+        Ok(Self { nonce: derived("nonce"), verifier: derived("verifier") })
+    }
+}
+
+pub(super) fn home(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
+    the_workspace(cx, Some(input.workspace_id))
+}
+
+pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, workspace: WorkspaceId) -> Result<BegunLogin> {
+    the_workspace(cx, Some(workspace))?;
+    let random = || cx.entropy().bytes::<32>().map(|bytes| SecretString::from(hex::encode(bytes)));
+    let (state, browser) = (random()?, random()?);
+    let lasts = Duration::from_secs(OIDC_LOGIN_SECS);
+    cx.insert(&new_row!("insert into oidc_logins" {
+        state_hash: secret_hash(&state),
+        workspace_id: workspace,
+        browser_hash: secret_hash(&browser),
+        return_to: input.return_to.as_deref().unwrap_or(BOARD),
+        expires_at: cx.now().plus(lasts),
+    }))?;
+    let secrets = LoginSecrets::derive(cx, &browser, &state)?;
+    Ok(BegunLogin { state, browser, secrets, lasts })
+}

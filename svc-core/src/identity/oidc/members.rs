@@ -1,0 +1,193 @@
+//! Whose session it is: the member that the verified claims of a provider name.
+//!
+//! In this order: whoever was linked to the subject before; a person prepared under the verified email, if
+//! the operator allows linking; a new person, if the operator allows that; and else nobody. Somebody who was
+//! deactivated is turned away at each step, and never joins again under another handle.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+
+use super::handle;
+use crate::capability::{Capabilities, Capability};
+use crate::error::{Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::enrol::{NewMember, enrol};
+use crate::identity::members::{Member, MemberKind, load_member, member_called};
+use crate::identity::sessions::{NewSession, SessionOf, open_session};
+use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::{Read, Surface, Write};
+use crate::store::new_row;
+use crate::text::Text;
+
+/// What a session can do that somebody has signed in to at a provider.
+const CAPABILITIES: [Capability; 7] = [
+    Capability::WorkspaceRead,
+    Capability::EventSubscribe,
+    Capability::SearchQuery,
+    Capability::WorkspaceWrite,
+    Capability::MessagePost,
+    Capability::ThreadTransition,
+    Capability::ArtifactUpload,
+];
+
+/// Handles that are tried one after the other before a random number is taken.
+const NUMBERED: u32 = 20;
+
+/// A member signed in at an identity provider for the first time.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct IdentityLinked {
+    /// The member.
+    member_id: MemberId,
+    /// The identity provider.
+    issuer: String,
+}
+
+impl Event for IdentityLinked {
+    const KIND: &'static str = "IdentityLinked";
+}
+
+/// What a provider has signed about a person, after it was verified.
+#[derive(Clone, Debug)]
+pub struct ProviderClaims {
+    /// The provider.
+    pub issuer: String,
+    /// Who it is at the provider, for ever.
+    pub subject: String,
+    /// Its email.
+    pub email: Option<String>,
+    /// Whether the provider knows that the email is its own.
+    pub email_verified: bool,
+    /// Its name, for people.
+    pub name: Option<String>,
+}
+
+impl ProviderClaims {
+    /// Returns the handle of the owner of the email, if the provider vouches for that.
+    fn verified_handle(&self) -> Option<String> {
+        self.email.as_deref().filter(|_| self.email_verified).and_then(handle::of_email)
+    }
+}
+
+/// How a member was found; audit rows name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Existing,
+    Linked,
+    Provisioned,
+}
+
+impl Found {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Existing => "existing",
+            Self::Linked => "linked",
+            Self::Provisioned => "provisioned",
+        }
+    }
+}
+
+/// Signs in the member of `workspace` that the claims name.
+pub(crate) fn sign_in(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    claims: &ProviderClaims,
+) -> Result<NewSession> {
+    let (member, found) = cx.within(workspace, None, |cx| resolve(cx, claims))?;
+    cx.within(workspace, Some(member.id), |cx| {
+        let capabilities: Capabilities = CAPABILITIES.into_iter().collect();
+        let expires_at = cx.now().plus(cx.settings().session_ttl);
+        let about = json!({"member": found.name(), "issuer": claims.issuer});
+        open_session(cx, member.id, SessionOf::Member(capabilities), expires_at, about)
+    })
+}
+
+fn resolve(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, Found)> {
+    if claims.subject.is_empty() || claims.subject.len() > OIDC_SUBJECT_MAX {
+        return Err(Error::forbidden("the identity provider names nobody"));
+    }
+    if let Some(member) = known(cx, claims)? {
+        check_active(&member)?;
+        return Ok((member, Found::Existing));
+    }
+    let (member, found) = match prepared(cx, claims)? {
+        Some(member) => (member, Found::Linked),
+        None => (provision(cx, claims)?, Found::Provisioned),
+    };
+    link(cx, &member, claims)?;
+    Ok((member, found))
+}
+
+fn check_active(member: &Member) -> Result<()> {
+    if member.active { Ok(()) } else { Err(Error::forbidden("the member was deactivated")) }
+}
+
+const KNOWN: &str = "
+    select member_id from oidc_identities where workspace_id = $1 and issuer = $2 and subject = $3";
+
+/// Returns the member that the subject was linked to before.
+fn known(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
+    let workspace = cx.caller().workspace_id;
+    let found: Option<(MemberId,)> = cx.one(KNOWN, &[&workspace, &claims.issuer, &claims.subject])?;
+    found.map(|(member,)| load_member(cx, member)).transpose()
+}
+
+const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id = $1 and issuer = $2";
+
+/// Returns the person prepared under the verified email, who has no identity at the provider yet.
+///
+/// Fails if that member was deactivated, even where nobody is linked: it must not join again.
+fn prepared(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
+    let Some(handle) = claims.verified_handle() else { return Ok(None) };
+    let Some(member) = member_called(cx, cx.caller().workspace_id, &handle)? else { return Ok(None) };
+    check_active(&member)?;
+    let identity: Option<(MemberId,)> = cx.one(IDENTITY_OF, &[&member.id, &claims.issuer])?;
+    let may_link = cx.settings().oidc_link_email && member.kind == MemberKind::Human && identity.is_none();
+    Ok(may_link.then_some(member))
+}
+
+fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
+    if !cx.settings().oidc_auto_provision {
+        return Err(Error::forbidden("you are no member of the workspace: ask its administrator"));
+    }
+    let name = claims.name.as_deref().map(str::trim);
+    let display_name = name.and_then(|name| Text::<1, NAME_MAX>::new(name.to_owned()).ok());
+    let handle = claims.verified_handle().unwrap_or_else(|| handle::of_name(name));
+    let new = NewMember {
+        workspace_id: cx.caller().workspace_id,
+        handle: &free(cx, handle)?,
+        kind: MemberKind::Human,
+        display_name: display_name.as_deref(),
+        surface: Some(Surface::Session),
+    };
+    enrol(cx, &new)
+}
+
+/// Returns the handle, with a number if it is taken.
+fn free(cx: &Write<'_>, handle: String) -> Result<String> {
+    let workspace = cx.caller().workspace_id;
+    if member_called(cx, workspace, &handle)?.is_none() {
+        return Ok(handle);
+    }
+    for number in 2..=NUMBERED {
+        let numbered = handle::numbered(&handle, number);
+        if member_called(cx, workspace, &numbered)?.is_none() {
+            return Ok(numbered);
+        }
+    }
+    Ok(handle::numbered(&handle, u32::from_le_bytes(cx.entropy().bytes()?)))
+}
+
+fn link(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<()> {
+    cx.insert(&new_row!("insert into oidc_identities" {
+        workspace_id: member.workspace_id,
+        issuer: claims.issuer,
+        subject: claims.subject,
+        member_id: member.id,
+        linked_at: cx.now(),
+    }))?;
+    let linked = IdentityLinked { member_id: member.id, issuer: claims.issuer.clone() };
+    cx.emit(Subject::WORKSPACE.about(member.id), &linked)?;
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! OpenID Connect: how a person signs in at an identity provider.
+//!
+//! A sign-in begins with a state, which goes through the provider, and a secret of the browser, which stays
+//! in its cookie. Both come back once, within ten minutes; of both the tables have only hashes. The nonce and
+//! the PKCE verifier are derived from the two under the key that signs cookies, so they are stored nowhere,
+//! and neither the database nor what the browser shows to others gives them. A login is removed by the
+//! callback, in the transaction that finds it, whatever the provider says.
+//!
+//! The shell talks to the provider and verifies what that signs. What the verified claims make of somebody is
+//! decided here: `members` has whose session it is, `handle` what a person is called who joins.
+
+mod return_to;
+mod login;
+mod callback;
+mod handle;
+mod members;
+
+use serde_json::json;
+
+use crate::error::Code;
+use crate::identity::sessions::ended_rows;
+use crate::log::event::EventKind;
+use crate::op::{Effect, Feature, Frame, homed};
+pub use callback::{OidcCallback, TakenLogin};
+pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
+pub use members::ProviderClaims;
+pub(crate) use members::sign_in;
+
+pub(crate) fn feature() -> Feature {
+    let ended = ended_rows("oidc_logins", ANY_ENDED, REMOVE_ENDED);
+    Feature::new().chore(ended).events(vec![EventKind::of::<members::IdentityLinked>()]).operations(
+        "sessions",
+        vec![
+            homed("begin_oidc_login", Effect::Write, login::home, login::begin)
+                .title("Sign in at the identity provider")
+                .get("/auth/oidc/login")
+                .framed(Frame::OidcLogin)
+                .open_to_all()
+                .redirects()
+                .refuses(&[Code::UnknownRoute, Code::ProviderUnavailable])
+                .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),
+            homed("finish_oidc_login", Effect::Destructive, callback::home, callback::take)
+                .title("Come back from the identity provider")
+                .get("/auth/oidc/callback")
+                .framed(Frame::OidcCallback)
+                .open_to_all()
+                .redirects()
+                .refuses(&[Code::Forbidden, Code::UnknownRoute, Code::ProviderUnavailable])
+                .example(|_| json!({"state": "0123456789abcdef", "code": "of-the-provider"})),
+        ],
+    )
+}
+
+const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";
+
+/// By the index of ends.
+const REMOVE_ENDED: &str = "
+    delete from oidc_logins where state_hash in (
+        select state_hash from oidc_logins where expires_at <= $1 order by expires_at limit $2)";

@@ -1,0 +1,162 @@
+//! The routes by which a browser goes to the identity provider and comes back: cookies and redirects.
+//!
+//! The cookie of a sign-in has the browser's secret. It is `HttpOnly`, sent to these routes alone, and ends
+//! with the sign-in; it is `SameSite=Lax`, because it must come back with a browser that the provider sends
+//! here. Without a provider, or a key to sign the cookies of sessions, the routes do not exist.
+
+use futures_util::future::BoxFuture;
+use hyper::header::{COOKIE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use hyper::{HeaderMap, StatusCode};
+use secrecy::ExposeSecret;
+use svc_core::op::{self, Reply};
+use svc_core::ops::{BegunLogin, OidcCallback as Callback, OidcLogin as Login, TakenLogin};
+use svc_core::{Error, Result};
+
+use super::sessions::session_cookie;
+use super::{Call, Framing};
+use crate::encode::{self, Response};
+use crate::oidc::Provider;
+use crate::state::ServerState;
+
+/// The name of the cookie.
+const COOKIE_NAME: &str = "svc_oidc";
+/// What of the query of a callback counts. Providers add more, which is left out.
+const OF_CALLBACK: [&str; 4] = ["state", "code", "iss", "error"];
+
+/// A link, and a redirect to the provider.
+pub(super) struct OidcLogin;
+
+impl Framing for OidcLogin {
+    fn is_served(&self, state: &ServerState) -> bool {
+        is_served(state)
+    }
+
+    /// The provider is asked before anything is written, so that nothing begins that cannot go on.
+    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(begin(call))
+    }
+}
+
+/// The provider's query with the cookie, and a redirect into the service.
+pub(super) struct OidcCallback;
+
+impl Framing for OidcCallback {
+    fn is_served(&self, state: &ServerState) -> bool {
+        is_served(state)
+    }
+
+    /// The login is taken first, then the provider is asked, then the session begins.
+    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(finish(call))
+    }
+}
+
+fn is_served(state: &ServerState) -> bool {
+    state.oidc.is_some() && state.service.session_key().is_some()
+}
+
+fn provider(state: &ServerState) -> Result<&Provider> {
+    state.oidc.as_ref().ok_or_else(|| Error::internal("a route without a provider is served"))
+}
+
+async fn begin(mut call: Call<'_>) -> Result<Response> {
+    let (state, head) = (call.state, call.head().await?);
+    let admission = call.admit(head).await?;
+    let received = call.read(&admission).await;
+    let read = received.and_then(|received| received.json());
+    let (input, login) = match read.and_then(|input| op::decode::<Login>(&input).map(|login| (input, login)))
+    {
+        Ok(read) => read,
+        Err(refusal) => return Err(call.refuse(admission, refusal).await),
+    };
+    let provider = provider(state)?;
+    let way = state.unless_closing(provider.way(&login, state.service.now())).await??;
+    let answer = |reply: &Reply| {
+        let begun = reply.output_as::<BegunLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
+        let mut response = redirect(&way.address(begun)?)?;
+        let cookie = cookie(state, begun.browser.expose_secret(), begun.lasts.as_secs())?;
+        response.headers_mut().append(SET_COOKIE, cookie);
+        Ok(response)
+    };
+    let or_problem = |made: Result<Response>| made.unwrap_or_else(|error| encode::problem(&error));
+    call.run(admission, &input, |reply| or_problem(answer(reply))).await
+}
+
+async fn finish(mut call: Call<'_>) -> Result<Response> {
+    let (state, head) = (call.state, call.head().await?);
+    let admission = call.admit(head).await?;
+    let received = call.read(&admission).await;
+    let read = received.and_then(|received| {
+        let browser = browser_secret(&received.head.headers);
+        let mut input = op::Input { body: Default::default(), ..received.json()? };
+        input.text.retain(|(name, _)| OF_CALLBACK.contains(&name.as_str()));
+        input.text.extend(browser.map(|secret| ("browser".to_owned(), secret)));
+        Ok((op::decode::<Callback>(&input)?, input))
+    });
+    let (callback, input) = match read {
+        Ok(read) => read,
+        Err(refusal) => return Err(call.refuse(admission, refusal).await),
+    };
+    let reply = call.reply(admission, &input).await?;
+    let taken = reply.output_as::<TakenLogin>().ok_or_else(|| Error::internal("no login was taken"))?;
+    let identified = provider(state)?.identify(&callback, &taken.secrets, state.service.now());
+    let claims = state.unless_closing(identified).await??;
+    let session = state.service.sign_in(taken.workspace_id, claims).await?;
+    let mut response = redirect(&taken.return_to)?;
+    response.headers_mut().append(SET_COOKIE, session_cookie(state, &session)?);
+    response.headers_mut().append(SET_COOKIE, cookie(state, "", 0)?);
+    Ok(response)
+}
+
+/// Returns the browser's secret in its cookie; none if there are several.
+fn browser_secret(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut secrets = values.flat_map(|value| value.split(';')).filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        (name.trim() == COOKIE_NAME).then(|| value.trim().to_owned())
+    });
+    let first = secrets.next();
+    first.filter(|_| secrets.next().is_none())
+}
+
+fn redirect(address: &str) -> Result<Response> {
+    let mut response = encode::empty(StatusCode::SEE_OTHER);
+    let headers = response.headers_mut();
+    headers.insert(LOCATION, HeaderValue::from_str(address).map_err(Error::internal)?);
+    // The address of the callback has the code.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    Ok(response)
+}
+
+fn cookie(state: &ServerState, value: &str, max_age_secs: u64) -> Result<HeaderValue> {
+    let secure = if state.settings.cookie_secure { "; Secure" } else { "" };
+    let cookie = format!(
+        "{COOKIE_NAME}={value}; Path=/auth/oidc; Max-Age={max_age_secs}; HttpOnly; SameSite=Lax{secure}"
+    );
+    let mut cookie = HeaderValue::from_str(&cookie).map_err(Error::internal)?;
+    cookie.set_sensitive(true);
+    Ok(cookie)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cookie_has_the_secret() {
+        for (cookies, wanted) in [
+            (&["svc_oidc=a"][..], Some("a")),
+            (&["x=y; svc_oidc=a ; z=w"], Some("a")),
+            (&["svc_oidc=a", "svc_oidc=b"], None),
+            (&["svc_oidc=a; svc_oidc=a"], None),
+            (&["SVC_OIDC=a; svc_oidc2=b"], None),
+            (&[], None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for cookie in cookies {
+                headers.append(COOKIE, HeaderValue::from_static(cookie));
+            }
+            assert_eq!(browser_secret(&headers).as_deref(), wanted, "{cookies:?}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The provider of `SVC_OIDC_MOCK`: it signs in whoever the query names, and at once.
+//!
+//! It replaces the provider alone. State, cookie, nonce and everything after the code are as with a real one.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use svc_core::ops::{BegunLogin, LoginSecrets, MockPerson, ProviderClaims};
+use svc_core::{Error, Result};
+
+use super::{owned, refused};
+
+/// What the mock is called. It is no address, so that no real provider has its people.
+const ISSUER: &str = "urn:svc:oidc-mock";
+
+/// The mock.
+pub(super) struct Mock {
+    /// The callback, on the same server unless an address was configured.
+    callback: String,
+}
+
+/// What the code stands for; with a real provider that is on the provider's side.
+#[derive(Serialize, Deserialize)]
+struct Coded {
+    subject: String,
+    email: Option<String>,
+    name: Option<String>,
+    nonce: String,
+}
+
+impl Mock {
+    pub fn new(redirect_uri: Option<String>) -> Self {
+        Self { callback: redirect_uri.unwrap_or_else(|| "/auth/oidc/callback".to_owned()) }
+    }
+
+    /// Returns the address of the callback as the provider would send the browser there.
+    pub fn address(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
+        let MockPerson { subject, email, name } = person.clone();
+        let coded = Coded { subject, email, name, nonce: owned(&login.secrets.nonce) };
+        let code = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&coded).map_err(Error::internal)?);
+        let separator = if self.callback.contains('?') { '&' } else { '?' };
+        Ok(format!("{}{separator}code={code}&state={}&iss={ISSUER}", self.callback, owned(&login.state)))
+    }
+
+    pub fn identify(
+        &self,
+        code: &str,
+        issuer: Option<&str>,
+        secrets: &LoginSecrets,
+    ) -> Result<ProviderClaims> {
+        let bytes = URL_SAFE_NO_PAD.decode(code).map_err(|_| refused())?;
+        let Coded { subject, email, name, nonce } = serde_json::from_slice(&bytes).map_err(|_| refused())?;
+        if nonce != owned(&secrets.nonce) || issuer.is_some_and(|issuer| issuer != ISSUER) {
+            return Err(refused());
+        }
+        Ok(ProviderClaims {
+            issuer: ISSUER.to_owned(),
+            subject,
+            email_verified: email.is_some(),
+            email,
+            name,
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! The identity provider: where a browser is sent, and what its way back proves.
+//!
+//! Of the provider's answers nothing is believed that its signature or TLS does not cover, and nothing of
+//! its errors is shown. Which member a verified person is, is decided in the core.
+
+mod keys;
+mod mock;
+mod remote;
+
+use secrecy::{ExposeSecret, SecretString};
+use svc_core::config::{OidcConfig, OidcProvider};
+use svc_core::ops::{BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims};
+use svc_core::time::Time;
+use svc_core::{Code, Error, Result};
+use tokio::sync::Semaphore;
+
+use crate::limits::PROVIDER_CALLS_MAX;
+use mock::Mock;
+use remote::{Known, Remote};
+
+/// The identity provider that people sign in at.
+pub(crate) struct Provider {
+    kind: Kind,
+    /// Limits the requests that wait for the provider at the same time.
+    calls: Semaphore,
+}
+
+enum Kind {
+    Remote(Box<Remote>),
+    Mock(Mock),
+}
+
+/// The way to the provider for one sign-in, which is known to exist before that begins.
+pub(crate) struct Way<'a>(To<'a>);
+
+enum To<'a> {
+    Remote(&'a Remote, Known),
+    Mock(&'a Mock, MockPerson),
+}
+
+impl Provider {
+    /// Creates the client of the provider, without a request to it.
+    pub fn new(config: &OidcConfig) -> Result<Self> {
+        let kind = match &config.provider {
+            OidcProvider::Mock => Kind::Mock(Mock::new(config.redirect_uri.clone())),
+            OidcProvider::At { .. } => Kind::Remote(Box::new(Remote::new(config)?)),
+        };
+        Ok(Self { kind, calls: Semaphore::new(PROVIDER_CALLS_MAX) })
+    }
+
+    /// Finds the way to the provider. Fails with 503 if the provider does not say where it is.
+    pub async fn way(&self, login: &OidcLogin, now: Time) -> Result<Way<'_>> {
+        match &self.kind {
+            Kind::Mock(mock) => Ok(Way(To::Mock(mock, login.mock_person()?))),
+            Kind::Remote(remote) => {
+                let _call = self.calls.try_acquire().map_err(|_| busy())?;
+                Ok(Way(To::Remote(remote, remote.known(now).await?)))
+            }
+        }
+    }
+
+    /// Returns what the provider signs about the person who has come back from it.
+    pub async fn identify(
+        &self,
+        callback: &OidcCallback,
+        secrets: &LoginSecrets,
+        now: Time,
+    ) -> Result<ProviderClaims> {
+        let code = callback.code().ok_or_else(refused)?;
+        match &self.kind {
+            Kind::Mock(mock) => mock.identify(code, callback.issuer(), secrets),
+            Kind::Remote(remote) => {
+                let _call = self.calls.try_acquire().map_err(|_| busy())?;
+                remote.identify(code, callback.issuer(), secrets, now).await
+            }
+        }
+    }
+}
+
+impl Way<'_> {
+    /// Returns the address that the browser goes to.
+    pub fn address(&self, login: &BegunLogin) -> Result<String> {
+        match &self.0 {
+            To::Mock(mock, person) => mock.address(person, login),
+            To::Remote(remote, known) => remote.address(known, login),
+        }
+    }
+}
+
+/// The provider has not vouched for anybody.
+fn refused() -> Error {
+    Error::new(
+        Code::Unauthenticated,
+        "the identity provider has not signed you in: begin again at /auth/oidc/login",
+    )
+}
+
+fn busy() -> Error {
+    Error::new(Code::Overloaded, "too many people are signing in at the same moment")
+}
+
+fn owned(secret: &SecretString) -> String {
+    secret.expose_secret().to_owned()
+}

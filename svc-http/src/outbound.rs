@@ -1,0 +1,293 @@
+//! The one client for requests to other servers.
+//!
+//! A name is resolved once, only public addresses count, and the connection goes to one of these; an address
+//! in the URL is checked in the same way. So nobody who can make this service send a request reaches what is
+//! private beside it. One host may be excepted, which the operator has named. Nothing is redirected, no proxy
+//! is used, no connection is kept, and time and bytes of a response are limited.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use hickory_resolver::TokioResolver;
+use http::{Request, Response};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+use tokio::time::timeout;
+
+/// Longest time for resolving a name.
+const NAME_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time until there is a connection, the name and TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time of a whole exchange.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of a response's body.
+const BODY_MAX: usize = 512 << 10;
+
+/// What a client may reach beside public addresses over HTTPS.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    /// The host that may have a private address.
+    pub private_host: Option<String>,
+    /// Whether that host may be spoken to without TLS, if it is this machine.
+    pub loopback_http: bool,
+}
+
+/// The client.
+pub(crate) struct Outbound {
+    client: Client,
+    reach: Reach,
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The address may not be reached.
+    Forbidden(&'static str),
+    /// There was no connection, or it broke, or took too long.
+    Transport(reqwest::Error),
+    /// The response has too many bytes.
+    TooLarge,
+    /// What the server says about itself is that it does not work.
+    Faulty(u16),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forbidden(why) => write!(f, "the address may not be reached: {why}"),
+            Self::Transport(error) => write!(f, "no response: {error}"),
+            Self::TooLarge => write!(f, "the response has more than {BODY_MAX} bytes"),
+            Self::Faulty(status) => write!(f, "the status is {status}"),
+        }
+    }
+}
+
+impl std::error::Error for Failed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Transport(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Outbound {
+    /// Creates the client.
+    pub fn new(reach: Reach) -> Result<Self, Failed> {
+        let names = Names { private_host: reach.private_host.clone() };
+        let client = Client::builder()
+            .dns_resolver(names)
+            .no_proxy()
+            .redirect(Policy::none())
+            .referer(false)
+            .pool_max_idle_per_host(0)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TOTAL_TIMEOUT)
+            .user_agent(concat!("svc/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self { client: client.map_err(Failed::Transport)?, reach })
+    }
+
+    /// Sends a request, and returns the response with all of its body. Any status below 500 will do.
+    pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, Failed> {
+        let request = reqwest::Request::try_from(request).map_err(Failed::Transport)?;
+        self.reach.check(request.url())?;
+        let mut response = self.client.execute(request).await.map_err(Failed::Transport)?;
+        if response.status().is_server_error() {
+            return Err(Failed::Faulty(response.status().as_u16()));
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(Failed::Transport)? {
+            if body.len().saturating_add(chunk.len()) > BODY_MAX {
+                return Err(Failed::TooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let mut made = Response::new(body);
+        *made.status_mut() = response.status();
+        *made.headers_mut() = std::mem::take(response.headers_mut());
+        Ok(made)
+    }
+
+    /// Returns the body at an address, which must be there.
+    pub async fn get(&self, url: &str) -> Result<Vec<u8>, Failed> {
+        let mut request = Request::new(Vec::new());
+        *request.uri_mut() = url.parse().map_err(|_| Failed::Forbidden("it is no address"))?;
+        let accept = http::HeaderValue::from_static("application/json");
+        request.headers_mut().insert(http::header::ACCEPT, accept);
+        let response = self.send(request).await?;
+        if response.status() == http::StatusCode::OK {
+            Ok(response.into_body())
+        } else {
+            Err(Failed::Faulty(response.status().as_u16()))
+        }
+    }
+}
+
+impl Reach {
+    /// Checks an address before anything is resolved. A resolver is not asked about an IP address.
+    fn check(&self, url: &Url) -> Result<(), Failed> {
+        let host = url.host_str().ok_or(Failed::Forbidden("it has no host"))?;
+        let is_private = self.private_host.as_deref() == Some(host);
+        let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
+        let is_here = host == "localhost" || ip.is_some_and(|ip| ip.is_loopback());
+        match url.scheme() {
+            "https" => {}
+            "http" if self.loopback_http && is_private && is_here => {}
+            _ => return Err(Failed::Forbidden("it is not https")),
+        }
+        if ip.is_some_and(|ip| !is_public(ip)) && !is_private {
+            return Err(Failed::Forbidden("it is not public"));
+        }
+        Ok(())
+    }
+}
+
+/// Resolves names to what may be connected to.
+struct Names {
+    private_host: Option<String>,
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let is_private = self.private_host.as_deref() == Some(name.as_str());
+        Box::pin(async move {
+            let resolver = TokioResolver::builder_tokio()?.build()?;
+            let found = timeout(NAME_TIMEOUT, resolver.lookup_ip(name.as_str())).await??;
+            let reachable: Vec<SocketAddr> = found
+                .iter()
+                .filter(|ip| is_private || is_public(*ip))
+                .map(|ip| SocketAddr::new(ip, 0))
+                .collect();
+            if reachable.is_empty() {
+                return Err("the name has no public address".into());
+            }
+            let addresses: Addrs = Box::new(reachable.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+/// Returns whether an address is one of the public Internet (the registries of RFC 6890).
+fn is_public(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, _] = ip.octets();
+    let is_shared = a == 100 && (64..128).contains(&b);
+    let is_for_protocols = a == 192 && b == 0 && c == 0;
+    let is_old_relay = a == 192 && b == 88 && c == 99;
+    let is_for_benchmarks = a == 198 && (18..20).contains(&b);
+    !(a == 0
+        || ip.is_private()
+        || ip.is_loopback()
+        || ip.is_link_local()
+        || ip.is_documentation()
+        || is_shared
+        || is_for_protocols
+        || is_old_relay
+        || is_for_benchmarks
+        || a >= 224)
+}
+
+/// Only global unicast, and of it nothing in which an IPv4 address may be hidden.
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    let [a, b, ..] = ip.segments();
+    let is_global = a & 0xe000 == 0x2000;
+    let is_for_protocols = a == 0x2001 && b < 0x0200;
+    let is_documentation = (a == 0x2001 && b == 0x0db8) || (a == 0x3fff && b < 0x1000);
+    let is_6to4 = a == 0x2002;
+    is_global && !is_for_protocols && !is_documentation && !is_6to4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_internet_are_public() {
+        for public in
+            ["1.1.1.1", "93.184.216.34", "192.1.0.1", "2606:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8"]
+        {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+        for other in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.0.1",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.0.1",
+            "198.18.0.1",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::7f00:1",
+            "64:ff9b::a00:1",
+            "64:ff9b:1::1",
+            "100::1",
+            "fc00::1",
+            "fd00::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "2001::1",
+            "2001:db8::1",
+            "2002:a00:1::",
+            "3fff::1",
+        ] {
+            assert!(!is_public(other.parse().unwrap()), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_checked_before_it_is_resolved() {
+        let reach = |host: &str, loopback_http| Reach { private_host: Some(host.to_owned()), loopback_http };
+        let fits = |reach: &Reach, url: &str| reach.check(&Url::parse(url).unwrap()).is_ok();
+        let none = Reach::default();
+        assert!(fits(&none, "https://idp.example/") && fits(&none, "https://1.1.1.1/"));
+        for url in [
+            "http://idp.example/",
+            "https://127.0.0.1/",
+            "https://2130706433/",
+            "https://0x7f.1/",
+            "https://[::1]/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://169.254.169.254/",
+            "http://127.0.0.1/",
+            "ftp://idp.example/",
+            "file:///etc/passwd",
+        ] {
+            assert!(!fits(&none, url), "{url}");
+        }
+        assert!(
+            fits(&reach("10.0.0.1", false), "https://10.0.0.1/")
+                && !fits(&reach("10.0.0.1", true), "http://10.0.0.1/")
+        );
+        assert!(!fits(&reach("10.0.0.1", true), "https://10.0.0.2/"));
+        for host in ["127.0.0.1", "localhost", "[::1]"] {
+            let url = format!("http://{host}:8080/");
+            assert!(fits(&reach(host, true), &url) && !fits(&reach(host, false), &url), "{host}");
+            assert!(!fits(&reach("idp.example", true), &url), "{host}");
+        }
+    }
+}

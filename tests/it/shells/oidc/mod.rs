@@ -1,0 +1,123 @@
+//! Signing in at an identity provider over HTTP: the browser's way there and back, and whom that makes it.
+
+mod browser;
+mod members;
+mod provider;
+
+use http::header::{LOCATION, SET_COOKIE};
+use serde_json::{Value, json};
+use svc_core::config::{OidcConfig, OidcProvider};
+use svc_core::op::Operation;
+use svc_http::HttpSettings;
+use svc_tests::client::Answer;
+use svc_tests::database::engines;
+use svc_tests::provider::Provider;
+use svc_tests::{Setup, World};
+
+const LOGIN: &str = "/auth/oidc/login";
+const BACK: &str = "/auth/oidc/callback";
+const DISCOVERY: &str = "/.well-known/openid-configuration";
+
+/// The settings of a server with the provider that believes everybody.
+fn mock() -> HttpSettings {
+    let oidc = OidcConfig { provider: OidcProvider::Mock, redirect_uri: None };
+    HttpSettings { oidc: Some(oidc), ..HttpSettings::default() }
+}
+
+/// A world with the mock, where everybody may join.
+fn open_to_all() -> Setup {
+    Setup { http: mock(), auto_provision: true, ..Setup::default() }
+}
+
+fn on_both(setup: impl Fn() -> Setup, test: impl Fn(&World)) {
+    engines().into_iter().for_each(|engine| test(&World::with(engine, setup())));
+}
+
+/// A sign-in that has begun: where the browser was sent, and its cookie.
+struct Begun {
+    sent_to: String,
+    cookie: String,
+}
+
+fn cookie_of(answer: &Answer, name: &str) -> Option<String> {
+    let values = answer.headers.get_all(SET_COOKIE).iter().map(|value| value.to_str().unwrap());
+    let pairs = values.map(|value| value.split(';').next().unwrap());
+    pairs.filter(|pair| pair.starts_with(&format!("{name}="))).map(str::to_owned).next()
+}
+
+fn location(answer: &Answer) -> String {
+    assert_eq!(answer.status, 303, "{:#}", answer.body);
+    answer.headers[LOCATION].to_str().unwrap().to_owned()
+}
+
+fn get(world: &World, target: &str, cookie: Option<&str>) -> Answer {
+    let cookie = cookie.map(|cookie| ("cookie", cookie));
+    world.rest().send(None, "GET", target, cookie.as_slice(), None)
+}
+
+/// Begins a sign-in, with more in the query.
+fn begin(world: &World, more: &str) -> Begun {
+    let answer = get(world, &format!("{LOGIN}?workspace_id={}{more}", world.id("workspace")), None);
+    Begun { sent_to: location(&answer), cookie: cookie_of(&answer, "svc_oidc").unwrap() }
+}
+
+/// Signs somebody in at the mock.
+fn come(world: &World, more: &str) -> Answer {
+    let begun = begin(world, more);
+    get(world, &begun.sent_to, Some(&begun.cookie))
+}
+
+/// What the session of a browser that was signed in says.
+fn session(world: &World, answer: &Answer) -> Value {
+    location(answer);
+    get(world, "/auth/session", cookie_of(answer, "svc_session").as_deref()).output()
+}
+
+/// How the member of the last session was found, by the audit row.
+fn found(world: &World) -> Value {
+    let input = json!({"workspace_id": world.id("workspace"), "action": "session.create", "limit": 1});
+    world.admin("list_audit", input)["items"][0]["metadata"]["member"].clone()
+}
+
+fn count(world: &World, table: &str) -> i64 {
+    world.database.number(&format!("select count(*) from {table}"))
+}
+
+fn set(world: &World, member: &str, assignment: &str) {
+    let member = world.database.id(world.id(member));
+    world.database.execute(&format!("update members set {assignment} where id = {member}"));
+}
+
+/// Everything that signing in can leave behind.
+fn left(world: &World) -> [i64; 4] {
+    ["sessions", "members", "oidc_identities", "events"].map(|table| count(world, table))
+}
+
+/// Calls a row as its table says, so that the refusal is one that it declares.
+fn ask(world: &World, name: &str, input: &Value, cookie: &str) -> Answer {
+    let row: &Operation = world.operation(name);
+    world.rest().call_by(None, &[("cookie", cookie)], row, row.http().path, input)
+}
+
+/// A world whose people sign in at `provider`, where everybody may join and be linked.
+fn at(provider: &Provider) -> Setup {
+    Setup { http: provider.settings(), link_email: true, auto_provision: true, ..Setup::default() }
+}
+
+/// Signs a person in at the provider, and changes what the browser brings back.
+fn come_from(
+    world: &World,
+    provider: &Provider,
+    person: &Value,
+    change: impl Fn(&mut Vec<(String, String)>),
+) -> Answer {
+    let begun = begin(world, "");
+    let mut back = provider.sign_in(world, &begun.sent_to, person);
+    change(&mut back);
+    let query: Vec<String> = back.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    get(world, &format!("{BACK}?{}", query.join("&")), Some(&begun.cookie))
+}
+
+fn person() -> Value {
+    json!({"sub": "248289761001", "email": "ada@corp.example", "email_verified": true, "name": "Ada"})
+}
