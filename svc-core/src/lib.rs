@@ -49,7 +49,7 @@
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, cache, sealing, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
-//! | `identity` | workspaces, members, tokens, delegation, sessions, set-up |
+//! | `identity` | workspaces, members, tokens, delegation, sessions, set-up, sign-in at a provider |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
@@ -88,6 +88,8 @@
 //! | framed row | a route that is no operation of the API: it has a typed function and a frame |
 //! | frame | what surrounds the input and the output of a framed row on the wire |
 //! | session | what a browser is signed in with: a signed cookie names it, and it ends by itself |
+//! | provider | the OpenID Connect provider that people sign in at; also of what it says: its claims |
+//! | login | a sign-in at the provider that has begun and not come back |
 //! | sample | a thing that the world of the tests holds, under a name that examples use |
 //! | chore | periodic work, in each process or under a lease |
 //! | lane | a writer: one thread, one connection, one queue |

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -24,17 +25,21 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_core::config::{OidcConfig, OidcProvider};
+use svc_core::time::Time;
 use svc_http::HttpSettings;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
-use crate::{World, runtime, text};
+use crate::ordeal::tls;
+use crate::{runtime, text};
 
 /// What this service is to the provider.
 const CLIENT_ID: &str = "svc";
 const CLIENT_SECRET: &str = "the secret of the client";
 /// Where the provider sends browsers back to.
-pub const CALLBACK: &str = "http://127.0.0.1:1/auth/oidc/callback";
+pub const CALLBACK: &str = "https://svc.example/auth/oidc/callback";
 
 /// What the signature of a token is made with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +100,7 @@ struct Code {
 }
 
 struct State {
-    address: SocketAddr,
+    issuer: String,
     rsa: rsa::KeyPair,
     stranger: rsa::KeyPair,
     curve: EcdsaKeyPair,
@@ -111,19 +116,25 @@ pub struct Provider {
     task: JoinHandle<()>,
 }
 
-impl Default for Provider {
-    fn default() -> Self {
-        Self::start()
-    }
-}
-
 impl Provider {
     /// Starts a provider with keys of its own.
     pub fn start() -> Self {
+        Self::begin(|address| format!("http://{address}"), None)
+    }
+
+    /// Starts one that speaks TLS as `localhost`, with a certificate of the authority in `folder/roots.pem`.
+    pub fn start_tls(folder: &Path) -> Self {
+        let authority = tls::authority();
+        std::fs::write(folder.join("roots.pem"), authority.pem()).unwrap();
+        let acceptor = tls::acceptor(&tls::issue(&authority, "localhost", folder, "idp"), &authority, false);
+        Self::begin(|address| format!("https://localhost:{}", address.port()), Some(acceptor))
+    }
+
+    fn begin(issuer: impl Fn(SocketAddr) -> String, acceptor: Option<TlsAcceptor>) -> Self {
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let rsa = || rsa::KeyPair::generate(rsa::KeySize::Rsa2048).unwrap();
         let state = Arc::new(State {
-            address: listener.local_addr().unwrap(),
+            issuer: issuer(listener.local_addr().unwrap()),
             rsa: rsa(),
             stranger: rsa(),
             curve: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(),
@@ -131,7 +142,7 @@ impl Provider {
             codes: Mutex::default(),
             asked: Mutex::default(),
         });
-        let task = runtime().spawn(serve(listener, Arc::clone(&state)));
+        let task = runtime().spawn(serve(listener, acceptor, Arc::clone(&state)));
         Self { state, task }
     }
 
@@ -152,6 +163,17 @@ impl Provider {
         HttpSettings { oidc: Some(oidc), ..HttpSettings::default() }
     }
 
+    /// The variables of a server whose people sign in here.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("SVC_OIDC_ENABLED", "1".to_owned()),
+            ("SVC_OIDC_ISSUER", self.issuer()),
+            ("SVC_OIDC_CLIENT_ID", CLIENT_ID.to_owned()),
+            ("SVC_OIDC_CLIENT_SECRET", CLIENT_SECRET.to_owned()),
+            ("SVC_OIDC_REDIRECT_URI", CALLBACK.to_owned()),
+        ]
+    }
+
     /// What it does from now on.
     pub fn does(&self, script: Script) {
         *lock(&self.state.script) = script;
@@ -164,8 +186,8 @@ impl Provider {
 
     /// Signs a person in who came with the address `sent_to`, and returns the query of the way back.
     ///
-    /// `person` are claims about that person.
-    pub fn sign_in(&self, world: &World, sent_to: &str, person: &Value) -> Vec<(String, String)> {
+    /// `person` are claims about that person, and `now` is the time by the clock of the provider.
+    pub fn sign_in(&self, now: Time, sent_to: &str, person: &Value) -> Vec<(String, String)> {
         let (endpoint, query) = sent_to.split_once('?').unwrap();
         assert_eq!(endpoint, format!("{}/authorize", self.issuer()));
         let asked = pairs(query);
@@ -179,7 +201,7 @@ impl Provider {
         }
         assert!(asked["scope"].split(' ').any(|scope| scope == "openid"), "{sent_to}");
         assert!(asked["state"].len() >= 32 && asked["nonce"].len() >= 32, "{sent_to}");
-        let now = world.clock.now().micros() / 1_000_000;
+        let now = now.micros() / 1_000_000;
         let mut claims = json!({
             "iss": self.issuer(), "aud": CLIENT_ID, "nonce": asked["nonce"], "iat": now, "exp": now + 300,
         });
@@ -202,15 +224,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn serve(listener: TcpListener, state: Arc<State>) {
+async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<State>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let state = Arc::clone(&state);
-        let service = service_fn(move |request| answer(Arc::clone(&state), request));
+        let (state, acceptor) = (Arc::clone(&state), acceptor.clone());
         tokio::spawn(async move {
-            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+            match acceptor {
+                None => converse(stream, state).await,
+                // Who does not trust the certificate goes away.
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        converse(stream, state).await;
+                    }
+                }
+            }
         });
     }
+}
+
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<State>) {
+    let service = service_fn(move |request| answer(Arc::clone(&state), request));
+    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 
 type Answered = Result<Response<Full<Bytes>>, std::convert::Infallible>;
@@ -240,7 +274,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Answered {
 
 impl State {
     fn issuer(&self) -> String {
-        format!("http://{}", self.address)
+        self.issuer.clone()
     }
 
     fn answer(&self, path: &str, headers: &http::HeaderMap, body: &[u8]) -> (u16, Value) {

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use svc_core::time::Time;
 use svc_core::{Code, Error, Result};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::outbound::{Failed, Outbound};
 
@@ -41,40 +42,57 @@ struct NamesItself {
 /// What is known of the provider; one request at a time asks it.
 pub(super) struct Keys {
     issuer: String,
-    known: Mutex<Option<Known>>,
+    last: Mutex<Last>,
+}
+
+/// The outcome of the last time that the provider was asked.
+#[derive(Default)]
+struct Last {
+    known: Option<Known>,
+    /// When it was in vain.
+    failed: Option<(Instant, Error)>,
 }
 
 impl Keys {
     pub fn new(issuer: String) -> Self {
-        Self { issuer, known: Mutex::new(None) }
+        Self { issuer, last: Mutex::default() }
     }
 
     /// Returns what is known, asking the provider if that is nothing or old.
+    ///
+    /// If that was in vain, it was so for everybody who has waited meanwhile.
     pub async fn known(&self, outbound: &Outbound, now: Time) -> Result<Known> {
-        let mut known = self.known.lock().await;
-        if let Some(known) = known.as_ref().filter(|known| now.since(known.found_at) < USED_FOR) {
+        let begun = Instant::now();
+        let mut last = self.last.lock().await;
+        if let Some(known) = last.known.as_ref().filter(|known| now.since(known.found_at) < USED_FOR) {
             return Ok(known.clone());
         }
-        let found = self.discover(outbound, now).await?;
-        *known = Some(found.clone());
-        Ok(found)
+        if let Some((_, error)) = last.failed.as_ref().filter(|(at, _)| *at >= begun) {
+            return Err(error.clone());
+        }
+        let found = self.discover(outbound, now).await;
+        match &found {
+            Ok(known) => *last = Last { known: Some(known.clone()), failed: None },
+            Err(error) => last.failed = Some((Instant::now(), error.clone())),
+        }
+        found
     }
 
     /// Returns newer keys than `seen`; none if the provider was asked less than a minute ago.
     pub async fn newer(&self, outbound: &Outbound, seen: &Known, now: Time) -> Result<Option<Known>> {
-        let mut known = self.known.lock().await;
-        let last = known.as_ref().unwrap_or(seen);
-        if last.keys_at != seen.keys_at {
-            return Ok(Some(last.clone()));
+        let mut last = self.last.lock().await;
+        let held = last.known.as_ref().unwrap_or(seen).clone();
+        if held.keys_at != seen.keys_at {
+            return Ok(Some(held));
         }
-        if now.since(last.keys_at) < BETWEEN_KEYS {
+        if now.since(held.keys_at) < BETWEEN_KEYS {
             return Ok(None);
         }
-        let mut newer = Known { keys_at: now, ..last.clone() };
+        let mut newer = Known { keys_at: now, ..held };
         // Noted before the provider is asked, so that one which fails is not asked more often.
-        *known = Some(newer.clone());
+        last.known = Some(newer.clone());
         newer.metadata = Arc::new(with_keys(outbound, (*newer.metadata).clone()).await?);
-        *known = Some(newer.clone());
+        last.known = Some(newer.clone());
         Ok(Some(newer))
     }
 

@@ -42,7 +42,10 @@ impl Provider {
     /// Creates the client of the provider, without a request to it.
     pub fn new(config: &OidcConfig) -> Result<Self> {
         let kind = match &config.provider {
-            OidcProvider::Mock => Kind::Mock(Mock::new(config.redirect_uri.clone())),
+            OidcProvider::Mock => {
+                tracing::warn!("SVC_OIDC_MOCK is on: anybody can sign in as anybody");
+                Kind::Mock(Mock::new(config.redirect_uri.clone()))
+            }
             OidcProvider::At { .. } => Kind::Remote(Box::new(Remote::new(config)?)),
         };
         Ok(Self { kind, calls: Semaphore::new(PROVIDER_CALLS_MAX) })

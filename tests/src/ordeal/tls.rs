@@ -40,20 +40,22 @@ struct Counts {
 }
 
 /// Who a certificate is for, and its files.
-struct Issued {
+pub(crate) struct Issued {
     certificate: PathBuf,
     key: PathBuf,
 }
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
-fn authority() -> Authority {
+/// A new authority.
+pub(crate) fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-fn issue(authority: &Authority, name: &str, folder: &Path, file: &str) -> Issued {
+/// Issues a certificate for `name` into files of `folder`.
+pub(crate) fn issue(authority: &Authority, name: &str, folder: &Path, file: &str) -> Issued {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     let signed = params.signed_by(&key, authority).unwrap();
@@ -108,7 +110,8 @@ impl TlsServer {
     }
 }
 
-fn acceptor(server: &Issued, authority: &Authority, asks: bool) -> TlsAcceptor {
+/// What accepts connections with a certificate; with `asks` clients must have one too.
+pub(crate) fn acceptor(server: &Issued, authority: &Authority, asks: bool) -> TlsAcceptor {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 

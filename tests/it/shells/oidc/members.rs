@@ -1,10 +1,15 @@
 //! Whom a person who has signed in at the provider becomes.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use svc_tests::provider::Provider;
-use svc_tests::{Setup, text};
+use svc_tests::{Setup, in_parallel, text};
 
-use super::{at, come, come_from, found, left, location, mock, on_both, open_to_all, person, session, set};
+use super::{
+    at, begin, come, come_from, cookie_of, count, found, get, left, location, mock, on_both, open_to_all,
+    person, session, set,
+};
 
 #[test]
 fn somebody_joins_by_signing_in_and_is_found_again() {
@@ -110,6 +115,64 @@ fn an_email_that_is_not_verified_links_nobody_and_is_no_handle() {
             }
             let linked = session(world, &come_from(world, &provider, &person(), |_| ()));
             assert_eq!(linked["member_id"], json!(world.id("admin")), "a control");
+        },
+    );
+}
+
+#[test]
+fn somebody_who_comes_twice_at_once_joins_once() {
+    on_both(open_to_all, |world| {
+        let came = [0; 4].map(|_| begin(world, "&sub=1&email=ada%40corp.example"));
+        let answers = in_parallel(4, |one| get(world, &came[one].sent_to, Some(&came[one].cookie)));
+        let members: BTreeSet<String> =
+            answers.iter().map(|answer| text(&session(world, answer)["member_id"])).collect();
+        assert_eq!((members.len(), count(world, "oidc_identities")), (1, 1));
+    });
+}
+
+#[test]
+fn people_of_one_name_have_handles_of_their_own() {
+    on_both(open_to_all, |world| {
+        let handles: Vec<String> = (0..22)
+            .map(|sub| text(&session(world, &come(world, &format!("&sub={sub}&name=Ada%20L.")))["handle"]))
+            .collect();
+        assert_eq!(handles[..3], ["ada-l", "ada-l-2", "ada-l-3"]);
+        assert_eq!(handles.iter().collect::<BTreeSet<_>>().len(), handles.len(), "{handles:?}");
+    });
+}
+
+#[test]
+fn a_frozen_member_signs_in_and_only_reads() {
+    on_both(open_to_all, |world| {
+        let member = session(world, &come(world, "&sub=1"))["member_id"].clone();
+        world.admin("freeze_member", json!({"member_id": member}));
+        let answer = come(world, "&sub=1");
+        assert_eq!(session(world, &answer)["frozen"], true);
+        let cookie = cookie_of(&answer, "svc_session").unwrap();
+        let path = format!("/workspaces/{}/channels", world.id("workspace"));
+        let channel = json!({"name": "frozen"});
+        let made = world.rest().send(None, "POST", &path, &[("cookie", &cookie)], Some(&channel));
+        made.refused(403, "member-frozen");
+    });
+}
+
+/// The way into a workspace whose people have nothing but the provider.
+#[test]
+fn the_first_to_sign_in_can_become_the_administrator() {
+    on_both(
+        || Setup { first_admin: true, ..open_to_all() },
+        |world| {
+            let cookie = cookie_of(&come(world, "&sub=1"), "svc_session").unwrap();
+            let mint = || {
+                let headers = [("cookie", cookie.as_str())];
+                world.rest().send(None, "POST", "/auth/session/mint", &headers, Some(&json!({})))
+            };
+            mint().refused(409, "wrong-state");
+            world.database.execute("update tokens set revoked_at = 1");
+            let token = text(&mint().output()["secret"]);
+            let me = world.call(&token, "whoami", json!({})).output();
+            assert!(me["capabilities"].as_array().unwrap().contains(&json!("token:admin")));
+            mint().refused(409, "wrong-state");
         },
     );
 }

@@ -112,7 +112,7 @@ fn come_from(
     change: impl Fn(&mut Vec<(String, String)>),
 ) -> Answer {
     let begun = begin(world, "");
-    let mut back = provider.sign_in(world, &begun.sent_to, person);
+    let mut back = provider.sign_in(world.clock.now(), &begun.sent_to, person);
     change(&mut back);
     let query: Vec<String> = back.iter().map(|(name, value)| format!("{name}={value}")).collect();
     get(world, &format!("{BACK}?{}", query.join("&")), Some(&begun.cookie))

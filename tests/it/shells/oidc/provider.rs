@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use svc_core::Engine;
+use svc_core::time::Clock;
 use svc_tests::database::engines;
 use svc_tests::provider::{Answers, CALLBACK, Provider, Script, Signed, pairs};
-use svc_tests::{Setup, World, text};
+use svc_tests::site::Site;
+use svc_tests::{Setup, World, in_parallel, text};
 
 use super::{
-    BACK, Begun, DISCOVERY, LOGIN, ask, at, begin, come_from, count, get, left, location, on_both, person,
-    session,
+    BACK, Begun, DISCOVERY, LOGIN, ask, at, begin, come_from, cookie_of, count, get, left, location, on_both,
+    person, session,
 };
 
 #[test]
@@ -21,7 +24,7 @@ fn what_is_declared_is_refused() {
             provider.does(Script::default());
             let login = json!({"workspace_id": world.id("workspace")});
             let back = |begun: &Begun| -> Value {
-                let back = provider.sign_in(world, &begun.sent_to, &json!({"sub": "1"}));
+                let back = provider.sign_in(world.clock.now(), &begun.sent_to, &json!({"sub": "1"}));
                 back.into_iter().map(|(name, value)| (name, json!(value))).collect::<Map<_, _>>().into()
             };
             let begun = begin(world, "");
@@ -181,8 +184,8 @@ fn what_the_browser_brings_back_is_compared() {
             }
             // The code of another sign-in, which has another verifier.
             let (mine, others) = (begin(world, ""), begin(world, ""));
-            let code = provider.sign_in(world, &others.sent_to, &person())[0].1.clone();
-            let back = provider.sign_in(world, &mine.sent_to, &person());
+            let code = provider.sign_in(world.clock.now(), &others.sent_to, &person())[0].1.clone();
+            let back = provider.sign_in(world.clock.now(), &mine.sent_to, &person());
             let query = format!("{BACK}?code={code}&state={}&iss={}", back[1].1, back[2].1);
             get(world, &query, Some(&mine.cookie)).refused(401, "unauthenticated");
             assert_eq!(left(world), before);
@@ -242,15 +245,24 @@ fn a_provider_that_does_not_work_is_unavailable() {
     );
 }
 
-/// One that accepts connections and never answers is given up after ten seconds.
+/// One that accepts connections and never answers is given up after ten seconds, for all who wait.
+///
+/// Were it asked for each of them in turn, the last would wait for minutes. More than so many do not wait.
 #[test]
 fn a_provider_that_never_answers_is_given_up() {
+    const WAIT: usize = 64;
     let provider = Provider::start();
     let engine = engines().remove(0);
     let world = World::with(engine, at(&provider));
     provider.does(Script { answers: [(DISCOVERY, Answers::Never)].into(), ..Script::default() });
     let login = format!("{LOGIN}?workspace_id={}", world.id("workspace"));
-    get(&world, &login, None).refused(503, "provider-unavailable");
+    let refusals = in_parallel(WAIT + 8, |_| {
+        let answer = get(&world, &login, None);
+        (answer.status, answer.code().to_owned())
+    });
+    let refused = |code: &str| refusals.iter().filter(|found| **found == (503, code.to_owned())).count();
+    assert_eq!((refused("provider-unavailable"), refused("overloaded")), (WAIT, 8), "{refusals:?}");
+    assert_eq!(provider.asked(DISCOVERY), 1);
 }
 
 #[test]
@@ -294,4 +306,37 @@ fn the_redirect_uri_is_the_configured_one_whatever_the_host() {
             assert_eq!(pairs(sent_to.split_once('?').unwrap().1)["redirect_uri"], CALLBACK);
         },
     );
+}
+
+/// The real program, in production: a certificate counts only with an authority that the machine trusts.
+#[test]
+fn a_provider_is_reached_by_tls_that_the_machine_trusts() {
+    let folder = tempfile::tempdir().unwrap();
+    let provider = Provider::start_tls(folder.path());
+    let roots = folder.path().join("roots.pem");
+    let site = Site::found(Engine::Sqlite);
+    let mut variables = provider.variables();
+    variables.push(("SVC_ENV", "production".to_owned()));
+    variables.push(("SVC_SESSION_SECRET", "a key of thirty-two bytes or more".to_owned()));
+    variables.push(("SVC_OIDC_AUTO_PROVISION", "1".to_owned()));
+    for (trusted, wanted) in [(false, 503), (true, 303)] {
+        let mut variables = variables.clone();
+        if trusted {
+            variables.push(("SSL_CERT_FILE", roots.to_str().unwrap().to_owned()));
+        }
+        let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, &**value)).collect();
+        let server = site.serve(&variables);
+        let login = format!("{LOGIN}?workspace_id={}", site.founders.workspace_id);
+        let sent = server.rest.send(None, "GET", &login, &[], None);
+        assert_eq!(sent.status, wanted, "trusted: {trusted}: {:#}", sent.body);
+        if !trusted {
+            continue;
+        }
+        let back = provider.sign_in(Clock::System.now(), &location(&sent), &person());
+        let query: Vec<String> = back.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let cookie = cookie_of(&sent, "svc_oidc").unwrap();
+        let target = format!("{BACK}?{}", query.join("&"));
+        let back = server.rest.send(None, "GET", &target, &[("cookie", &cookie)], None);
+        assert_eq!(location(&back), "/ui/");
+    }
 }
