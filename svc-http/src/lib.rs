@@ -8,6 +8,9 @@
 //! head alone), the body checks (size, rate and media type), the limit on requests in flight, and then the
 //! operation. No resources are held for a client that has not been admitted, and no buffer grows because a
 //! client does not read. TLS and compression are left out on purpose; they belong in a proxy in front.
+//!
+//! Requests to other servers, such as the identity provider's, go through one client that reaches public
+//! addresses alone.
 
 mod limits;
 mod pace;

@@ -290,4 +290,28 @@ mod tests {
             assert!(!fits(&reach("idp.example", true), &url), "{host}");
         }
     }
+
+    /// The name is that of this machine, which is not public.
+    #[test]
+    fn a_name_is_connected_to_only_at_a_public_address() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(ask_for_this_machine());
+    }
+
+    async fn ask_for_this_machine() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+        let public = Outbound::new(Reach::default()).unwrap();
+        assert!(matches!(public.get(&url).await, Err(Failed::Transport(_))));
+        let private_host = Some("localhost".to_owned());
+        let excepted = Outbound::new(Reach { private_host, loopback_http: false }).unwrap();
+        let (answer, came) = tokio::join!(excepted.get(&url), async {
+            let (stream, from) = listener.accept().await.unwrap();
+            drop(stream);
+            from
+        });
+        assert!(answer.is_err() && came.ip().is_loopback(), "a control: there it connects");
+        let more = listener.accept();
+        assert!(timeout(Duration::ZERO, more).await.is_err(), "only the second has connected");
+    }
 }
