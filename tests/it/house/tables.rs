@@ -171,7 +171,7 @@ fn after_statements(sql: &str) -> BTreeSet<String> {
         match tokens(statement)[..] {
             ["create", "table", _, "partition", ..] => {}
             ["create", "table", name, ..] | ["create", "unlogged", "table", name, ..] => {
-                drop(tables.insert(name.to_owned()))
+                tables.insert(name.to_owned());
             }
             ["drop", "table", name] => assert!(tables.remove(name), "{name} is dropped and was not there"),
             ["alter", "table", name, "rename", "to", new] => {
