@@ -53,6 +53,8 @@ ids! {
     TokenId,
     /// A delegation grant's id.
     GrantId,
+    /// An app's id.
+    AppId,
     /// An app installation's id.
     InstallationId,
     /// The id of a browser's session.

@@ -49,7 +49,7 @@
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, cache, sealing, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
-//! | `identity` | workspaces, members, tokens, delegation, sessions, set-up, sign-in at a provider |
+//! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |

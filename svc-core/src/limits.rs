@@ -57,6 +57,12 @@ pub const GRANT_CEILING_DEFAULT_DAYS: i64 = 90;
 pub const GRANT_CEILING_MAX_DAYS: i64 = 3650;
 /// Characters of the purpose of a delegation grant.
 pub const GRANT_PURPOSE_MAX: usize = 500;
+/// Characters of an app's slug; with `app:` before it, it is a handle.
+pub const APP_SLUG_MAX: usize = 60;
+/// Live tokens of one app installation: revoking it ends each of them in one transaction.
+pub const INSTALLATION_TOKENS_MAX: i64 = 1000;
+/// Seconds that a token lasts that an app gets by its client credentials.
+pub const APP_TOKEN_SECS: i64 = 3600;
 /// Live tokens of one delegation grant: revoking it ends each of them in one transaction.
 pub const GRANT_TOKENS_MAX: i64 = 1000;
 /// How long a delegated token lasts if the caller says nothing, in seconds.

@@ -97,10 +97,24 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> ToParam for Text<MIN
 #[serde(transparent)]
 pub struct Handle<const MAX: usize>(String);
 
+/// How the handles of apps begin, and no others.
+pub(crate) const APP_HANDLES: &str = "app:";
+/// How no handle begins that somebody chooses: those of apps and of members of other services.
+const RESERVED_HANDLES: [&str; 2] = [APP_HANDLES, "peer:"];
+
+/// Fails if a handle, in lower case, is one that nobody may choose.
+fn check_not_reserved(handle: &str) -> Result<(), String> {
+    match RESERVED_HANDLES.iter().find(|prefix| handle.starts_with(**prefix)) {
+        None => Ok(()),
+        Some(prefix) => Err(format!("handles that begin with {prefix:?} are reserved")),
+    }
+}
+
 impl<const MAX: usize> Handle<MAX> {
     /// Creates the handle after lower-casing and checking the text.
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.to_lowercase();
+        check_not_reserved(&text)?;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let fits = text.len() <= MAX
             && text.starts_with(plain)
@@ -419,6 +433,9 @@ mod tests {
         assert!(serde_json::from_str::<Items<i64, 1>>("[1,2]").is_err());
         assert_eq!(&*Handle::<8>::new("Ada").unwrap(), "ada");
         assert!(Handle::<8>::new("-ada").is_err());
+        for reserved in ["app:ada", "App:ada", "peer:", "PEER:a"] {
+            assert!(Handle::<64>::new(reserved).unwrap_err().contains("reserved"), "{reserved}");
+        }
         let schema = schemars::schema_for!(Text<1, 3>);
         assert_eq!(schema.get("maxLength"), Some(&3.into()));
     }

@@ -15,6 +15,7 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::delegation::feature(),
         identity::sessions::feature(),
         identity::enrol::feature(),
+        identity::apps::feature(),
         identity::setup::feature(),
         identity::oidc::feature(),
         conversation::channels::feature(),

@@ -33,6 +33,14 @@ pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()
     }
 }
 
+/// Fails if a token of an app would carry what its installation was not granted.
+pub(super) fn check_within_installation(granted: Capabilities, wanted: Capabilities) -> Result<()> {
+    match lacking(granted, wanted) {
+        None => Ok(()),
+        Some(names) => Err(Error::forbidden(format!("the installation was not granted {names}"))),
+    }
+}
+
 /// Fails if a derived token would carry what its parent lacks, or `token:admin`.
 pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<()> {
     if wanted.has(TokenAdmin) {

@@ -9,6 +9,7 @@
 //! - `tokens`: minting, narrowing, rotating and revoking
 //! - `delegation`: how a member is lent to another, who acts for it
 //! - `enrol`: how a member joins a workspace
+//! - `apps`: programs that are installed in a workspace, and their tokens
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `sessions`: how a browser signs in and out
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
@@ -20,6 +21,7 @@ pub(crate) mod members;
 pub(crate) mod tokens;
 pub(crate) mod delegation;
 pub(crate) mod enrol;
+pub(crate) mod apps;
 pub(crate) mod whoami;
 pub(crate) mod sessions;
 pub(crate) mod setup;

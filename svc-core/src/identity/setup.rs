@@ -10,7 +10,7 @@ use serde_json::json;
 use super::authority;
 use super::enrol::{MemberWithToken, NewMember, enrol, enrol_with_token};
 use super::members::{Member, MemberKind, member_called};
-use super::tokens::{self, Mint, MintedToken, check_active, issue};
+use super::tokens::{self, Mint, MintedToken, check_takes_tokens, issue};
 use super::workspaces::{Workspace, any_exists, create};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::{Capabilities, CapabilitySet};
@@ -164,7 +164,7 @@ pub(crate) fn mint_as_instance(
         member_called(cx, wanted.workspace_id, &wanted.handle)?.ok_or_else(|| Error::not_found("member"))?;
     let capabilities = tokens::wanted(wanted.capabilities, None, member.kind)?;
     authority::check_holds(cx.caller().capabilities, capabilities)?;
-    check_active(&member)?;
+    check_takes_tokens(&member)?;
     if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
         return Err(Error::malformed("the expiry of the token must be in the future"));
     }

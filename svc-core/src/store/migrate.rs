@@ -52,6 +52,7 @@ migrations! {
     21 "0021_delegation",
     22 "0022_members",
     23 "0023_sessions",
+    25 "0025_apps",
     27 "0027_rate_windows",
     29 "0029_oidc",
 }

@@ -15,6 +15,7 @@
 //! the input names, and no credential, is declared by `op::homed` and acts there by `Write::within`.
 
 mod sessions;
+mod app_token;
 mod oidc;
 
 use std::sync::Arc;
@@ -82,6 +83,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::Session => &sessions::Session,
         Frame::OidcLogin => &oidc::OidcLogin,
         Frame::OidcCallback => &oidc::OidcCallback,
+        Frame::AppToken => &app_token::AppToken,
     }
 }
 

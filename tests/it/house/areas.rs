@@ -16,8 +16,8 @@ macro_rules! by_area {
     (@list $($then:tt)*) => {
         $crate::house::areas::by_area! {
             @$($then)*:
-            approvals audit budgets channels claims delegation events footprints identity land_gate members
-            messages operator pauses results reviews slots threads workspaces
+            approvals apps audit budgets channels claims delegation events footprints identity
+            land_gate members messages operator pauses results reviews slots threads workspaces
         }
     };
     (@names: $($area:ident)*) => {

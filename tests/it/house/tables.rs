@@ -12,6 +12,9 @@ use crate::house::rules::{none, root, sources};
 ///
 /// `channels` is joined wherever `visible!` decides who sees what is in one.
 const TABLES: &[(&str, &str, &[&str])] = &[
+    // The caller is found by its token, which ends with its installation.
+    ("app_installations", "identity/apps", &["op/call"]),
+    ("apps", "identity/apps", &[]),
     ("approval_gates", "gates/approvals", &[]),
     ("audit", "log/batch", &["log/verify", "integrity/audit"]),
     ("channel_members", "conversation/channels", &["conversation/places"]),

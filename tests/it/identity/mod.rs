@@ -1,5 +1,6 @@
-//! Workspaces, members, tokens, sessions and delegation: who may act, and with whose authority.
+//! Workspaces, members, tokens, sessions, apps and delegation: who may act, and with whose authority.
 
+mod apps;
 mod authority;
 mod delegation;
 mod members;

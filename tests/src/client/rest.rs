@@ -48,7 +48,25 @@ impl Rest {
         body: Option<&Value>,
     ) -> Answer {
         let bytes = body.map(|body| Bytes::from(body.to_string()));
-        let response = self.raw(token, method, target, headers, bytes).await;
+        self.answer(token, method, target, headers, bytes).await
+    }
+
+    /// Sends a form without a token.
+    pub fn send_form(&self, target: &str, headers: &[(&str, &str)], form: &str) -> Answer {
+        let media = [("content-type", "application/x-www-form-urlencoded")];
+        let (headers, form) = ([&media, headers].concat(), Bytes::from(form.to_owned()));
+        runtime().block_on(self.answer(None, "POST", target, &headers, Some(form)))
+    }
+
+    async fn answer(
+        &self,
+        token: Option<&str>,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: Option<Bytes>,
+    ) -> Answer {
+        let response = self.raw(token, method, target, headers, body).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         Answer { status: parts.status.as_u16(), body: read(&parts.headers, &bytes), headers: parts.headers }

@@ -114,11 +114,8 @@ fn people(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Membe
     let (subject, delegate) = (load_member(cx, input.subject)?, load_member(cx, input.delegate)?);
     check_active(&subject)?;
     check_active(&delegate)?;
-    if subject.handle.starts_with(APP_HANDLES) {
+    if subject.is_app() {
         return Err(Error::wrong_state("nobody acts for an app: its authority is its installation's"));
     }
     Ok((subject, delegate))
 }
-
-/// How the handles of apps begin, and no others.
-const APP_HANDLES: &str = "app:";

@@ -16,7 +16,8 @@ use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
 use crate::identity::tokens::{
-    Mint, MintedToken, check_active, check_room_for_derived, expiry, issue, not_empty,
+    Mint, MintedToken, check_active, check_room_for_derived, check_room_of_installation, expiry, issue,
+    not_empty,
 };
 use crate::limits::{DELEGATED_DEFAULT_SECS, DELEGATED_MAX_SECS, NAME_MAX};
 use crate::op::{Caller, Read, Write};
@@ -34,7 +35,7 @@ use crate::time::Time;
 /// yours and you have `token:admin`; 404 `not-found` if it is not yours and you have not; 409 `wrong-state`
 /// if the grant has expired or was revoked, if its subject is deactivated, if 16 derivations lie between your
 /// token and the minted one that it comes from, or if 1000 live tokens are derived from that one or from the
-/// grant.
+/// grant, or belong to the app installation of your token.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
@@ -63,12 +64,14 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     let expires_at = end(now, grant.expires_at, caller.expires_at, asked)?;
     check_active(&load_member(cx, grant.subject)?)?;
     check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
+    check_room_of_installation(cx, caller.installation)?;
     let mint = Mint {
         workspace_id: grant.workspace_id,
         member_id: grant.subject,
         actor_id: delegate,
         parent_id: Some(parent_id),
         grant_id: Some(grant.grant_id),
+        installation_id: caller.installation,
         label: input.label.as_deref(),
         capabilities,
         expires_at: Some(expires_at),

@@ -23,7 +23,7 @@ use crate::log::event::{EventKind, Invalidates};
 use crate::op::{Feature, Read, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
-use crate::text::Handle;
+use crate::text::{APP_HANDLES, Handle};
 use crate::time::Time;
 pub use frozen::MemberFreeze;
 pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
@@ -97,6 +97,11 @@ columns! {
 }
 
 impl Member {
+    /// Returns whether it is the member of an app, whose authority is its installation's.
+    pub(super) fn is_app(&self) -> bool {
+        self.handle.starts_with(APP_HANDLES)
+    }
+
     /// Inserts the row of a new member.
     pub(super) fn insert(&self, cx: &mut Write<'_>) -> Result<()> {
         self.with_new_row(|row| cx.insert(row))

@@ -10,9 +10,11 @@ use super::MintedToken;
 use super::mint::{LIFE_MAX_SECS, Mint, expiry, issue, not_empty};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
-use crate::id::{GrantId, TokenId};
+use crate::id::{GrantId, InstallationId, TokenId};
 use crate::identity::authority;
-use crate::limits::{DERIVED_TOKENS_MAX, GRANT_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX};
+use crate::limits::{
+    DERIVED_TOKENS_MAX, GRANT_TOKENS_MAX, INSTALLATION_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX,
+};
 use crate::op::{Read, Write};
 use crate::text::{Count, Text};
 use crate::time::Time;
@@ -24,8 +26,8 @@ use crate::time::Time;
 ///
 /// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
 /// expiry later than yours; 409 `wrong-state` if 16 derivations lie between yours and the minted token that
-/// it comes from, or if 1000 live tokens are derived from that minted token, or from your delegation grant:
-/// revoke some, or let them expire sooner.
+/// it comes from, or if 1000 live tokens are derived from that minted token, or from your delegation grant,
+/// or belong to your app installation: revoke some, or let them expire sooner.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
@@ -52,12 +54,14 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     authority::check_derives(caller.capabilities, capabilities)?;
     let expires_at = no_later(caller.expires_at, asked)?;
     check_room_for_derived(cx, parent_id, caller.grant)?;
+    check_room_of_installation(cx, caller.installation)?;
     let mint = Mint {
         workspace_id: caller.workspace_id,
         member_id,
         actor_id: caller.actor.unwrap_or(member_id),
         parent_id: Some(parent_id),
         grant_id: caller.grant,
+        installation_id: caller.installation,
         label: input.label.as_deref(),
         capabilities,
         expires_at,
@@ -116,6 +120,29 @@ pub(crate) fn check_room_for_derived(
     if live.is_some_and(|(live,)| live >= GRANT_TOKENS_MAX) {
         return Err(Error::wrong_state(format!(
             "the delegation grant has {GRANT_TOKENS_MAX} live tokens; let some of them expire"
+        )));
+    }
+    Ok(())
+}
+
+/// The number of live tokens of the installation `$1`, counted up to `$3`.
+const LIVE_OF_INSTALLATION: &str = "
+    select count(*) from (
+        select id from tokens
+        where installation_id = $1 and revoked_at is null
+          and coalesce(expires_at, 9223372036854775807) > $2 limit $3
+    ) counted";
+
+/// Fails if revoking the app installation would end too many tokens after one more is minted.
+pub(crate) fn check_room_of_installation(
+    cx: &Read<'_>,
+    installation_id: Option<InstallationId>,
+) -> Result<()> {
+    let Some(id) = installation_id else { return Ok(()) };
+    let live: Option<(i64,)> = cx.one(LIVE_OF_INSTALLATION, &[&id, &cx.now(), &INSTALLATION_TOKENS_MAX])?;
+    if live.is_some_and(|(live,)| live >= INSTALLATION_TOKENS_MAX) {
+        return Err(Error::wrong_state(format!(
+            "the app installation has {INSTALLATION_TOKENS_MAX} live tokens; revoke some of them"
         )));
     }
     Ok(())

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use super::{MintedToken, TokenMinted};
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Error, Result};
-use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::id::{GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::members::{Member, MemberKind, load_member};
 use crate::identity::workspaces::own_workspace;
@@ -39,7 +39,7 @@ pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 /// or `expires_in_secs`.
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant; 409 `wrong-state` if the
-/// member is deactivated.
+/// member is deactivated, or is the member of an app, whose tokens belong to its installation.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -73,7 +73,7 @@ pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<Minted
     let wanted = wanted(input.capabilities, input.capability_set, member.kind)?;
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     authority::check_grants(cx.caller().capabilities, wanted)?;
-    check_active(&member)?;
+    check_takes_tokens(&member)?;
     let mint = Mint { label: input.label.as_deref(), expires_at, ..Mint::new(&member, wanted) };
     issue(cx, &mint)
 }
@@ -121,6 +121,14 @@ pub(crate) fn check_active(member: &Member) -> Result<()> {
     }
 }
 
+/// Fails if the member may not use the service, or has tokens only by the installation of an app.
+pub(crate) fn check_takes_tokens(member: &Member) -> Result<()> {
+    if member.is_app() {
+        return Err(Error::wrong_state("the tokens of an app hang on its installation: mint_app_token"));
+    }
+    check_active(member)
+}
+
 /// A token to create.
 pub(crate) struct Mint<'a> {
     pub workspace_id: WorkspaceId,
@@ -129,6 +137,8 @@ pub(crate) struct Mint<'a> {
     pub actor_id: MemberId,
     pub parent_id: Option<TokenId>,
     pub grant_id: Option<GrantId>,
+    /// The app installation that it belongs to.
+    pub installation_id: Option<InstallationId>,
     pub label: Option<&'a str>,
     pub capabilities: Capabilities,
     pub expires_at: Option<Time>,
@@ -145,6 +155,7 @@ impl Mint<'_> {
             actor_id: member.id,
             parent_id: None,
             grant_id: None,
+            installation_id: None,
             label: None,
             capabilities,
             expires_at: None,
@@ -164,6 +175,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         expires_at: mint.expires_at,
         parent_id: mint.parent_id,
         grant_id: mint.grant_id,
+        installation_id: mint.installation_id,
     };
     let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
     let (created_at, hash) = (cx.now(), secret_hash(&secret));
@@ -174,6 +186,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         actor_id: mint.actor_id,
         parent_id: mint.parent_id,
         grant_id: mint.grant_id,
+        installation_id: mint.installation_id,
         label: mint.label,
         secret_hash: hash,
         capabilities: mint.capabilities,
@@ -196,7 +209,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
 }
 
 /// Generates a new secret.
-pub(super) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
+pub(crate) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
     let bytes: [u8; 32] = cx.entropy().bytes()?;
     Ok(SecretString::from(format!("{SECRET_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }

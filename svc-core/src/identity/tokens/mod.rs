@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::capability::Capabilities;
 use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Error, Result};
-use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::id::{GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::{Event, EventKind, Invalidates};
@@ -27,12 +27,15 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 use attenuate::attenuate_token;
-pub(crate) use attenuate::check_room_for_derived;
+pub(crate) use attenuate::{check_room_for_derived, check_room_of_installation};
 use mint::mint_token;
-pub(crate) use mint::{LIFE_MAX_SECS, Mint, check_active, expiry, issue, named_surface, not_empty, wanted};
+pub(crate) use mint::{
+    LIFE_MAX_SECS, Mint, check_active, check_takes_tokens, expiry, issue, named_surface, new_secret,
+    not_empty, wanted,
+};
 pub use mint::{MINT_TOKEN, MintToken};
-pub(crate) use revoke::end_of_grant;
 use revoke::revoke_token;
+pub(crate) use revoke::{end_of_grant, end_of_installation};
 use rotate::rotate_token;
 
 /// An API token as lists return it, without its secret.
@@ -56,6 +59,8 @@ struct Token {
     parent_id: Option<TokenId>,
     /// The delegation grant that it was exchanged for; null if it is the member's own.
     delegation_grant_id: Option<GrantId>,
+    /// The app installation that it belongs to, with which it ends; null if it is no app's.
+    installation_id: Option<InstallationId>,
     #[serde(skip)]
     lsn: i64,
 }
@@ -71,6 +76,7 @@ columns! {
         revoked_at,
         parent_id,
         delegation_grant_id = grant_id,
+        installation_id,
         lsn,
     }
 }
@@ -112,6 +118,9 @@ struct TokenMinted {
     /// The delegation grant that it was exchanged for, or derived from; absent if it is the member's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     grant_id: Option<GrantId>,
+    /// The app installation that it belongs to; absent if it is no app's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    installation_id: Option<InstallationId>,
 }
 
 impl Event for TokenMinted {

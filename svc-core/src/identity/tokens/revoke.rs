@@ -1,6 +1,6 @@
 //! Revoking: a token ends with all tokens derived from it, each with an event of its own.
 //!
-//! The tokens of a delegation grant end at once, with the event of the grant.
+//! The tokens of a delegation grant, or of an app installation, end at once, with the event of that.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{TokenRevoked, load_token};
 use crate::error::Result;
-use crate::id::{GrantId, MemberId, TokenId};
+use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::log::event::Subject;
 use crate::op::Write;
@@ -90,5 +90,26 @@ pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<
     let now = cx.now();
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_GRANT, &[&grant_id, &now])?;
     cx.execute_any(REVOKE_OF_GRANT, &[&grant_id, &now])?;
+    Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
+}
+
+/// By the index of the tokens of installations.
+const LIVE_OF_INSTALLATION: &str = "
+    select id from tokens
+    where installation_id = $1 and revoked_at is null
+      and coalesce(expires_at, 9223372036854775807) > $2 order by lsn";
+
+const REVOKE_OF_INSTALLATION: &str = "
+    update tokens set revoked_at = $2
+    where installation_id = $1 and revoked_at is null
+      and coalesce(expires_at, 9223372036854775807) > $2";
+
+/// Revokes the live tokens of an app installation, and those derived from them, and returns which ones ended.
+///
+/// The event of whoever calls this names them, and invalidates what is cached of them.
+pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Result<Vec<TokenId>> {
+    let now = cx.now();
+    let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_INSTALLATION, &[&id, &now])?;
+    cx.execute_any(REVOKE_OF_INSTALLATION, &[&id, &now])?;
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }

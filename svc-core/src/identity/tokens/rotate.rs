@@ -96,6 +96,7 @@ mod tests {
             revoked_at: None,
             parent_id: None,
             delegation_grant_id: None,
+            installation_id: None,
             lsn: 3,
         }
     }

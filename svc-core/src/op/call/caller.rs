@@ -360,6 +360,7 @@ columns! {
     caller_columns: Caller as t {
         workspace_id,
         grant = grant_id,
+        installation = installation_id,
         capabilities,
         expires_at,
         frozen = "m.frozen_at is not null or a.frozen_at is not null",
@@ -368,10 +369,14 @@ columns! {
         id,
         member_id: MemberId,
         actor_id,
-        // Revoking a token also revokes all that were derived from it; revoking a grant, all of its tokens.
+        // Revoking a token also revokes all that were derived from it; revoking a grant or an installation,
+        // all of its tokens.
         revoked: bool = "t.revoked_at is not null
            or (t.grant_id is not null and exists (
                select 1 from delegation_grants g where g.id = t.grant_id and g.revoked_at is not null))
+           or (t.installation_id is not null and exists (
+               select 1 from app_installations i
+               where i.id = t.installation_id and i.revoked_at is not null))
            or (t.parent_id is not null and exists (
                with recursive above (parent_id, revoked_at) as (
                    select p.parent_id, p.revoked_at from tokens p where p.id = t.parent_id
@@ -386,7 +391,6 @@ columns! {
         token_id: Some(id),
         member: Some(member_id),
         actor: Some(actor_id),
-        installation: None,
         sight: Sight::Member(member_id),
         beside_until: None,
         revoked: revoked || deactivated,

@@ -20,6 +20,8 @@ pub enum Frame {
     OidcLogin,
     /// The way back from the identity provider: its query and that cookie, and a redirect into the service.
     OidcCallback,
+    /// RFC 6749's token endpoint: a form or JSON, and the client's credentials in there or by HTTP Basic.
+    AppToken,
 }
 
 /// Which credentials in the head of a request count; any other is as if it had not been sent.
@@ -33,6 +35,8 @@ pub enum Takes {
     All,
 }
 
+/// The media type of an HTML form.
+const FORM: &str = "application/x-www-form-urlencoded";
 /// The media type of JSON.
 pub(in crate::op) const JSON: &str = "application/json";
 
@@ -40,7 +44,7 @@ impl Frame {
     /// Returns which credentials of the head count.
     pub fn takes(self) -> Takes {
         match self {
-            Self::SignIn | Self::OidcLogin | Self::OidcCallback => Takes::Nothing,
+            Self::SignIn | Self::AppToken | Self::OidcLogin | Self::OidcCallback => Takes::Nothing,
             Self::Session => Takes::All,
         }
     }
@@ -49,13 +53,14 @@ impl Frame {
     pub fn bodies(self) -> &'static [&'static str] {
         match self {
             Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => &[JSON],
+            Self::AppToken => &[FORM, JSON],
         }
     }
 
     /// Returns the media type of a success that is no redirect.
     pub fn answers(self) -> &'static str {
         match self {
-            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => JSON,
+            Self::SignIn | Self::Session | Self::AppToken | Self::OidcLogin | Self::OidcCallback => JSON,
         }
     }
 
@@ -63,6 +68,7 @@ impl Frame {
     pub fn surface(self) -> Surface {
         match self {
             Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => Surface::Session,
+            Self::AppToken => Surface::Rest,
         }
     }
 

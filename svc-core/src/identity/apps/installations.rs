@@ -1,0 +1,293 @@
+//! Installing: an app gets a member and what that can do, until its installation is revoked.
+
+use schemars::JsonSchema;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{App, AppInstalled, AppUninstalled, load_app};
+use crate::capability::Capabilities;
+use crate::capability::Capability::ApprovalGrant;
+use crate::error::{Error, Result};
+use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::identity::authority;
+use crate::identity::enrol::{NewMember, enrol};
+use crate::identity::members::{Member, MemberKind, member_called};
+use crate::identity::tokens::{check_active, end_of_installation, new_secret, not_empty};
+use crate::identity::workspaces::own_workspace;
+use crate::log::event::Subject;
+use crate::op::{Read, Write, secret_hash};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::text::APP_HANDLES;
+use crate::time::Time;
+
+/// An installation of an app.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Installation {
+    /// The installation's id.
+    pub id: InstallationId,
+    /// The workspace that the app is installed in.
+    pub workspace_id: WorkspaceId,
+    /// The app.
+    app_id: AppId,
+    /// The agent member that the app acts as.
+    pub bot_member_id: MemberId,
+    /// What each of its tokens can do at most.
+    pub granted_capabilities: Capabilities,
+    /// The member who installed it; null for the service itself.
+    installed_by: Option<MemberId>,
+    /// When it was installed.
+    installed_at: Time,
+    /// When it was revoked; null while it is active.
+    pub revoked_at: Option<Time>,
+    #[serde(skip)]
+    pub client_secret_hash: [u8; 32],
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    installation_columns: Installation as i {
+        id,
+        workspace_id,
+        app_id,
+        bot_member_id,
+        granted_capabilities = capabilities,
+        installed_by,
+        installed_at,
+        revoked_at,
+        client_secret_hash,
+        lsn,
+    }
+    insert "insert into app_installations" {}
+}
+
+/// Installs an app in your workspace and returns the installation with the app's client credentials.
+///
+/// The app acts as the agent member `app:<slug>`, which is created now, or is that of an earlier
+/// installation. What it is granted stays the same for the installation's life. With `client_id` and
+/// `client_secret`, which is shown only once, the app gets tokens at `POST /oauth/app/token`. Nothing can be
+/// granted with `approval:grant`: an app approves nothing.
+///
+/// Fails with 403 `forbidden` if you grant a capability that you do not hold; 409 `wrong-state` if the app is
+/// installed, or if its member is deactivated.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InstallApp {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The app.
+    app_id: AppId,
+    /// What each of the app's tokens can do at most.
+    #[schemars(length(min = 1))]
+    granted_capabilities: Capabilities,
+}
+
+/// A new installation, with the client credentials of its app.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct NewInstallation {
+    /// The installation's id.
+    id: InstallationId,
+    /// The workspace that the app is installed in.
+    workspace_id: WorkspaceId,
+    /// The app.
+    app_id: AppId,
+    /// The agent member that the app acts as.
+    bot_member_id: MemberId,
+    /// Whether the member is that of an earlier installation.
+    bot_member_reused: bool,
+    /// What each of its tokens can do at most.
+    granted_capabilities: Capabilities,
+    /// When it was installed.
+    installed_at: Time,
+    /// What the app sends as its `client_id`: the installation's id.
+    client_id: InstallationId,
+    /// What the app sends as its `client_secret`. It is shown only once and never stored.
+    client_secret: String,
+}
+
+const ACTIVE: &str = "select id from app_installations where app_id = $1 and revoked_at is null";
+
+pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewInstallation> {
+    own_workspace(cx, input.workspace_id)?;
+    let app = load_app(cx, input.app_id)?;
+    let granted = grantable(cx.caller().capabilities, input.granted_capabilities)?;
+    if cx.one::<(InstallationId,)>(ACTIVE, &[&app.id])?.is_some() {
+        return Err(Error::wrong_state("the app is installed; revoke its installation first"));
+    }
+    let (bot, reused) = bot_of(cx, &app)?;
+    let (id, secret): (InstallationId, _) = (cx.new_id()?, new_secret(cx)?);
+    let event = AppInstalled {
+        installation_id: id,
+        app_id: app.id,
+        bot_member_id: bot.id,
+        granted_capabilities: granted,
+        bot_member_reused: reused,
+    };
+    let lsn = cx.emit(Subject::WORKSPACE.about(bot.id), &event)?.lsn;
+    let installation = Installation {
+        id,
+        workspace_id: app.workspace_id,
+        app_id: app.id,
+        bot_member_id: bot.id,
+        granted_capabilities: granted,
+        installed_by: cx.caller().member,
+        installed_at: cx.now(),
+        revoked_at: None,
+        client_secret_hash: secret_hash(&secret),
+        lsn,
+    };
+    installation.with_new_row(|row| cx.insert(row))?;
+    cx.audit("app_installation.install", json!(event))?;
+    Ok(NewInstallation {
+        id,
+        workspace_id: installation.workspace_id,
+        app_id: app.id,
+        bot_member_id: bot.id,
+        bot_member_reused: reused,
+        granted_capabilities: granted,
+        installed_at: installation.installed_at,
+        client_id: id,
+        client_secret: secret.expose_secret().to_owned(),
+    })
+}
+
+/// Returns what an administrator that holds `held` grants an app. Fails if it cannot.
+fn grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
+    let wanted = not_empty(wanted)?;
+    if wanted.has(ApprovalGrant) {
+        return Err(Error::malformed("`granted_capabilities`: an app cannot hold approval:grant"));
+    }
+    authority::check_holds(held, wanted)?;
+    Ok(wanted)
+}
+
+/// Returns the agent member of an app, and whether an earlier installation had it.
+fn bot_of(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
+    let handle = format!("{APP_HANDLES}{}", app.slug);
+    if let Some(bot) = member_called(cx, app.workspace_id, &handle)? {
+        check_active(&bot)?;
+        return Ok((bot, true));
+    }
+    let new = NewMember {
+        workspace_id: app.workspace_id,
+        handle: &handle,
+        kind: MemberKind::Agent,
+        display_name: Some(&app.name),
+        surface: None,
+    };
+    Ok((enrol(cx, &new)?, false))
+}
+
+/// Returns the app installations of a workspace, in the order in which they were made.
+///
+/// Those that were revoked are included. Client secrets are never returned.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListAppInstallations {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+const OF_WORKSPACE: &str = concat!(
+    "select ",
+    installation_columns!(),
+    " from app_installations i where i.workspace_id = $1 and i.lsn > $2 order by i.lsn limit $3"
+);
+
+pub(super) fn list_app_installations(
+    cx: &Read<'_>,
+    input: &ListAppInstallations,
+) -> Result<Page<Installation>> {
+    own_workspace(cx, input.workspace_id)?;
+    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let rows = cx.rows(OF_WORKSPACE, &[&input.workspace_id, &after, &most])?;
+    Ok(Page::of(rows, input.limit, |installation: &Installation| installation.lsn))
+}
+
+const BY_ID: &str = concat!("select ", installation_columns!(), " from app_installations i where i.id = $1");
+
+/// Returns the installation with an id, of whatever workspace, if there is one.
+pub(super) fn installation(cx: &Read<'_>, id: InstallationId) -> Result<Option<Installation>> {
+    cx.one(BY_ID, &[&id])
+}
+
+/// Loads an app installation of the caller's workspace.
+pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Installation> {
+    let own = installation(cx, id)?.filter(|found| found.workspace_id == cx.caller().workspace_id);
+    own.ok_or_else(|| Error::not_found("app installation"))
+}
+
+/// Revokes an app installation with all of its tokens, and returns which ones ended.
+///
+/// They stop working at once, those derived from them too, and so do the client credentials. The app's
+/// member stays, and another installation gives it tokens again. Revoking an installation again changes
+/// nothing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RevokeAppInstallation {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The installation.
+    installation_id: InstallationId,
+}
+
+/// What the end of an installation ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct InstallationRevocation {
+    /// The installation.
+    id: InstallationId,
+    /// When it was revoked.
+    revoked_at: Time,
+    /// Its tokens that ended now, with those derived from them. Empty if it was revoked before.
+    token_ids: Vec<TokenId>,
+}
+
+const REVOKE: &str = "update app_installations set revoked_at = $2 where id = $1";
+
+pub(super) fn revoke_app_installation(
+    cx: &mut Write<'_>,
+    input: &RevokeAppInstallation,
+) -> Result<InstallationRevocation> {
+    own_workspace(cx, input.workspace_id)?;
+    let installation = load_installation(cx, input.installation_id)?;
+    let id = installation.id;
+    if let Some(revoked_at) = installation.revoked_at {
+        return Ok(InstallationRevocation { id, revoked_at, token_ids: Vec::new() });
+    }
+    let event = AppUninstalled {
+        installation_id: id,
+        app_id: installation.app_id,
+        bot_member_id: installation.bot_member_id,
+        token_ids: end_of_installation(cx, id)?,
+    };
+    cx.emit(Subject::WORKSPACE.about(installation.bot_member_id), &event)?;
+    let revoked_at = cx.now();
+    cx.execute(1, REVOKE, &[&id, &revoked_at])?;
+    Ok(InstallationRevocation { id, revoked_at, token_ids: event.token_ids })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
+    use crate::error::Code;
+
+    #[test]
+    fn an_app_is_granted_what_its_administrator_holds_and_never_approving() {
+        let set = |all: &[_]| -> Capabilities { all.iter().copied().collect() };
+        let held = set(&[TokenAdmin, ApprovalGrant]);
+        for (wanted, outcome) in [
+            (set(&[TokenAdmin]), Ok(())),
+            (set(&[]), Err(Code::Malformed)),
+            (held, Err(Code::Malformed)),
+            (set(&[WorkspaceRead]), Err(Code::Forbidden)),
+        ] {
+            let found = grantable(held, wanted).map(drop).map_err(|error| error.code());
+            assert_eq!(found, outcome, "{wanted:?}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Apps: programs that are installed in a workspace and act there as an agent member of their own.
+//!
+//! An app is a name. Installing it gives it the member `app:<slug>`, capabilities that stay the same for as
+//! long as the installation lives, and a client id and secret with which the app gets tokens itself. Every
+//! token of the member hangs on the installation: none carries more than that was granted, and revoking the
+//! installation ends all of them. What an app is and its events are in this file.
+
+mod installations;
+mod tokens;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capabilities;
+use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
+use crate::error::{Code, Error, Result};
+use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{APP_SLUG_MAX, NAME_MAX};
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::op::{Effect, Feature, Frame, Read, Sample, Write, destructive, homed, read, write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::text::{Handle, Text};
+use crate::time::Time;
+use installations::{install_app, list_app_installations, revoke_app_installation};
+use tokens::{home, mint_app_token, request_app_token};
+
+/// An app of a workspace.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct App {
+    /// The app's id.
+    id: AppId,
+    /// The workspace it belongs to.
+    workspace_id: WorkspaceId,
+    /// Its name in the workspace, which no other app has; its agent member is called `app:` and this.
+    slug: String,
+    /// Its name for people.
+    name: String,
+    /// The member who created it; null for the service itself.
+    created_by: Option<MemberId>,
+    /// When it was created.
+    created_at: Time,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    app_columns: App as a { id, workspace_id, slug, name, created_by, created_at, lsn }
+    insert "insert into apps" {}
+}
+
+/// An app was created.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AppCreated {
+    /// The new app.
+    app_id: AppId,
+    /// Its name in the workspace.
+    slug: String,
+    /// Its name for people.
+    name: String,
+}
+
+impl Event for AppCreated {
+    const KIND: &'static str = "AppCreated";
+}
+
+/// An app was installed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AppInstalled {
+    /// The new installation.
+    installation_id: InstallationId,
+    /// The app.
+    app_id: AppId,
+    /// The agent member that the app acts as.
+    bot_member_id: MemberId,
+    /// What its tokens can do at most.
+    granted_capabilities: Capabilities,
+    /// Whether the member is that of an earlier installation.
+    bot_member_reused: bool,
+}
+
+impl Event for AppInstalled {
+    const KIND: &'static str = "AppInstalled";
+}
+
+/// An installation of an app was revoked, with its tokens.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AppUninstalled {
+    /// The installation.
+    installation_id: InstallationId,
+    /// The app.
+    app_id: AppId,
+    /// The agent member that the app acted as.
+    bot_member_id: MemberId,
+    /// Its tokens that ended now, with those derived from them.
+    token_ids: Vec<TokenId>,
+}
+
+impl Event for AppUninstalled {
+    const KIND: &'static str = "AppUninstalled";
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "apps",
+            vec![
+                write("create_app", create_app)
+                    .title("Create an app")
+                    .post("/workspaces/{workspace_id}/apps")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .refuses(&[Code::NameTaken])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "slug": "release-notes",
+                               "name": "Release notes"})
+                    }),
+                read("list_apps", list_apps)
+                    .title("List the apps of a workspace")
+                    .get("/workspaces/{workspace_id}/apps")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+                write("install_app", install_app)
+                    .title("Install an app")
+                    .post("/workspaces/{workspace_id}/apps/{app_id}/install")
+                    .needs(&[TokenAdmin])
+                    .rest_only()
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "app_id": w.id("app"),
+                               "granted_capabilities": [WorkspaceRead, MessagePost]})
+                    }),
+                read("list_app_installations", list_app_installations)
+                    .title("List the app installations of a workspace")
+                    .get("/workspaces/{workspace_id}/app-installations")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+                write("mint_app_token", mint_app_token)
+                    .title("Mint a token for an installed app")
+                    .post("/workspaces/{workspace_id}/app-installations/{installation_id}/tokens")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "installation_id": w.id("installation"),
+                               "label": "first token", "capabilities": [WorkspaceRead]})
+                    }),
+                destructive("revoke_app_installation", revoke_app_installation)
+                    .title("Revoke an app installation")
+                    .delete("/workspaces/{workspace_id}/app-installations/{installation_id}")
+                    .needs(&[TokenAdmin])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"),
+                               "installation_id": w.id("revoked_installation")})
+                    }),
+                homed("request_app_token", Effect::Write, home, request_app_token)
+                    .title("Get a token as an installed app")
+                    .post("/oauth/app/token")
+                    .framed(Frame::AppToken)
+                    .open_to_all()
+                    .refuses(&[Code::WrongState])
+                    .example(|w| {
+                        json!({"grant_type": "client_credentials", "client_id": w.id("installation"),
+                               "client_secret": "svc_secret", "scope": WorkspaceRead})
+                    }),
+            ],
+        )
+        .events(vec![
+            EventKind::of::<AppCreated>(),
+            EventKind::of::<AppInstalled>(),
+            EventKind::of::<AppUninstalled>().invalidates(Invalidates::Access),
+        ])
+        .sample(app(
+            "app",
+            |w| json!({"workspace_id": w.id("workspace"), "slug": "triage", "name": "Triage"}),
+        ))
+        .sample(app(
+            "installed_app",
+            |w| json!({"workspace_id": w.id("workspace"), "slug": "reports", "name": "Reports"}),
+        ))
+        .sample(Sample::new("installation", "install_app", |w| {
+            json!({"workspace_id": w.id("workspace"), "app_id": w.id("installed_app"),
+                   "granted_capabilities": [WorkspaceRead, MessagePost]})
+        }))
+        .sample(app(
+            "retired_app",
+            |w| json!({"workspace_id": w.id("workspace"), "slug": "archive", "name": "Archive"}),
+        ))
+        .sample(Sample::new("revoked_installation", "install_app", |w| {
+            json!({"workspace_id": w.id("workspace"), "app_id": w.id("retired_app"),
+                   "granted_capabilities": [WorkspaceRead]})
+        }))
+}
+
+fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) -> Sample {
+    Sample::new(name, "create_app", input)
+}
+
+/// Creates an app and returns it. It can do nothing until it is installed.
+///
+/// Fails with 409 `name-taken` if another app of the workspace has the slug.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateApp {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The app's name in the workspace, such as `triage`. Upper-case letters are converted to lower case.
+    slug: Handle<APP_SLUG_MAX>,
+    /// The app's name for people.
+    name: Text<1, NAME_MAX>,
+}
+
+const WITH_SLUG: &str = "select id from apps where workspace_id = $1 and slug = $2";
+
+fn create_app(cx: &mut Write<'_>, input: &CreateApp) -> Result<App> {
+    own_workspace(cx, input.workspace_id)?;
+    if cx.one::<(AppId,)>(WITH_SLUG, &[&input.workspace_id, &input.slug])?.is_some() {
+        let detail = format!("an app with the slug {} exists in this workspace", &*input.slug);
+        return Err(Error::new(Code::NameTaken, detail));
+    }
+    let id: AppId = cx.new_id()?;
+    let (slug, name) = (input.slug.to_string(), input.name.to_string());
+    let lsn = cx.emit(Subject::WORKSPACE, &AppCreated { app_id: id, slug, name })?.lsn;
+    let app = App {
+        id,
+        workspace_id: input.workspace_id,
+        slug: input.slug.to_string(),
+        name: input.name.to_string(),
+        created_by: cx.caller().member,
+        created_at: cx.now(),
+        lsn,
+    };
+    app.with_new_row(|row| cx.insert(row))?;
+    Ok(app)
+}
+
+/// Returns the apps of a workspace, in the order in which they were created.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListApps {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+const OF_WORKSPACE: &str = concat!(
+    "select ",
+    app_columns!(),
+    " from apps a where a.workspace_id = $1 and a.lsn > $2 order by a.lsn limit $3"
+);
+
+fn list_apps(cx: &Read<'_>, input: &ListApps) -> Result<Page<App>> {
+    own_workspace(cx, input.workspace_id)?;
+    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let rows = cx.rows(OF_WORKSPACE, &[&input.workspace_id, &after, &most])?;
+    Ok(Page::of(rows, input.limit, |app: &App| app.lsn))
+}
+
+const BY_ID: &str =
+    concat!("select ", app_columns!(), " from apps a where a.id = $1 and a.workspace_id = $2");
+
+/// Loads an app of the caller's workspace.
+fn load_app(cx: &Read<'_>, app_id: AppId) -> Result<App> {
+    let found = cx.one(BY_ID, &[&app_id, &cx.caller().workspace_id])?;
+    found.ok_or_else(|| Error::not_found("app"))
+}

@@ -1,0 +1,250 @@
+//! The tokens of an installed app: an administrator mints one, or the app gets one by its client credentials.
+//!
+//! The latter are those of RFC 6749, section 4.4: a refusal carries the `error` that the RFC names for it.
+//! How they are written on the wire is the frame's business.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+use super::installations::{Installation, installation, load_installation};
+use crate::capability::{Capabilities, Capability};
+use crate::error::{Code, Error, Result};
+use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::identity::authority;
+use crate::identity::members::load_member;
+use crate::identity::tokens::{Mint, check_active, check_room_of_installation, issue, not_empty};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
+use crate::op::{Read, Write, secret_hash};
+use crate::text::Text;
+use crate::time::Time;
+
+/// Mints a token for an installed app and returns it.
+///
+/// Its `secret` is shown only once. It acts as the app's member, does not expire, and ends with the
+/// installation. You can grant what the installation was granted, as far as you could mint it for a member.
+///
+/// Fails with 403 `forbidden` if you ask for capabilities that the installation was not granted or that you
+/// cannot grant; 409 `wrong-state` if the installation was revoked, if its member is deactivated, or if it
+/// has 1000 live tokens.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MintAppToken {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The installation.
+    installation_id: InstallationId,
+    /// What it is for, to tell it from other tokens.
+    label: Option<Text<1, NAME_MAX>>,
+    /// What it can do. Default: whatever the installation was granted.
+    #[schemars(length(min = 1))]
+    capabilities: Option<Capabilities>,
+}
+
+/// A new token of an installed app, with its secret.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct AppToken {
+    /// The token's id.
+    id: TokenId,
+    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
+    secret: String,
+    /// The installation that it ends with.
+    installation_id: InstallationId,
+    /// The member that it acts as: the app's.
+    bot_member_id: MemberId,
+    /// What it is for.
+    label: Option<String>,
+    /// What it can do.
+    capabilities: Capabilities,
+    /// When it was minted.
+    created_at: Time,
+    /// When it expires; null if it does not expire.
+    expires_at: Option<Time>,
+}
+
+pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result<AppToken> {
+    own_workspace(cx, input.workspace_id)?;
+    let installation = load_installation(cx, input.installation_id)?;
+    let granted = installation.granted_capabilities;
+    let wanted = input.capabilities.map(not_empty).transpose()?.unwrap_or(granted);
+    authority::check_within_installation(granted, wanted)?;
+    authority::check_grants(cx.caller().capabilities, wanted)?;
+    if installation.revoked_at.is_some() {
+        return Err(Error::wrong_state("the installation was revoked; install the app again"));
+    }
+    let bot = load_member(cx, installation.bot_member_id)?;
+    check_active(&bot)?;
+    check_room_of_installation(cx, Some(installation.id))?;
+    let installation_id = Some(installation.id);
+    let token =
+        issue(cx, &Mint { label: input.label.as_deref(), installation_id, ..Mint::new(&bot, wanted) })?;
+    Ok(AppToken {
+        id: token.id,
+        secret: token.secret,
+        installation_id: installation.id,
+        bot_member_id: token.member_id,
+        label: token.label,
+        capabilities: token.capabilities,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+    })
+}
+
+/// Gets an access token for an installed app, by the client credentials of its installation (RFC 6749, 4.4).
+///
+/// The token lasts an hour and ends with the installation. The client authenticates with HTTP Basic or in
+/// the body, but not with both. A failure is a problem that also carries the RFC's `error`:
+/// `invalid_client` (401) if the client is unknown, its secret is wrong or its installation was revoked;
+/// `invalid_request`, `unsupported_grant_type` or `invalid_scope` (400).
+///
+/// Fails with 409 `wrong-state` if the installation has 1000 live tokens.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AppTokenRequest {
+    /// `client_credentials`.
+    grant_type: Option<String>,
+    /// The installation's id. Not with HTTP Basic.
+    client_id: Option<String>,
+    /// The installation's secret. Not with HTTP Basic.
+    client_secret: Option<String>,
+    /// What the token can do: names of capabilities, separated by single spaces. Default: whatever the
+    /// installation was granted.
+    scope: Option<String>,
+}
+
+/// An access token, as RFC 6749 names its parts.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct AccessToken {
+    /// What to send as `Authorization: Bearer`. It is never stored.
+    access_token: String,
+    /// `Bearer`.
+    token_type: &'static str,
+    /// In how many seconds it expires.
+    expires_in: i64,
+    /// What it can do: names of capabilities, separated by single spaces.
+    scope: String,
+}
+
+/// Finds the workspace of the installation whose client credentials these are.
+pub(super) fn home(cx: &Read<'_>, input: &AppTokenRequest) -> Result<WorkspaceId> {
+    Ok(client(cx, input)?.workspace_id)
+}
+
+pub(super) fn request_app_token(
+    cx: &mut Write<'_>,
+    input: &AppTokenRequest,
+    workspace: WorkspaceId,
+) -> Result<AccessToken> {
+    let installation = client(cx, input)?;
+    let capabilities = scope(installation.granted_capabilities, given(input.scope.as_ref()))?;
+    cx.within(workspace, Some(installation.bot_member_id), |cx| {
+        let bot = load_member(cx, installation.bot_member_id)?;
+        if !bot.active {
+            return Err(unknown_client());
+        }
+        if bot.frozen {
+            let frozen = Error::new(Code::MemberFrozen, "the app's member is frozen and gets no tokens");
+            return Err(frozen.with(ERROR, "unauthorized_client"));
+        }
+        check_room_of_installation(cx, Some(installation.id))
+            .map_err(|error| error.with(ERROR, "temporarily_unavailable"))?;
+        let expires_at = Some(cx.now().plus(Duration::from_secs(APP_TOKEN_SECS.unsigned_abs())));
+        let installation_id = Some(installation.id);
+        let token = issue(cx, &Mint { expires_at, installation_id, ..Mint::new(&bot, capabilities) })?;
+        let names: Vec<&str> = capabilities.iter().map(Capability::name).collect();
+        Ok(AccessToken {
+            access_token: token.secret,
+            token_type: "Bearer",
+            expires_in: APP_TOKEN_SECS,
+            scope: names.join(" "),
+        })
+    })
+}
+
+/// The member of a problem that holds the `error` of RFC 6749.
+const ERROR: &str = "error";
+
+/// Returns a parameter, unless it has no value: one without is as if it had not been sent (RFC 6749, 3.2).
+fn given(parameter: Option<&String>) -> Option<&str> {
+    parameter.map(String::as_str).filter(|value| !value.is_empty())
+}
+
+/// Returns the active installation whose client credentials a request has.
+fn client(cx: &Read<'_>, input: &AppTokenRequest) -> Result<Installation> {
+    check_grant_type(given(input.grant_type.as_ref()))?;
+    let id = given(input.client_id.as_ref()).and_then(|id| id.parse::<Uuid>().ok()).map(InstallationId::from);
+    let (Some(id), Some(secret)) = (id, given(input.client_secret.as_ref())) else {
+        return Err(unknown_client());
+    };
+    let hash = secret_hash(&SecretString::from(secret));
+    let found = installation(cx, id)?.filter(|found| found.revoked_at.is_none());
+    let found = found.filter(|found| bool::from(found.client_secret_hash.ct_eq(&hash)));
+    found.ok_or_else(unknown_client)
+}
+
+/// Says the same whatever is wrong, so that nobody learns which installations there are.
+fn unknown_client() -> Error {
+    let detail = "the client is unknown, its secret is wrong, or its installation was revoked";
+    Error::new(Code::Unauthenticated, detail).with(ERROR, "invalid_client")
+}
+
+fn check_grant_type(grant_type: Option<&str>) -> Result<()> {
+    match grant_type {
+        Some("client_credentials") => Ok(()),
+        Some(_) => Err(Error::malformed("`grant_type`: expected client_credentials")
+            .with(ERROR, "unsupported_grant_type")),
+        None => Err(Error::malformed("`grant_type` is missing").with(ERROR, "invalid_request")),
+    }
+}
+
+/// Returns what a token carries that was asked for by name, or else whatever was granted.
+fn scope(granted: Capabilities, asked: Option<&str>) -> Result<Capabilities> {
+    let Some(asked) = asked else { return Ok(granted) };
+    let invalid = |detail| Error::malformed(detail).with(ERROR, "invalid_scope");
+    let wanted: Option<Capabilities> = asked.split(' ').map(|name| name.parse::<Capability>().ok()).collect();
+    let wanted = wanted
+        .ok_or_else(|| invalid("`scope`: expected names of capabilities, separated by single spaces"))?;
+    if granted.covers(wanted) {
+        return Ok(wanted);
+    }
+    Err(invalid("`scope` names a capability that the installation was not granted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Capability::{MessagePost, WorkspaceRead};
+
+    #[test]
+    fn a_scope_is_what_was_granted_or_less() {
+        let set = |all: &[Capability]| -> Capabilities { all.iter().copied().collect() };
+        let both = set(&[WorkspaceRead, MessagePost]);
+        for (asked, wanted) in [
+            (None, Some(both)),
+            (Some("workspace:read"), Some(set(&[WorkspaceRead]))),
+            (Some("message:post workspace:read"), Some(both)),
+            (Some("workspace:read workspace:read"), Some(set(&[WorkspaceRead]))),
+            (Some("workspace:write"), None),
+            (Some("workspace:read token:admin"), None),
+            (Some("workspace:read  message:post"), None),
+            (Some("workspace:read\tmessage:post"), None),
+            (Some("everything"), None),
+            (Some(" "), None),
+        ] {
+            let found = scope(both, asked).map_err(|error| error.code());
+            assert_eq!(found, wanted.ok_or(Code::Malformed), "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_without_a_value_is_none() {
+        assert_eq!(given(Some(&String::new())), None);
+        assert!(check_grant_type(Some("client_credentials")).is_ok());
+        assert!(check_grant_type(Some("password")).is_err() && check_grant_type(None).is_err());
+    }
+}

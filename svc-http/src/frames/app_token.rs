@@ -1,0 +1,280 @@
+//! RFC 6749's token endpoint: a form or JSON, and the credentials of the client in there or by HTTP Basic.
+//!
+//! Parameters that are not known are ignored, as the RFC asks for; one that comes twice is refused, and so is
+//! a client that authenticates in two ways or in the address, which servers and proxies log.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, PRAGMA, WWW_AUTHENTICATE};
+use serde::{Deserialize, Serialize};
+use svc_core::op::{self, Reply};
+use svc_core::{Code, Error, Result};
+
+use super::{Framing, Received};
+use crate::decode::{self, Plus, Text};
+use crate::encode::{self, Response};
+use crate::state::ServerState;
+
+/// The member of a problem that holds the RFC's `error`.
+const ERROR: &str = "error";
+const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"svc\", charset=\"UTF-8\"");
+
+/// A form or JSON, and an access token.
+pub(super) struct AppToken;
+
+impl Framing for AppToken {
+    fn input(&self, received: Received) -> Result<op::Input> {
+        if received.head.uri.query().is_some_and(|query| !query.is_empty()) {
+            return Err(invalid("the parameters belong in the body, not in the address"));
+        }
+        let headers = &received.head.headers;
+        let sent = if is_form(headers) { form(&received.body)? } else { json(&received.body)? };
+        let sent = sent.by(basic(headers)?)?;
+        Ok(op::Input::json(serde_json::to_vec(&sent).map_err(Error::internal)?))
+    }
+
+    fn answer(&self, _: &ServerState, reply: &Reply) -> Response {
+        let mut response = encode::reply(reply);
+        response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
+        response
+    }
+
+    fn refusal(&self, error: &Error) -> Response {
+        let mut response = encode::problem(&with_error(error));
+        let headers = response.headers_mut();
+        if headers.contains_key(WWW_AUTHENTICATE) {
+            headers.insert(WWW_AUTHENTICATE, BASIC);
+        }
+        response
+    }
+}
+
+/// What the body of a request may say.
+#[derive(Default, Deserialize, Serialize)]
+struct Parameters {
+    grant_type: Option<String>,
+    client_id: Option<String>,
+    client_secret: Option<String>,
+    scope: Option<String>,
+}
+
+/// The credentials of a client in an Authorization header.
+struct Basic {
+    id: String,
+    secret: String,
+}
+
+impl Parameters {
+    /// Adds what the Authorization header says. The body may repeat the id, as many clients do.
+    fn by(self, basic: Option<Basic>) -> Result<Self> {
+        let Some(Basic { id, secret }) = basic else { return Ok(self) };
+        let is_sent = |field: &Option<String>| field.as_ref().is_some_and(|value| !value.is_empty());
+        if is_sent(&self.client_secret) || (is_sent(&self.client_id) && self.client_id.as_ref() != Some(&id))
+        {
+            return Err(invalid("the client authenticates both by HTTP Basic and in the body"));
+        }
+        Ok(Self { client_id: Some(id), client_secret: Some(secret), ..self })
+    }
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    media.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+fn json(body: &[u8]) -> Result<Parameters> {
+    if body.is_empty() {
+        return Ok(Parameters::default());
+    }
+    serde_json::from_slice(body).map_err(|_| {
+        invalid("the body is not a JSON object whose parameters are texts, each of which comes once")
+    })
+}
+
+fn form(body: &[u8]) -> Result<Parameters> {
+    let unread = |_| invalid("the form is not percent-encoded UTF-8, or has too many fields");
+    let body = std::str::from_utf8(body).map_err(|_| invalid("the form is not UTF-8"))?;
+    let mut fields = Text::new();
+    decode::query(Some(body), &mut fields).map_err(unread)?;
+    let mut sent = Parameters::default();
+    for (name, value) in fields {
+        let field = match name.as_str() {
+            "grant_type" => &mut sent.grant_type,
+            "client_id" => &mut sent.client_id,
+            "client_secret" => &mut sent.client_secret,
+            "scope" => &mut sent.scope,
+            _ => continue,
+        };
+        if field.replace(value).is_some() {
+            return Err(invalid("a parameter comes more than once"));
+        }
+    }
+    Ok(sent)
+}
+
+/// Returns the credentials in the Authorization header. Those of another scheme are none.
+///
+/// Id and secret are form-encoded before they are joined (RFC 6749, 2.3.1).
+fn basic(headers: &HeaderMap) -> Result<Option<Basic>> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (first, more) = (values.next(), values.next());
+    if more.is_some() {
+        return Err(invalid("the request has more than one Authorization header"));
+    }
+    let scheme_and_rest = first.and_then(|value| value.to_str().ok()).and_then(|text| text.split_once(' '));
+    let Some((_, encoded)) = scheme_and_rest.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))
+    else {
+        return Ok(None);
+    };
+    let unread = || {
+        let detail = "the Authorization header is not the Base64 of an id and a secret, joined by a colon";
+        Error::new(Code::Unauthenticated, detail).with(ERROR, "invalid_client")
+    };
+    let joined = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let joined = joined.ok_or_else(unread)?;
+    let (id, secret) = joined.split_once(':').ok_or_else(unread)?;
+    let unescaped = |text| decode::unescape(text, Plus::IsSpace).map_err(|_| unread());
+    Ok(Some(Basic { id: unescaped(id)?, secret: unescaped(secret)? }))
+}
+
+fn invalid(detail: &'static str) -> Error {
+    Error::malformed(detail).with(ERROR, "invalid_request")
+}
+
+/// Adds the `error` that the RFC, or for what it does not name its section 4.1.2.1, has for a failure.
+fn with_error(error: &Error) -> Error {
+    let problem = serde_json::to_value(error.problem()).unwrap_or_default();
+    if problem.get(ERROR).is_some() {
+        return error.clone();
+    }
+    let name = match error.code().status() {
+        401 => "invalid_client",
+        429 | 503 => "temporarily_unavailable",
+        500.. => "server_error",
+        _ => "invalid_request",
+    };
+    error.clone().with(ERROR, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderName;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn authorized(value: &[u8]) -> HeaderMap {
+        let value = HeaderValue::from_bytes(value).unwrap();
+        [(HeaderName::from_static("authorization"), value)].into_iter().collect()
+    }
+
+    fn named(error: &Error) -> (u16, String) {
+        let problem = serde_json::to_value(with_error(error).problem()).unwrap();
+        (error.code().status(), problem[ERROR].as_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn every_failure_has_an_error_of_the_rfc() {
+        for (code, wanted) in [
+            (Code::Malformed, "invalid_request"),
+            (Code::Unauthenticated, "invalid_client"),
+            (Code::BodyTooLarge, "invalid_request"),
+            (Code::UnsupportedMediaType, "invalid_request"),
+            (Code::RateLimited, "temporarily_unavailable"),
+            (Code::Overloaded, "temporarily_unavailable"),
+            (Code::Internal, "server_error"),
+        ] {
+            assert_eq!(named(&Error::new(code, "x")).1, wanted, "{code:?}");
+        }
+        let own = Error::malformed("x").with(ERROR, "invalid_scope");
+        assert_eq!(named(&own).1, "invalid_scope", "its own name stays");
+        let refused = AppToken.refusal(&Error::new(Code::Unauthenticated, "x"));
+        assert_eq!(refused.headers()[WWW_AUTHENTICATE], BASIC);
+    }
+
+    #[test]
+    fn a_form_is_read_strictly_and_what_is_unknown_is_ignored() {
+        let sent = form(b"grant_type=client_credentials&x=1&x=2&scope=a%3Ab+c").unwrap();
+        assert_eq!(sent.grant_type.as_deref(), Some("client_credentials"));
+        assert_eq!((sent.scope.as_deref(), sent.client_id), (Some("a:b c"), None));
+        for bad in [&b"scope=a&scope=a"[..], b"scope=%", b"scope=%ff", b"scope=\xff"] {
+            assert_eq!(named(&form(bad).err().unwrap()), (400, "invalid_request".to_owned()), "{bad:?}");
+        }
+        let sent = json(br#"{"grant_type": "g", "client_id": null, "more": {"x": 1}}"#).unwrap();
+        assert_eq!((sent.grant_type.as_deref(), sent.client_id), (Some("g"), None));
+        for bad in [r#"{"scope": "a", "scope": "a"}"#, r#"{"scope": 1}"#, "[]x", "1"] {
+            assert!(json(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_client_authenticates_in_one_way() {
+        let sent = |id: &str, secret: &str| Parameters {
+            client_id: Some(id.to_owned()),
+            client_secret: Some(secret.to_owned()),
+            ..Parameters::default()
+        };
+        let basic = || Some(Basic { id: "a".to_owned(), secret: "b".to_owned() });
+        assert!(Parameters::default().by(basic()).is_ok() && sent("a", "").by(basic()).is_ok());
+        assert!(sent("a", "b").by(None).is_ok());
+        for (id, secret) in [("a", "b"), ("", "b"), ("c", "")] {
+            assert!(sent(id, secret).by(basic()).is_err(), "{id} {secret}");
+        }
+    }
+
+    #[test]
+    fn credentials_of_another_scheme_are_none_and_broken_ones_are_refused() {
+        assert!(basic(&HeaderMap::new()).unwrap().is_none());
+        for other in ["Bearer svc_1", "Basic", ""] {
+            assert!(basic(&authorized(other.as_bytes())).unwrap().is_none(), "{other:?}");
+        }
+        for bad in ["Basic !", "Basic YQ==", "Basic /w==", "basic YSU6Yg=="] {
+            let refused = named(&basic(&authorized(bad.as_bytes())).err().unwrap());
+            assert_eq!(refused, (401, "invalid_client".to_owned()), "{bad}");
+        }
+        let mut twice = authorized(b"Basic YTpi");
+        twice.append(AUTHORIZATION, HeaderValue::from_static("Basic YTpi"));
+        assert!(basic(&twice).is_err());
+    }
+
+    fn escaped(text: &str) -> String {
+        text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+    }
+
+    proptest! {
+        /// Whatever a client is called, it is read as it was sent: in a form and by HTTP Basic.
+        #[test]
+        fn what_is_encoded_is_read(id in any::<String>(), secret in any::<String>()) {
+            let (id_sent, secret_sent) = (escaped(&id), escaped(&secret));
+            let body = format!("client_secret={secret_sent}&client_id={id_sent}");
+            let read = form(body.as_bytes()).unwrap();
+            prop_assert_eq!(read.client_id, Some(id.clone()));
+            prop_assert_eq!(read.client_secret, Some(secret.clone()));
+            let value = format!("Basic {}", STANDARD.encode(format!("{id_sent}:{secret_sent}")));
+            let read = basic(&authorized(value.as_bytes())).unwrap().unwrap();
+            prop_assert_eq!((read.id, read.secret), (id, secret));
+        }
+
+        /// Whatever is sent, it is read or refused with an error of the RFC.
+        #[test]
+        fn anything_is_read_or_refused(body in any::<Vec<u8>>(), value in any::<Vec<u8>>(), text in ".*") {
+            for body in [&body[..], text.as_bytes()] {
+                for read in [form(body).map(drop), json(body).map(drop)] {
+                    if let Err(error) = read {
+                        prop_assert_eq!(named(&error), (400, "invalid_request".to_owned()));
+                    }
+                }
+            }
+            for value in [STANDARD.encode(&value).into_bytes(), value] {
+                let value = [&b"Basic "[..], &value].concat();
+                if let Ok(value) = HeaderValue::from_bytes(&value)
+                    && let Err(error) = basic(&authorized(value.as_bytes()))
+                {
+                    prop_assert_eq!(named(&error), (401, "invalid_client".to_owned()));
+                }
+            }
+        }
+    }
+}
