@@ -107,6 +107,7 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
 #[serde(deny_unknown_fields)]
 pub(super) struct AppTokenRequest {
     /// `client_credentials`.
+    #[schemars(required, extend("const" = "client_credentials"))]
     grant_type: Option<String>,
     /// The installation's id. Not with HTTP Basic.
     client_id: Option<String>,
