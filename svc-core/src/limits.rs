@@ -218,6 +218,8 @@ pub const RATE_LIMIT_MAX: i64 = 1200;
 pub const RATE_LIMIT_WINDOW_SECS: i64 = 60;
 /// Requests of one workspace per window (`SVC_WORKSPACE_RATE_LIMIT_MAX`, 0 disables the limit).
 pub const WORKSPACE_RATE_LIMIT_MAX: i64 = 6000;
+/// Most requests per window that the quota of a token can be.
+pub const TOKEN_QUOTA_MAX: i64 = 1_000_000_000;
 /// The part of a rate limit that a server admits before it tells the others: one in this many.
 pub const RATE_LIMIT_SHARES: u32 = 20;
 /// How long servers take at most to tell each other of a client, as Postgres `statement_timeout`.

@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
-use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken};
+use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 use svc_core::setup::{self, Variables, WantedToken};
-use svc_core::text::Text;
+use svc_core::text::{Count, Text};
 use svc_core::{Error, Result};
 
 use super::{Target, invalid};
@@ -41,6 +41,9 @@ pub struct Mint {
     /// The exact capabilities of the token, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability)]
     capabilities: Option<Vec<Capability>>,
+    /// Requests per rate window that the token may make, with all tokens derived from it.
+    #[arg(long, value_name = "NUMBER")]
+    requests: Option<i64>,
 }
 
 /// Runs `svc token mint`: mints a token and prints its secret.
@@ -48,7 +51,7 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     let Action::Mint(mint) = &command.action;
     let minted = if mint.target.as_instance {
         let config = mint.target.folder.config(variables)?;
-        let made = setup::open(&config)?.mint_as_instance(&wanted(mint))?;
+        let made = setup::open(&config)?.mint_as_instance(&wanted(mint)?)?;
         serde_json::to_value(made)
     } else {
         serde_json::to_value(mint_as_member(mint, variables)?)
@@ -66,15 +69,21 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     output.show_once(&minted, text("secret"), lost)
 }
 
-fn wanted(mint: &Mint) -> WantedToken {
-    WantedToken {
+fn wanted(mint: &Mint) -> Result<WantedToken> {
+    Ok(WantedToken {
         workspace_id: mint.target.workspace,
         member: mint.target.member.clone(),
         label: mint.label.clone(),
         capabilities: capabilities(mint),
         capability_set: mint.set,
         expires_at: None,
-    }
+        quotas: quotas(mint)?,
+    })
+}
+
+fn quotas(mint: &Mint) -> Result<Option<Quotas>> {
+    let requests = mint.requests.map(Count::new).transpose().map_err(invalid("requests"))?;
+    Ok(requests.map(|requests| Quotas { requests }))
 }
 
 fn capabilities(mint: &Mint) -> Option<Capabilities> {
@@ -85,7 +94,7 @@ fn capabilities(mint: &Mint) -> Option<Capabilities> {
 fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
     let (caller, member) = mint.target.find(variables)?;
     let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));
-    let wanted = label.map(|label| MintToken {
+    let wanted = label.and_then(|label| Ok((label, quotas(mint)?))).map(|(label, quotas)| MintToken {
         workspace_id: member.workspace_id,
         member_id: member.id,
         label,
@@ -93,6 +102,7 @@ fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
         capability_set: mint.set,
         expires_at: None,
         expires_in_secs: None,
+        quotas,
     });
     caller.call(MINT_TOKEN, wanted)
 }

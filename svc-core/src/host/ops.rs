@@ -12,7 +12,7 @@ pub use crate::identity::oidc::{
     BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims, TakenLogin,
 };
 pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
-pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken};
+pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
 pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent, WantedEvents};
 

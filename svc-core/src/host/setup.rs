@@ -20,7 +20,7 @@ use crate::host::service::{Options, Service};
 use crate::id::{MemberId, TokenId, WorkspaceId};
 use crate::identity::members::Member;
 use crate::identity::setup::{self, InstanceMint, SetupNames};
-use crate::identity::tokens::MintedToken;
+use crate::identity::tokens::{MintedToken, Quotas};
 use crate::op::Surface;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener};
@@ -189,6 +189,8 @@ pub struct WantedToken {
     pub capability_set: Option<CapabilitySet>,
     /// When it expires; never if left out.
     pub expires_at: Option<Time>,
+    /// How much it may be used.
+    pub quotas: Option<Quotas>,
 }
 
 impl Service {
@@ -226,6 +228,7 @@ impl Service {
             label: wanted.label.clone().map(Text::new).transpose().map_err(invalid("label"))?,
             capabilities: wanted.capabilities.or(wanted.capability_set.map(CapabilitySet::capabilities)),
             expires_at: wanted.expires_at,
+            quotas: wanted.quotas,
         };
         let run = move |cx: &mut crate::op::Write<'_>| setup::mint_as_instance(cx, &mint, Surface::Cli);
         self.dispatch().as_instance(workspace_id, Surface::Cli, run).map(issued)

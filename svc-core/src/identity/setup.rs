@@ -10,7 +10,7 @@ use serde_json::json;
 use super::authority;
 use super::enrol::{MemberWithToken, NewMember, enrol, enrol_with_token};
 use super::members::{Member, MemberKind, member_called};
-use super::tokens::{self, Mint, MintedToken, check_takes_tokens, issue};
+use super::tokens::{self, Mint, MintedToken, Quotas, check_takes_tokens, issue};
 use super::workspaces::{Workspace, any_exists, create};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::{Capabilities, CapabilitySet};
@@ -152,6 +152,8 @@ pub(crate) struct InstanceMint {
     pub capabilities: Option<Capabilities>,
     /// The token does not expire if absent.
     pub expires_at: Option<Time>,
+    /// How much it may be used.
+    pub quotas: Option<Quotas>,
 }
 
 /// Mints a token by the authority of the administrator of the machine. It can carry any capability.
@@ -171,6 +173,7 @@ pub(crate) fn mint_as_instance(
     let mint = Mint {
         label: wanted.label.as_deref(),
         expires_at: wanted.expires_at,
+        quotas: wanted.quotas,
         surface: Some(surface),
         ..Mint::new(&member, capabilities)
     };

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::error::{Code, Error, Result};
 use crate::hash::sha256;
-use crate::id::{MemberId, TokenId, WorkspaceId};
+use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::limits;
 use crate::monitor::Monitor;
 use crate::time::{Clock, Monotonic};
@@ -32,6 +32,8 @@ pub(crate) use sharing::{Sharing, Usage};
 pub enum Client {
     /// A token and all tokens derived from it: a token cannot multiply its limit.
     Token(TokenId),
+    /// An installed app, with all its tokens.
+    Installation(InstallationId),
     /// A member, with all its sessions that were made from no token.
     Member(MemberId),
     /// An address. For IPv6 the whole /64, which one host is usually given.
@@ -53,10 +55,20 @@ impl Client {
 /// The bits of an IPv6 address after its /64 prefix.
 const PREFIX_REST_BITS: u32 = 64;
 
+/// What the requests of a credential are charged to.
+#[derive(Clone, Debug)]
+pub(crate) struct Payer {
+    pub client: Client,
+    /// Tokens with a quota, and how many requests that is.
+    pub quotas: Vec<(TokenId, i64)>,
+}
+
 /// Whom a limit applies to, and which limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Limited {
     Client(Client),
+    /// A token with a quota.
+    Token(TokenId),
     Workspace(WorkspaceId),
 }
 
@@ -65,6 +77,7 @@ impl Limited {
     fn name(self) -> &'static str {
         match self {
             Self::Client(_) => "client",
+            Self::Token(_) => "token",
             Self::Workspace(_) => "workspace",
         }
     }
@@ -73,8 +86,10 @@ impl Limited {
     fn key(self) -> Uuid {
         let text = match self {
             Self::Client(Client::Token(token)) => format!("token {token}"),
+            Self::Client(Client::Installation(installation)) => format!("installation {installation}"),
             Self::Client(Client::Member(member)) => format!("member {member}"),
             Self::Client(Client::Peer(peer)) => format!("peer {peer}"),
+            Self::Token(token) => format!("quota {token}"),
             Self::Workspace(workspace) => format!("workspace {workspace}"),
         };
         let hash = sha256(text.as_bytes());
@@ -108,11 +123,23 @@ pub(crate) struct Charged {
     pub due: Vec<Limited>,
 }
 
+impl Charged {
+    /// Adds what is left of a limit; of several with one name the one of which the least is left.
+    fn add(&mut self, standing: Standing) {
+        match self.standings.iter_mut().find(|known| known.limit == standing.limit) {
+            Some(known) if standing.left < known.left => *known = standing,
+            Some(_) => {}
+            None => self.standings.push(standing),
+        }
+    }
+}
+
 /// Counts requests, by client and by workspace, and rejects too many.
 pub struct RateLimits {
     buckets: DashMap<Limited, Bucket>,
     per_client: Option<Allowance>,
     per_workspace: Option<Allowance>,
+    window: Duration,
     clock: Clock,
     /// What other servers must be told of; none if there are no other servers.
     queue: Option<Arc<Monitor<Queue>>>,
@@ -146,6 +173,7 @@ impl RateLimits {
             buckets: DashMap::new(),
             per_client: Allowance::new(settings.per_client, settings.window),
             per_workspace: Allowance::new(settings.per_workspace, settings.window),
+            window: settings.window,
             clock: clock.clone(),
             queue: shared.then(|| Monitor::new(clock, Queue::default())),
         }
@@ -154,6 +182,16 @@ impl RateLimits {
     /// Counts a request of a client, or rejects it and says how long to wait.
     pub fn charge(&self, client: Client, charged: &mut Charged) -> Result<()> {
         self.take(Limited::Client(client), self.per_client, charged)
+    }
+
+    /// Counts a request with a credential, or rejects it and says how long to wait.
+    pub fn charge_payer(&self, payer: &Payer, charged: &mut Charged) -> Result<()> {
+        self.charge(payer.client, charged)?;
+        for (token, requests) in &payer.quotas {
+            let quota = Allowance::new(*requests, self.window);
+            self.take(Limited::Token(*token), quota, charged)?;
+        }
+        Ok(())
     }
 
     /// Counts a request in a workspace, or rejects it and says how long to wait.
@@ -168,7 +206,7 @@ impl RateLimits {
             let mut bucket = self.buckets.entry(limited).or_insert_with(|| Bucket::new(allowance, now));
             (bucket.take(now).map_err(exceeded)?, bucket.due())
         };
-        charged.standings.push(Standing {
+        charged.add(Standing {
             limit: limited.name(),
             requests: allowance.requests,
             window: allowance.window,
@@ -236,8 +274,7 @@ mod tests {
             limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged).unwrap();
         }
         let left: Vec<_> = charged.standings.iter().map(|s| (s.limit, s.left, s.full_in.as_secs())).collect();
-        let wanted =
-            [("client", 1, 1800), ("workspace", 2, 1200), ("client", 0, 3600), ("workspace", 1, 2400)];
+        let wanted = [("client", 0, 3600), ("workspace", 1, 2400)];
         assert_eq!((left.as_slice(), charged.due.len()), (&wanted[..], 0));
         let rejected = limits.charge(peer("192.0.2.1"), &mut charged).unwrap_err();
         assert_eq!((rejected.code(), rejected.retry_after_secs()), (Code::RateLimited, Some(1801)));
@@ -254,7 +291,6 @@ mod tests {
     fn zero_means_no_limit() {
         let (limits, _) = limits(0, 0, true);
         assert!((0..100).all(|_| charge(&limits).unwrap().standings.is_empty()));
-        assert_eq!(limits.shared_window(), None);
     }
 
     #[test]

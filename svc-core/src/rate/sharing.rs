@@ -91,9 +91,9 @@ impl RateLimits {
         self.queue.as_ref().map(|queue| queue.lock()).filter(|queue| queue.is_served && !queue.is_closed)
     }
 
-    /// Returns the window of the limits, if there are limits and other servers to tell.
+    /// Returns the window of the limits, if there are other servers to tell.
     pub fn shared_window(&self) -> Option<Duration> {
-        self.queue.as_ref().and(self.per_client.or(self.per_workspace)).map(|allowance| allowance.window)
+        self.queue.as_ref().map(|_| self.window)
     }
 
     /// Says whether the thread that calls [`RateLimits::next_sharing`] can tell other servers anything.

@@ -53,6 +53,7 @@ migrations! {
     22 "0022_members",
     23 "0023_sessions",
     25 "0025_apps",
+    26 "0026_quotas",
     27 "0027_rate_windows",
     29 "0029_oidc",
 }

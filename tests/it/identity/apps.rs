@@ -339,6 +339,11 @@ fn an_installation_has_so_many_live_tokens_and_no_more() {
         try_to_mint(world, &world.people.admin, &installed, &["workspace:read"]).refused(409, "wrong-state");
         let full = ask(world, &installed, json!({})).refused(409, "wrong-state");
         assert_eq!(full["error"], "temporarily_unavailable");
+        let input = json!({
+            "grant_type": "client_credentials", "client_id": installed["client_id"],
+            "client_secret": installed["client_secret"],
+        });
+        world.call_by(Credential::Nothing, "request_app_token", &input).refused(409, "wrong-state");
         let narrower = json!({"capabilities": ["workspace:read"]});
         world.call(&text(&first["secret"]), "attenuate_token", narrower).refused(409, "wrong-state");
         assert_eq!(

@@ -4,6 +4,7 @@ mod apps;
 mod authority;
 mod delegation;
 mod members;
+mod quotas;
 mod sessions;
 mod tokens;
 mod workspaces;

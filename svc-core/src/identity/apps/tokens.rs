@@ -17,7 +17,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
-use crate::identity::tokens::{Mint, check_active, check_room_of_installation, issue, not_empty};
+use crate::identity::tokens::{Mint, Quotas, check_active, check_room_of_installation, issue, not_empty};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
 use crate::op::{Read, Write, secret_hash};
@@ -44,6 +44,8 @@ pub(super) struct MintAppToken {
     /// What it can do. Default: whatever the installation was granted.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
+    /// How much it may be used, with all tokens derived from it. Default: as the service limits every client.
+    quotas: Option<Quotas>,
 }
 
 /// A new token of an installed app, with its secret.
@@ -65,6 +67,8 @@ pub(super) struct AppToken {
     created_at: Time,
     /// When it expires; null if it does not expire.
     expires_at: Option<Time>,
+    /// How much it may be used; null if only the limits of the service hold for it.
+    quotas: Option<Quotas>,
 }
 
 pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result<AppToken> {
@@ -80,9 +84,9 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     let bot = load_member(cx, installation.bot_member_id)?;
     check_active(&bot)?;
     check_room_of_installation(cx, Some(installation.id))?;
+    let (label, quotas) = (input.label.as_deref(), input.quotas);
     let installation_id = Some(installation.id);
-    let token =
-        issue(cx, &Mint { label: input.label.as_deref(), installation_id, ..Mint::new(&bot, wanted) })?;
+    let token = issue(cx, &Mint { label, quotas, installation_id, ..Mint::new(&bot, wanted) })?;
     Ok(AppToken {
         id: token.id,
         secret: token.secret,
@@ -92,6 +96,7 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
         capabilities: token.capabilities,
         created_at: token.created_at,
         expires_at: token.expires_at,
+        quotas: token.quotas,
     })
 }
 

@@ -16,8 +16,8 @@ use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
 use crate::identity::tokens::{
-    Mint, MintedToken, check_active, check_room_for_derived, check_room_of_installation, expiry, issue,
-    not_empty,
+    Mint, MintedToken, Quotas, check_active, check_room_for_derived, check_room_of_installation, expiry,
+    issue, not_empty,
 };
 use crate::limits::{DELEGATED_DEFAULT_SECS, DELEGATED_MAX_SECS, NAME_MAX};
 use crate::op::{Caller, Read, Write};
@@ -31,11 +31,11 @@ use crate::time::Time;
 /// audit trail. It cannot be rotated: exchange the grant again.
 ///
 /// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you ask for a
-/// capability that the grant or your token lacks, for an expiry later than theirs, or if the grant is not
-/// yours and you have `token:admin`; 404 `not-found` if it is not yours and you have not; 409 `wrong-state`
-/// if the grant has expired or was revoked, if its subject is deactivated, if 16 derivations lie between your
-/// token and the minted one that it comes from, or if 1000 live tokens are derived from that one or from the
-/// grant, or belong to the app installation of your token.
+/// capability that the grant or your token lacks, for an expiry later than theirs or quotas higher than
+/// yours, or if the grant is not yours and you have `token:admin`; 404 `not-found` if it is not yours and you
+/// have not; 409 `wrong-state` if the grant has expired or was revoked, if its subject is deactivated, if 16
+/// derivations lie between your token and the minted one that it comes from, or if 1000 live tokens are
+/// derived from that one or from the grant, or belong to the app installation of your token.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
@@ -51,6 +51,8 @@ pub(super) struct DelegateToken {
     expires_at: Option<Time>,
     /// In how many seconds it expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, DELEGATED_MAX_SECS>>,
+    /// How much it may be used, at most as much as yours, towards which it counts too. Default: as much.
+    quotas: Option<Quotas>,
 }
 
 pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Result<MintedToken> {
@@ -62,6 +64,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     let capabilities = authority::exchanged(grant.capabilities, caller.capabilities, asked)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     let expires_at = end(now, grant.expires_at, caller.expires_at, asked)?;
+    let quotas = Quotas::within(caller.quota, input.quotas)?;
     check_active(&load_member(cx, grant.subject)?)?;
     check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
     check_room_of_installation(cx, caller.installation)?;
@@ -75,6 +78,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
         label: input.label.as_deref(),
         capabilities,
         expires_at: Some(expires_at),
+        quotas,
         surface: None,
     };
     issue(cx, &mint)

@@ -6,8 +6,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::MintedToken;
 use super::mint::{LIFE_MAX_SECS, Mint, expiry, issue, not_empty};
+use super::{MintedToken, Quotas};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
 use crate::id::{GrantId, InstallationId, TokenId};
@@ -25,9 +25,9 @@ use crate::time::Time;
 /// name, never administers tokens, expires no later than yours, and ends when yours is revoked.
 ///
 /// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
-/// expiry later than yours; 409 `wrong-state` if 16 derivations lie between yours and the minted token that
-/// it comes from, or if 1000 live tokens are derived from that minted token, or from your delegation grant,
-/// or belong to your app installation: revoke some, or let them expire sooner.
+/// expiry later or quotas higher than yours; 409 `wrong-state` if 16 derivations lie between yours and the
+/// minted token that it comes from, or if 1000 live tokens are derived from that minted token, or from your
+/// delegation grant, or belong to your app installation: revoke some, or let them expire sooner.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
@@ -41,6 +41,8 @@ pub(super) struct AttenuateToken {
     expires_at: Option<Time>,
     /// In how many seconds it expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+    /// How much it may be used, at most as much as yours, towards which it counts too. Default: as much.
+    quotas: Option<Quotas>,
 }
 
 pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedToken> {
@@ -53,6 +55,7 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     authority::check_derives(caller.capabilities, capabilities)?;
     let expires_at = no_later(caller.expires_at, asked)?;
+    let quotas = Quotas::within(caller.quota, input.quotas)?;
     check_room_for_derived(cx, parent_id, caller.grant)?;
     check_room_of_installation(cx, caller.installation)?;
     let mint = Mint {
@@ -65,6 +68,7 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
         label: input.label.as_deref(),
         capabilities,
         expires_at,
+        quotas,
         surface: None,
     };
     issue(cx, &mint)

@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::{MintedToken, TokenMinted};
+use super::{MintedToken, Quotas, TokenMinted};
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
@@ -62,6 +62,8 @@ pub struct MintToken {
     pub expires_at: Option<Time>,
     /// In how many seconds it expires. Cannot be combined with `expires_at`.
     pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+    /// How much it may be used, with all tokens derived from it. Default: as the service limits every client.
+    pub quotas: Option<Quotas>,
 }
 
 /// The operation `mint_token`, for those who call it in the same process.
@@ -74,7 +76,8 @@ pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<Minted
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     authority::check_grants(cx.caller().capabilities, wanted)?;
     check_takes_tokens(&member)?;
-    let mint = Mint { label: input.label.as_deref(), expires_at, ..Mint::new(&member, wanted) };
+    let (label, quotas) = (input.label.as_deref(), input.quotas);
+    let mint = Mint { label, expires_at, quotas, ..Mint::new(&member, wanted) };
     issue(cx, &mint)
 }
 
@@ -142,6 +145,7 @@ pub(crate) struct Mint<'a> {
     pub label: Option<&'a str>,
     pub capabilities: Capabilities,
     pub expires_at: Option<Time>,
+    pub quotas: Option<Quotas>,
     /// The surface of the request, for the audit row if no member made it.
     pub surface: Option<Surface>,
 }
@@ -159,6 +163,7 @@ impl Mint<'_> {
             label: None,
             capabilities,
             expires_at: None,
+            quotas: None,
             surface: None,
         }
     }
@@ -176,6 +181,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         parent_id: mint.parent_id,
         grant_id: mint.grant_id,
         installation_id: mint.installation_id,
+        quotas: mint.quotas,
     };
     let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
     let (created_at, hash) = (cx.now(), secret_hash(&secret));
@@ -192,6 +198,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         capabilities: mint.capabilities,
         created_at,
         expires_at: mint.expires_at,
+        quota: mint.quotas,
         lsn,
     }))?;
     let metadata = json!(event);
@@ -205,6 +212,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         created_at,
         expires_at: mint.expires_at,
         parent_id: mint.parent_id,
+        quotas: mint.quotas,
     })
 }
 

@@ -6,6 +6,7 @@
 //! read, do not contain them. What a token is, its events and its reading are in this file; each change has a
 //! file of its own.
 
+mod quotas;
 mod mint;
 mod attenuate;
 mod revoke;
@@ -34,6 +35,7 @@ pub(crate) use mint::{
     not_empty, wanted,
 };
 pub use mint::{MINT_TOKEN, MintToken};
+pub use quotas::Quotas;
 use revoke::revoke_token;
 pub(crate) use revoke::{end_of_grant, end_of_installation};
 use rotate::rotate_token;
@@ -61,6 +63,8 @@ struct Token {
     delegation_grant_id: Option<GrantId>,
     /// The app installation that it belongs to, with which it ends; null if it is no app's.
     installation_id: Option<InstallationId>,
+    /// How much it may be used; null if only the limits of the service hold for it.
+    quotas: Option<Quotas>,
     #[serde(skip)]
     lsn: i64,
 }
@@ -77,6 +81,7 @@ columns! {
         parent_id,
         delegation_grant_id = grant_id,
         installation_id,
+        quotas = quota,
         lsn,
     }
 }
@@ -100,6 +105,8 @@ pub struct MintedToken {
     pub expires_at: Option<Time>,
     /// The token it was derived from; null if it was minted.
     pub parent_id: Option<TokenId>,
+    /// How much it may be used; null if only the limits of the service hold for it.
+    pub quotas: Option<Quotas>,
 }
 
 /// A token was minted or derived.
@@ -121,6 +128,9 @@ struct TokenMinted {
     /// The app installation that it belongs to; absent if it is no app's.
     #[serde(skip_serializing_if = "Option::is_none")]
     installation_id: Option<InstallationId>,
+    /// How much it may be used; absent if only the limits of the service hold for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quotas: Option<Quotas>,
 }
 
 impl Event for TokenMinted {

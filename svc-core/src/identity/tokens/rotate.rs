@@ -51,6 +51,7 @@ pub(super) fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<Mi
         created_at: token.created_at,
         expires_at: token.expires_at,
         parent_id: token.parent_id,
+        quotas: token.quotas,
     })
 }
 
@@ -97,6 +98,7 @@ mod tests {
             parent_id: None,
             delegation_grant_id: None,
             installation_id: None,
+            quotas: None,
             lsn: 3,
         }
     }

@@ -15,7 +15,6 @@ use crate::id::{
 use crate::log::cache::Cached;
 use crate::log::event::{Attribution, Invalidates};
 use crate::op::call::credential::CredentialKey;
-use crate::rate::Client;
 use crate::store::{Conn, FromRow, ToParam, columns};
 use crate::time::Time;
 
@@ -136,6 +135,8 @@ pub struct Caller {
     pub capabilities: Capabilities,
     /// Whether the member may only read.
     pub frozen: bool,
+    /// Requests per rate window that the token may make, if it has a quota.
+    pub quota: Option<i64>,
     /// When the credential expires.
     pub expires_at: Option<Time>,
     /// When the session expires that came beside it.
@@ -204,25 +205,6 @@ impl Caller {
         Ok(Self { via, beside_until, revoked: self.revoked || session.revoked, ..self })
     }
 
-    /// Returns the client that the requests of a credential are charged to.
-    ///
-    /// A session is charged like the token that it was made from, and those of one member together.
-    pub(crate) fn client(&self, conn: &Conn) -> Result<Client> {
-        let token_id = match self.via {
-            Via::Session { token, .. } => token,
-            _ => self.token_id,
-        };
-        match (token_id, self.member) {
-            (Some(token_id), _) => {
-                let root = found::<(TokenId,)>(conn, ROOT, &[&token_id])?;
-                let (root,) = root.ok_or_else(|| Error::internal("a token has no root"))?;
-                Ok(Client::Token(root))
-            }
-            (None, Some(member)) => Ok(Client::Member(member)),
-            (None, None) => Err(Error::internal("a credential has neither token nor member")),
-        }
-    }
-
     /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
     ///
     /// It may do everything and sees no channel, unless it is given another sight with [`Caller::seeing`].
@@ -238,6 +220,7 @@ impl Caller {
             sight: Sight::Nothing,
             capabilities: Capabilities::all(),
             frozen: false,
+            quota: None,
             expires_at: None,
             beside_until: None,
             revoked: false,
@@ -362,6 +345,7 @@ columns! {
         grant = grant_id,
         installation = installation_id,
         capabilities,
+        quota,
         expires_at,
         frozen = "m.frozen_at is not null or a.frozen_at is not null",
     }
@@ -454,14 +438,6 @@ const BY_SECRET: &str = concat!(
     " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
      where t.secret_hash = $1"
 );
-
-const ROOT: &str = "
-    with recursive above (id, parent_id) as (
-        select t.id, t.parent_id from tokens t where t.id = $1
-        union all
-        select p.id, p.parent_id from above a join tokens p on p.id = a.parent_id
-    )
-    select id from above where parent_id is null";
 
 /// Returns the error of a request without a live credential.
 pub(crate) fn unauthenticated(detail: &'static str) -> Error {

@@ -5,5 +5,6 @@
 
 pub(super) mod credential;
 pub(super) mod caller;
+mod payer;
 pub(super) mod request;
 pub(super) mod input;

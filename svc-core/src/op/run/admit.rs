@@ -56,10 +56,10 @@ impl ReadTask<ReaderCache> for AdmitCall {
             }
             Err(error) => return Err(error),
         };
-        let client = caller.client(&reader.conn)?;
+        let payer = caller.payer(&reader.conn)?;
         self.call.entered = Some(self.call.entered_in(reader, caller.clone())?);
         let now = self.call.dispatch.clock.monotonic();
-        self.found = CredentialLookup::Known(Arc::new(KnownCredential::new(self.key, caller, client, now)));
+        self.found = CredentialLookup::Known(Arc::new(KnownCredential::new(self.key, caller, payer, now)));
         Ok(())
     }
 }

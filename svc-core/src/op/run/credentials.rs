@@ -14,7 +14,7 @@ use crate::capability::Needs;
 use crate::error::{Error, Result};
 use crate::op::call::caller::{Caller, unauthenticated};
 use crate::op::call::credential::CredentialKey;
-use crate::rate::{Charged, Client, RateLimits};
+use crate::rate::{Charged, Client, Payer, RateLimits};
 use crate::time::{Monotonic, Time};
 
 /// Most cached credentials; a fuller cache starts over.
@@ -39,21 +39,21 @@ pub(super) enum CredentialLookup {
 pub(crate) struct KnownCredential {
     pub(super) key: CredentialKey,
     pub(super) caller: Caller,
-    /// The client that its requests are charged to.
-    client: Client,
+    /// What its requests are charged to.
+    payer: Payer,
     /// When a transaction last found it live, in microseconds of the monotonic clock.
     confirmed: AtomicU64,
 }
 
 impl KnownCredential {
     /// Creates the entry of a credential that a transaction finds live now.
-    pub(super) fn new(key: CredentialKey, caller: Caller, client: Client, now: Monotonic) -> Self {
-        Self { key, caller, client, confirmed: AtomicU64::new(now.micros()) }
+    pub(super) fn new(key: CredentialKey, caller: Caller, payer: Payer, now: Monotonic) -> Self {
+        Self { key, caller, payer, confirmed: AtomicU64::new(now.micros()) }
     }
 
     /// Returns the client that its requests are charged to.
     pub(crate) fn client(&self) -> Client {
-        self.client
+        self.payer.client
     }
 
     /// Records that a transaction has found it live.
@@ -116,7 +116,7 @@ impl Gate<'_> {
         let charged = self.charged.insert(Charged::default());
         match found.live(self.now) {
             Some(known) => {
-                self.limits.charge(known.client(), charged)?;
+                self.limits.charge_payer(&known.payer, charged)?;
                 self.limits.charge_workspace(known.caller.workspace_id, charged)
             }
             None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::at(peer), charged)),

@@ -1,0 +1,73 @@
+//! Quotas: how much a token may be used, by itself and by all tokens derived from it.
+//!
+//! Whatever mints a token can set them, and a derived token has at most its parent's. They count beside the
+//! limits of the service, which hold for every client. Rotating a token keeps them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::limits::TOKEN_QUOTA_MAX;
+use crate::store::{FromValue, Param, ToParam, Value};
+use crate::text::Count;
+
+/// How much a token may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quotas {
+    /// Requests per rate window (`SVC_RATE_LIMIT_WINDOW_SECS`), those of derived tokens included.
+    pub requests: Count<1, TOKEN_QUOTA_MAX>,
+}
+
+impl Quotas {
+    /// Returns the quotas of a derived token: those that are asked for, or its parent's.
+    ///
+    /// Fails if they would allow more than the parent may.
+    pub(crate) fn within(parent: Option<i64>, asked: Option<Self>) -> Result<Option<Self>> {
+        match (parent, asked) {
+            (Some(parent), Some(asked)) if asked.requests.get() > parent => {
+                Err(Error::forbidden(format!("`quotas`: your token may make {parent} requests, no more")))
+            }
+            (Some(parent), None) => Ok(Some(Self::of(parent)?)),
+            (_, asked) => Ok(asked),
+        }
+    }
+
+    fn of(requests: i64) -> Result<Self> {
+        Ok(Self { requests: Count::new(requests).map_err(Error::internal)? })
+    }
+}
+
+impl ToParam for Quotas {
+    fn param(&self) -> Param<'_> {
+        Param::Int(self.requests.get())
+    }
+}
+
+impl FromValue for Quotas {
+    fn from_value(value: Value) -> Result<Self> {
+        i64::from_value(value).and_then(Self::of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_derived_token_may_no_more_than_its_parent() {
+        let quotas = |requests: i64| Quotas::of(requests).unwrap();
+        for (parent, asked, wanted) in [
+            (None, None, Ok(None)),
+            (None, Some(7), Ok(Some(7))),
+            (Some(7), None, Ok(Some(7))),
+            (Some(7), Some(7), Ok(Some(7))),
+            (Some(7), Some(1), Ok(Some(1))),
+            (Some(7), Some(8), Err(Code::Forbidden)),
+        ] {
+            let found = Quotas::within(parent, asked.map(quotas)).map_err(|error| error.code());
+            assert_eq!(found, wanted.map(|wanted| wanted.map(quotas)), "{parent:?} {asked:?}");
+        }
+    }
+}

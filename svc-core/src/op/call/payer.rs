@@ -1,0 +1,71 @@
+//! What a credential's requests are charged to: its client, and the quotas of its tokens.
+
+use crate::error::{Error, Result};
+use crate::id::TokenId;
+use crate::op::call::caller::{Caller, Via};
+use crate::rate::{Client, Payer};
+use crate::store::{Conn, FromRow};
+
+impl Caller {
+    /// Returns what the requests of a credential are charged to.
+    ///
+    /// A session is charged like the token that it was made from, and those of one member together. A token
+    /// is charged to those that it is derived from, and one of an app to its installation.
+    pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
+        let token_id = match self.via {
+            Via::Session { token, .. } => token,
+            _ => self.token_id,
+        };
+        match (token_id, self.member) {
+            (Some(token_id), _) => {
+                let mut rows = conn.query(LINE, &[&token_id])?;
+                let line = rows.iter_mut().map(FromRow::from_row);
+                let line: Vec<(TokenId, Option<i64>)> = line.collect::<Result<_>>()?;
+                let (root, _) = *line.last().ok_or_else(|| Error::internal("a token has no root"))?;
+                let client = self.installation.map_or(Client::Token(root), Client::Installation);
+                Ok(Payer { client, quotas: own_quotas(&line) })
+            }
+            (None, Some(member)) => Ok(Payer { client: Client::Member(member), quotas: Vec::new() }),
+            (None, None) => Err(Error::internal("a credential has neither token nor member")),
+        }
+    }
+}
+
+/// Selects a token and those that it is derived from, up to the minted one.
+const LINE: &str = "
+    with recursive above (id, parent_id, quota, depth) as (
+        select t.id, t.parent_id, t.quota, 0 from tokens t where t.id = $1
+        union all
+        select p.id, p.parent_id, p.quota, a.depth + 1 from above a join tokens p on p.id = a.parent_id
+    )
+    select id, quota from above order by depth";
+
+/// Returns the quotas of a token and of those that it is derived from.
+///
+/// One that is its parent's is left out: whatever counts towards it counts towards that one too.
+fn own_quotas(line: &[(TokenId, Option<i64>)]) -> Vec<(TokenId, i64)> {
+    let parents = line.iter().skip(1).map(|(_, quota)| *quota).chain([None]);
+    let own = line.iter().zip(parents).filter(|((_, quota), parent)| quota != parent);
+    own.filter_map(|((token, quota), _)| quota.map(|quota| (*token, quota))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_quota_that_is_its_parents_counts_once() {
+        let [own, parent, root] = [1, 2, 3].map(|n| TokenId::from(Uuid::from_u128(n)));
+        for (quotas, wanted) in [
+            ([None, None, None], vec![]),
+            ([Some(5), Some(5), Some(5)], vec![(root, 5)]),
+            ([Some(2), Some(5), Some(5)], vec![(own, 2), (root, 5)]),
+            ([Some(2), Some(2), None], vec![(parent, 2)]),
+        ] {
+            let line: Vec<_> = [own, parent, root].into_iter().zip(quotas).collect();
+            assert_eq!(own_quotas(&line), wanted, "{quotas:?}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Quotas of tokens: who sets them, and that a token and all that come from it stay within them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::{Engine, RateSettings};
+use svc_tests::client::Answer;
+use svc_tests::database::engines;
+use svc_tests::{Setup, World, answer_of, call, on_both_engines, text};
+
+/// The rate window of a world.
+const WINDOW: Duration = Duration::from_secs(60);
+
+fn mint(world: &World, quotas: Value) -> Value {
+    let input =
+        json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent"), "quotas": quotas});
+    world.admin("mint_token", input)
+}
+
+fn attenuate(world: &World, token: &str, quotas: Value) -> Answer {
+    world.call(token, "attenuate_token", json!({"capabilities": ["workspace:read"], "quotas": quotas}))
+}
+
+fn secret(token: &Value) -> String {
+    text(&token["secret"])
+}
+
+/// How many of so many requests are admitted.
+fn admitted(world: &World, token: &str, tries: usize) -> usize {
+    (0..tries).filter(|_| world.call(token, "whoami", json!({})).status == 200).count()
+}
+
+#[test]
+fn a_token_makes_as_many_requests_as_its_quota_in_a_window() {
+    on_both_engines(|world| {
+        let minted = mint(world, json!({"requests": 5}));
+        assert_eq!(minted["quotas"], json!({"requests": 5}));
+        let token = secret(&minted);
+        assert_eq!(admitted(world, &token, 7), 5);
+        let refused = world.call(&token, "whoami", json!({})).refused(429, "rate-limited");
+        assert_eq!(refused["retry_after_secs"], 13);
+        assert_eq!(admitted(world, &secret(&mint(world, json!(null))), 7), 7, "one without a quota");
+        world.clock.advance(WINDOW);
+        let rotated = world.call(&token, "rotate_token", json!({})).output();
+        assert_eq!(rotated["quotas"], json!({"requests": 5}));
+        assert_eq!(admitted(world, &secret(&rotated), 7), 4, "another secret is no other token");
+    });
+}
+
+#[test]
+fn what_is_derived_counts_towards_the_quota_that_it_comes_from() {
+    on_both_engines(|world| {
+        let root = secret(&mint(world, json!({"requests": 12})));
+        attenuate(world, &root, json!({"requests": 13})).refused(403, "forbidden");
+        let same = attenuate(world, &root, json!(null)).output();
+        assert_eq!(same["quotas"], json!({"requests": 12}));
+        let narrow = attenuate(world, &secret(&same), json!({"requests": 3})).output();
+        attenuate(world, &secret(&narrow), json!({"requests": 4})).refused(403, "forbidden");
+        // Three derivations and two refusals have counted, the narrow one's towards all.
+        assert_eq!(admitted(world, &secret(&narrow), 5), 2);
+        assert_eq!(admitted(world, &secret(&same), 9), 6);
+        assert_eq!(admitted(world, &root, 1), 0);
+        let listed = world.admin(
+            "list_tokens",
+            json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent"), "limit": 200}),
+        );
+        let of = |id: &Value| {
+            let items = listed["items"].as_array().unwrap();
+            items.iter().find(|token| token["id"] == *id).unwrap()["quotas"].clone()
+        };
+        assert_eq!((of(&narrow["id"]), of(&same["id"])), (json!({"requests": 3}), json!({"requests": 12})));
+    });
+}
+
+#[test]
+fn a_delegate_has_the_quota_of_the_token_that_it_exchanges() {
+    on_both_engines(|world| {
+        let (subject, _) = world.new_agent("quota.subject");
+        let grant = world.new_grant(&subject, &world.id("agent").to_string(), &["workspace:read"]);
+        let own = secret(&mint(world, json!({"requests": 6})));
+        let exchange =
+            |quotas: Value| world.call(&own, "delegate_token", json!({"grant_id": grant, "quotas": quotas}));
+        exchange(json!({"requests": 7})).refused(403, "forbidden");
+        let lent = exchange(json!({"requests": 2})).output();
+        assert_eq!(admitted(world, &secret(&lent), 4), 2);
+        assert_eq!(admitted(world, &own, 4), 2, "it has made two itself");
+    });
+}
+
+/// Mints a token for the installed app.
+fn of_app(world: &World, quotas: Value) -> Value {
+    let input = json!({
+        "workspace_id": world.id("workspace"), "installation_id": world.id("installation"), "quotas": quotas,
+    });
+    world.admin("mint_app_token", input)
+}
+
+#[test]
+fn a_token_of_an_app_has_its_quota() {
+    on_both_engines(|world| {
+        let minted = of_app(world, json!({"requests": 3}));
+        assert_eq!(minted["quotas"], json!({"requests": 3}));
+        assert_eq!(admitted(world, &secret(&minted), 5), 3);
+        assert_eq!(admitted(world, &secret(&of_app(world, json!(null))), 5), 5);
+    });
+}
+
+/// Otherwise an app could ask for another token whenever its limit is reached.
+#[test]
+fn the_tokens_of_an_app_are_one_client() {
+    for engine in engines() {
+        let rates = RateSettings { per_client: 6, per_workspace: 0, window: WINDOW };
+        let world = World::with(engine, Setup { rates, ..Setup::default() });
+        let tokens = [(); 2].map(|()| secret(&of_app(&world, json!(null))));
+        assert_eq!(admitted(&world, &tokens[0], 4), 4);
+        assert_eq!(admitted(&world, &tokens[1], 4), 2);
+    }
+}
+
+#[test]
+fn servers_share_a_quota() {
+    on_both_engines(|world| {
+        let other = world.another_service(2);
+        let token = secret(&mint(world, json!({"requests": 10})));
+        let ask = || answer_of(call(&other, Some(&token), "whoami", &json!({}))).status == 200;
+        let mut total = 0;
+        for _ in 0..12 {
+            total += admitted(world, &token, 1) + usize::from(ask());
+        }
+        // Each request is told, since a twentieth of ten is less than one.
+        let wanted = if world.engine() == Engine::Postgres { 10 } else { 20 };
+        assert_eq!(total, wanted);
+    });
+}
