@@ -124,6 +124,11 @@ impl Capabilities {
         Capability::ALL.iter().copied().collect()
     }
 
+    /// Returns what an anonymous caller may do where the public channels of a workspace are open to all.
+    pub fn of_anonymous() -> Self {
+        [Capability::WorkspaceRead, Capability::SearchQuery].into_iter().collect()
+    }
+
     /// Returns whether `capability` is in the set.
     pub fn has(self, capability: Capability) -> bool {
         self.0 & Self::bit(capability) != 0

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use svc_core::config::{Config, OidcConfig};
+use svc_core::id::WorkspaceId;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -39,6 +40,10 @@ pub struct HttpSettings {
     pub public_origin: Option<String>,
     /// How people sign in at an identity provider, if they can.
     pub oidc: Option<OidcConfig>,
+    /// Whether a request without a credential acts as the first person.
+    pub auth_disabled: bool,
+    /// The workspace whose public channels anybody reads over MCP.
+    pub anonymous_workspace: Option<WorkspaceId>,
     /// How long to keep serving, with readiness reporting `draining`, after the termination signal.
     pub shutdown_drain: Duration,
 }
@@ -55,6 +60,8 @@ impl Default for HttpSettings {
             cookie_secure: false,
             public_origin: None,
             oidc: None,
+            auth_disabled: false,
+            anonymous_workspace: None,
             shutdown_drain: Duration::ZERO,
         }
     }
@@ -72,6 +79,8 @@ impl From<&Config> for HttpSettings {
             cookie_secure: config.cookie_secure,
             public_origin: config.public_origin.clone(),
             oidc: config.oidc.clone(),
+            auth_disabled: config.auth_disabled,
+            anonymous_workspace: config.anonymous_workspace,
             shutdown_drain: config.shutdown_drain,
         }
     }

@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use svc_core::limits::{WAIT_INPUT_MAX_BYTES, WAIT_MAX_SECS};
+use svc_core::op::Credential;
 use svc_core::op::mcp::{ErrorForm, error_form};
 use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
@@ -210,7 +211,13 @@ impl Endpoint {
         state.hosts.check(uri, headers).map_err(|_| {
             Error::forbidden("MCP is served only under this server's own names; see SVC_ALLOWED_HOSTS")
         })?;
-        let credential = state.credential(peer, headers, None).await?;
+        let credential = match state.credential(peer, headers, None).await? {
+            Credential::Nothing if state.settings.auth_disabled => Credential::FirstPerson,
+            Credential::Nothing => {
+                state.settings.anonymous_workspace.map_or(Credential::Nothing, Credential::Anonymous)
+            }
+            sent => sent,
+        };
         Principal::admitted(&self.service, svc_mcp_stdio::head(credential, Some(peer))).await
     }
 

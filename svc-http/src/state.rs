@@ -73,6 +73,12 @@ impl Unverified {
 
 impl ServerState {
     pub fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
+        if settings.auth_disabled {
+            tracing::warn!("AUTH_DISABLED is on, so authentication is off: anybody can do anything");
+        }
+        if let Some(workspace) = settings.anonymous_workspace {
+            tracing::warn!(%workspace, "SVC_DEV_ANONYMOUS_MCP_WORKSPACE is set: anybody reads its channels");
+        }
         Ok(Self {
             phase: watch::channel(Phase::Serving).0,
             bodies: Bodies::new(),
@@ -108,8 +114,21 @@ impl ServerState {
                 self.credential(peer, request.headers(), key).await?
             }
         };
+        let takes_none = takes == Takes::Nothing;
+        let credential = if takes_none { credential } else { self.stand_in(credential, request)? };
         let path = request.uri().path().to_owned();
         Ok(op::RequestHead { credential, surface: Surface::Rest, path, peer: Some(peer) })
+    }
+
+    /// Returns what stands in for a credential that was not sent, if authentication is off.
+    ///
+    /// Only a request that names one of this server's own hosts may do without one.
+    fn stand_in(&self, credential: Credential, request: &Request<Incoming>) -> Result<Credential> {
+        if !(credential.is_nothing() && self.settings.auth_disabled) {
+            return Ok(credential);
+        }
+        self.hosts.check(request.uri(), request.headers())?;
+        Ok(Credential::FirstPerson)
     }
 
     /// Returns what verifies the cookie of a request, if that counts.

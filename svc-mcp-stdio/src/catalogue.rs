@@ -8,6 +8,8 @@ use svc_core::capability::Capabilities;
 use svc_core::op::{Effect, Operation, Table, mcp};
 use svc_core::{Error, Result};
 
+use crate::principal::Principal;
+
 /// Number of tools on a page.
 const PAGE_SIZE: usize = 250;
 
@@ -57,14 +59,18 @@ impl Catalogue {
         self.entries.get(index)
     }
 
-    /// Returns the tools that a credential with `held` can call, starting after the one that `cursor` names.
+    /// Returns the tools that `principal`, with `held`, can call, starting after the one that `cursor` names.
     ///
     /// Returns none if the cursor is not the name of a tool.
-    pub fn page(&self, held: Capabilities, cursor: Option<&str>) -> Option<Page> {
+    pub fn page(&self, principal: &Principal, held: Capabilities, cursor: Option<&str>) -> Option<Page> {
         if let Some(cursor) = cursor {
             self.entry(cursor)?;
         }
-        let callable = |entry: &&Arc<Entry>| entry.operation.access().needs.satisfied_by(held);
+        let callable = |entry: &&Arc<Entry>| {
+            let Entry { operation, .. } = &***entry;
+            let is_open = !principal.is_anonymous() || operation.is_open_to_anonymous();
+            is_open && operation.access().needs.satisfied_by(held)
+        };
         let later = |entry: &&Arc<Entry>| cursor.is_none_or(|cursor| entry.tool.name.as_ref() > cursor);
         let mut rest = self.entries.iter().filter(later).filter(callable).map(|entry| entry.tool.clone());
         let tools: Vec<Tool> = rest.by_ref().take(PAGE_SIZE).collect();

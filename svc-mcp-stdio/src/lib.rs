@@ -6,8 +6,8 @@
 
 pub mod wire;
 mod permits;
-mod catalogue;
 mod principal;
+mod catalogue;
 mod server;
 mod connection;
 

@@ -213,7 +213,16 @@ impl Principal {
         }
     }
 
+    /// Returns whether it sent no credential and acts as no member.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        matches!(self.head.credential, Credential::Anonymous(_))
+    }
+
     async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
+        if self.is_anonymous() {
+            // It is nobody who could be asked for.
+            return Ok(Capabilities::of_anonymous());
+        }
         let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
         let reply = WHOAMI.ask(service, admission, Whoami {}).await?;
         self.record_lsn(reply.lsn);

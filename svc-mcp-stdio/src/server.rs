@@ -365,7 +365,7 @@ impl ServerHandler for Mcp {
         let principal = self.principal(&cx).map_err(|error| failed(&error))?;
         let held = principal.held(&self.service).await.map_err(|error| failed(&error))?;
         let cursor = request.and_then(|request| request.cursor);
-        let Some(page) = self.catalogue.page(held, cursor.as_deref()) else {
+        let Some(page) = self.catalogue.page(&principal, held, cursor.as_deref()) else {
             let error = Error::malformed("the cursor does not belong to this list");
             return Err(refused(ErrorCode::INVALID_PARAMS, &error));
         };

@@ -18,6 +18,7 @@ use std::time::Duration;
 use secrecy::{SecretBox, SecretString};
 
 use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
 pub use oidc::{OidcConfig, OidcProvider};
 use reader::Reader;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
@@ -58,6 +59,10 @@ pub struct Config {
     content_keys: Option<ContentKeys>,
     /// The files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
+    /// `AUTH_DISABLED`: a request without a credential acts as the first person.
+    pub auth_disabled: bool,
+    /// `SVC_DEV_ANONYMOUS_MCP_WORKSPACE`.
+    pub anonymous_workspace: Option<WorkspaceId>,
     /// `SVC_TOKEN`.
     pub token: Option<SecretString>,
     /// `SVC_SESSION_SECRET`.
@@ -327,23 +332,29 @@ mod tests {
     }
 
     #[test]
-    fn no_service_starts_without_authentication() {
+    fn authentication_is_off_only_on_purpose() {
         let (disabled, allowed) = (("AUTH_DISABLED", "1"), ("SVC_ALLOW_INSECURE_NO_AUTH", "1"));
-        let asked: [&[(&str, &str)]; 5] = [
-            &[disabled],
-            &[allowed],
-            &[disabled, allowed],
-            &[("AUTH_DISABLED", "true")],
-            &[disabled, ("SVC_ENV", "production")],
+        let anonymous = ("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", "01990000-0000-7000-8000-000000000001");
+        let production = ("SVC_ENV", "production");
+        let refused: [(&[(&str, &str)], &str); 6] = [
+            (&[disabled], "AUTH_DISABLED needs SVC_ALLOW_INSECURE_NO_AUTH=1"),
+            (&[("AUTH_DISABLED", "true"), allowed], "AUTH_DISABLED: expected 1 or 0"),
+            (&[disabled, allowed, production], "AUTH_DISABLED is not allowed while SVC_ENV is production"),
+            (&[allowed, production], "SVC_ALLOW_INSECURE_NO_AUTH is not allowed while"),
+            (&[anonymous, production], "SVC_DEV_ANONYMOUS_MCP_WORKSPACE is not allowed while"),
+            (&[("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", "acme")], "\"acme\" is not the id of a workspace"),
         ];
-        for vars in asked {
+        for (vars, wanted) in refused {
             let refusal = read(vars, "").unwrap_err();
-            let wanted =
-                "there is no mode without authentication: unset AUTH_DISABLED and SVC_ALLOW_INSECURE_NO_AUTH";
-            assert_eq!(refusal.detail(), wanted, "{vars:?}");
+            assert!(refusal.detail().contains(wanted), "{vars:?}: {}", refusal.detail());
         }
-        assert!(read(&[], "AUTH_DISABLED=1").is_err());
-        assert!(read(&[("AUTH_DISABLED", "0"), ("SVC_ALLOW_INSECURE_NO_AUTH", "")], "").is_ok());
+        assert!(read(&[disabled, allowed], "").unwrap().auth_disabled);
+        for vars in [&[allowed][..], &[("AUTH_DISABLED", "0")], &[]] {
+            let config = read(vars, "").unwrap();
+            assert!(!config.auth_disabled && config.anonymous_workspace.is_none(), "{vars:?}");
+        }
+        let open = read(&[anonymous], "").unwrap().anonymous_workspace.unwrap();
+        assert_eq!(open.to_string(), anonymous.1);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Reader {
     pub(super) fn oidc(&mut self, production: bool) -> Option<OidcConfig> {
         let mock = self.flag("SVC_OIDC_MOCK");
         if mock && production {
-            self.reject("SVC_OIDC_MOCK is not allowed while SVC_ENV is production");
+            self.reject_in_production("SVC_OIDC_MOCK");
         }
         if !self.flag("SVC_OIDC_ENABLED") {
             return None;

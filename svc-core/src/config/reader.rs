@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
 use super::{Config, ContentKeys, ENV_FILE, Key, LogFormat};
 use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
 
 /// Values by name. All are treated as secrets, since it is not known yet which ones are.
@@ -157,12 +158,13 @@ impl Reader {
 
     pub fn config(&mut self, data_dir: &Path) -> Config {
         let production = self.word("SVC_ENV") == "production";
-        self.reject_no_authentication();
         Config {
             secret_files: std::mem::take(&mut self.secret_files),
             data_dir: data_dir.to_owned(),
             database_url: self.database_url(),
             production,
+            auth_disabled: self.auth_disabled(production),
+            anonymous_workspace: self.anonymous_workspace(production),
             content_keys: self.content_keys(production),
             token: self.secret("SVC_TOKEN"),
             session_secret: self.session_secret(),
@@ -194,17 +196,37 @@ impl Reader {
         }
     }
 
-    /// Rejects the variables that ask for a service without authentication.
-    ///
-    /// Ignoring them would leave an operator believing that authentication is off.
-    fn reject_no_authentication(&mut self) {
-        let asked = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| self.text(name) != "0");
-        if asked.contains(&true) {
-            self.problems.push(
-                "there is no mode without authentication: unset AUTH_DISABLED and SVC_ALLOW_INSECURE_NO_AUTH"
-                    .to_owned(),
-            );
+    /// Returns whether authentication is off, which two variables must say.
+    fn auth_disabled(&mut self, production: bool) -> bool {
+        let [disabled, allowed] = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| {
+            let is_set = self.flag(name);
+            if is_set && production {
+                self.reject_in_production(name);
+            }
+            is_set
+        });
+        if disabled && !allowed {
+            self.reject("AUTH_DISABLED needs SVC_ALLOW_INSECURE_NO_AUTH=1: anybody could do anything");
         }
+        disabled && allowed && !production
+    }
+
+    fn anonymous_workspace(&mut self, production: bool) -> Option<WorkspaceId> {
+        const NAME: &str = "SVC_DEV_ANONYMOUS_MCP_WORKSPACE";
+        let text = self.values.get(NAME)?.to_string();
+        if production {
+            self.reject_in_production(NAME);
+        }
+        let id = text.parse().ok();
+        if id.is_none() {
+            self.reject(&format!("{NAME}: \"{text}\" is not the id of a workspace"));
+        }
+        id
+    }
+
+    /// Records that a setting which is insecure on purpose is set in production.
+    pub(super) fn reject_in_production(&mut self, name: &str) {
+        self.reject(&format!("{name} is not allowed while SVC_ENV is production"));
     }
 
     pub fn database_url(&mut self) -> Option<SecretString> {
@@ -222,8 +244,7 @@ impl Reader {
     fn content_keys(&mut self, production: bool) -> Option<ContentKeys> {
         let dev = self.flag("SVC_ALLOW_INSECURE_DEV_KEK");
         if dev && production {
-            self.problems
-                .push("SVC_ALLOW_INSECURE_DEV_KEK is not allowed while SVC_ENV is production".to_owned());
+            self.reject_in_production("SVC_ALLOW_INSECURE_DEV_KEK");
         }
         let previous = self.values.get("SVC_CONTENT_KEK_PREVIOUS").cloned().unwrap_or_default();
         let previous = previous.split(',').map(str::trim).filter(|text| !text.is_empty());

@@ -89,11 +89,15 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_ALLOW_INSECURE_DEV_KEK", Form::Flag,
         "Use a publicly known key if SVC_CONTENT_KEK is not set. Not allowed in production."),
     variable("AUTH_DISABLED", Form::Flag,
-        "Serve without authentication. There is no such mode: with any value other than 0 the program \
-        refuses to start."),
+        "Let svc-http serve without authentication: a request without a credential acts as the first person \
+        of the first workspace, with the capabilities of svc.human.admin. It must name the server by a host \
+        name of its own. Needs SVC_ALLOW_INSECURE_NO_AUTH; not allowed in production."),
     variable("SVC_ALLOW_INSECURE_NO_AUTH", Form::Flag,
-        "Would allow AUTH_DISABLED outside of production. There is no such mode: with any value other than 0 \
-        the program refuses to start."),
+        "Confirm AUTH_DISABLED, which without it is refused. Not allowed in production."),
+    variable("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", Form::Text(""),
+        "The id of a workspace whose public channels anybody may read at the MCP endpoint of svc-http, \
+        without a credential. The request must name the server by a host name of its own. Not allowed in \
+        production."),
     variable("SVC_ENV", Form::OneOf(&["development", "production"]),
         "The environment. In production, settings that are insecure on purpose are rejected."),
     variable("SVC_ALLOW_UNKNOWN_ENV", Form::Flag,

@@ -58,7 +58,8 @@ const PREFIX_REST_BITS: u32 = 64;
 /// What the requests of a credential are charged to.
 #[derive(Clone, Debug)]
 pub(crate) struct Payer {
-    pub client: Client,
+    /// None: the address that the request came from.
+    pub client: Option<Client>,
     /// Tokens with a quota, and how many requests that is.
     pub quotas: Vec<(TokenId, i64)>,
 }
@@ -185,8 +186,12 @@ impl RateLimits {
     }
 
     /// Counts a request with a credential, or rejects it and says how long to wait.
-    pub fn charge_payer(&self, payer: &Payer, charged: &mut Charged) -> Result<()> {
-        self.charge(payer.client, charged)?;
+    ///
+    /// A payer that is no client is the one at `peer`; a request from within this process has none.
+    pub fn charge_payer(&self, payer: &Payer, peer: Option<IpAddr>, charged: &mut Charged) -> Result<()> {
+        if let Some(client) = payer.client.or(peer.map(Client::at)) {
+            self.charge(client, charged)?;
+        }
         for (token, requests) in &payer.quotas {
             let quota = Allowance::new(*requests, self.window);
             self.take(Limited::Token(*token), quota, charged)?;

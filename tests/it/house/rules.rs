@@ -56,7 +56,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
 
 /// Where SQL may be in the core beside the store, the log and the features.
 const MAY_QUERY: &[(&str, &str)] = &[
-    ("svc-core/src/op/call/caller.rs", "finds the caller inside the transaction"),
+    ("svc-core/src/op/call/lookup.rs", "finds the caller inside the transaction"),
     ("svc-core/src/op/run/call.rs", "reads how far the log reaches where it finds the caller"),
     ("svc-core/src/op/declare/chore.rs", "takes the lease rows of chores"),
 ];

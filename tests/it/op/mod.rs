@@ -14,3 +14,4 @@ mod pages;
 mod rate_limits;
 mod refusals;
 mod waits;
+mod without_credential;

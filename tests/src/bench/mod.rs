@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod claims;
+pub mod credentials;
 pub mod floor;
 pub mod footprints;
 pub mod herd;

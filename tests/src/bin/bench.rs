@@ -1,8 +1,8 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
-//! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission [--engine sqlite|postgres] [--pairs N]
-//! [--json]`; with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs
-//! Postgres. `bench simulate [--engine ..] [--steps N] [--seed N]
+//! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits
+//! [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json` the last line is an object. `bench pop
+//! --engine postgres [--callers N]` needs Postgres. `bench simulate [--engine ..] [--steps N] [--seed N]
 //! [--json]` takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
@@ -10,15 +10,17 @@ use std::process::ExitCode;
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
-use svc_tests::bench::{admission, claims, footprints, herd, pop, posts, reads, simulate, verify, withdraw};
+use svc_tests::bench::{
+    admission, claims, credentials, footprints, herd, pop, posts, reads, simulate, verify, withdraw,
+};
 
 /// The allocator of `svc-http`, for both sides.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission \
-    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench pop --engine postgres [--callers N] \
-    [--pairs N] [--json]\n   or: bench simulate [--engine sqlite|postgres] \
+const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
+    delegated|limits [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench pop --engine postgres \
+    [--callers N] [--pairs N] [--json]\n   or: bench simulate [--engine sqlite|postgres] \
     [--steps N] [--seed N] [--json]";
 
 struct Arguments {
@@ -94,6 +96,9 @@ fn main() -> ExitCode {
         "verify" => verify::run(engine, pairs, runtime),
         "withdraw" => withdraw::run(engine, pairs, runtime),
         "admission" => admission::run(engine, pairs, runtime),
+        "sessions" => credentials::sessions(engine, pairs, runtime),
+        "delegated" => credentials::delegated(engine, pairs, runtime),
+        "limits" => credentials::limits(engine, pairs, runtime),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");
             return ExitCode::from(2);

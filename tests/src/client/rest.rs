@@ -84,17 +84,18 @@ impl Rest {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(async move { drop(connection.await) });
-        let mut request = Request::builder()
-            .method(method.parse::<Method>().unwrap())
-            .uri(target)
-            .header("host", self.address.to_string());
+        let has = |wanted: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let mut request = Request::builder().method(method.parse::<Method>().unwrap()).uri(target);
+        if !has("host") {
+            request = request.header("host", self.address.to_string());
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        if body.is_some() && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        if body.is_some() && !has("content-type") {
             request = request.header("content-type", "application/json");
         }
         let request = request.body(Full::new(body.unwrap_or_default())).unwrap();

@@ -1,8 +1,7 @@
 //! The caller of an operation, and what of the workspace is visible to it.
 //!
-//! A credential is looked up inside the transaction of the function that it gives access to, so that no
-//! earlier decision can be stale. What a caller sees follows from the kind of its credential alone; how that
-//! narrows a statement is defined in conversation/places.rs.
+//! What a caller sees follows from the kind of its credential alone; how that narrows a statement is defined
+//! in conversation/places.rs. How it is found by its credential is in lookup.rs.
 
 use crate::Result;
 #[cfg(test)]
@@ -14,8 +13,7 @@ use crate::id::{
 };
 use crate::log::cache::Cached;
 use crate::log::event::{Attribution, Invalidates};
-use crate::op::call::credential::CredentialKey;
-use crate::store::{Conn, FromRow, ToParam, columns};
+use crate::store::ToParam;
 use crate::time::Time;
 
 /// The interface that a request came in over; audit rows name it.
@@ -140,8 +138,8 @@ pub struct Caller {
     /// When the credential expires.
     pub expires_at: Option<Time>,
     /// When the session expires that came beside it.
-    beside_until: Option<Time>,
-    revoked: bool,
+    pub(super) beside_until: Option<Time>,
+    pub(super) revoked: bool,
 }
 
 impl Cached for Caller {
@@ -149,62 +147,6 @@ impl Cached for Caller {
 }
 
 impl Caller {
-    /// Finds the caller that a credential identifies, dead or alive.
-    pub(crate) fn by_key(conn: &Conn, key: &CredentialKey) -> Result<Self> {
-        match key {
-            CredentialKey::Token(hash) => Self::by_secret(conn, hash),
-            CredentialKey::Session(session) => Self::by_session(conn, *session),
-            CredentialKey::Both(hash, session) => {
-                Self::by_secret(conn, hash)?.beside(&Self::by_session(conn, *session)?, *session)
-            }
-            CredentialKey::Ticket(_) => Err(unauthenticated("the share ticket is unknown")),
-        }
-    }
-
-    /// Finds a caller by the hash of a token's secret.
-    fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
-        found(conn, BY_SECRET, &[hash])?.ok_or_else(|| unauthenticated("the token is unknown"))
-    }
-
-    /// Finds the caller that a browser's session acts as.
-    ///
-    /// One that was made from a token is that token, as long as the token has the secret that it had then.
-    fn by_session(conn: &Conn, id: SessionId) -> Result<Self> {
-        let unknown = || unauthenticated("the session is unknown");
-        let session: Session = found(conn, SESSION, &[&id])?.ok_or_else(unknown)?;
-        let via = Via::Session { id, token: session.token_id };
-        let caller = match (session.token_id, session.capabilities) {
-            (Some(token_id), _) => {
-                let token: Option<Self> = found(conn, OF_SESSION, &[&token_id, &session.secret_hash])?;
-                let token = token.ok_or_else(|| unauthenticated("the session ended with its token"))?;
-                let expires_at =
-                    token.expires_at.map_or(session.expires_at, |end| end.min(session.expires_at));
-                Self { via, token_id: None, expires_at: Some(expires_at), ..token }
-            }
-            (None, capabilities) => Self {
-                via,
-                member: Some(session.member_id),
-                actor: Some(session.member_id),
-                sight: Sight::Member(session.member_id),
-                capabilities: capabilities.unwrap_or(Capabilities::NONE),
-                frozen: session.frozen,
-                expires_at: Some(session.expires_at),
-                revoked: session.deactivated,
-                ..Self::instance(session.workspace_id)
-            },
-        };
-        Ok(Self { revoked: caller.revoked || session.ended_at.is_some(), ..caller })
-    }
-
-    /// Returns the bearer of a token as it comes beside a session, which must be of the same member.
-    fn beside(self, session: &Self, id: SessionId) -> Result<Self> {
-        if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
-            return Err(unauthenticated("the token and the session are of different members"));
-        }
-        let (via, beside_until) = (Via::Both(id), session.expires_at);
-        Ok(Self { via, beside_until, revoked: self.revoked || session.revoked, ..self })
-    }
-
     /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
     ///
     /// It may do everything and sees no channel, unless it is given another sight with [`Caller::seeing`].
@@ -282,6 +224,11 @@ impl Caller {
         own.into_iter().fold(self.capabilities.into(), Rights::with)
     }
 
+    /// Returns whether nobody stands behind the request: it has no credential, and acts as no member.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.via == Via::Anonymous && !self.is_member()
+    }
+
     /// Returns whether another member's credential acts for the member.
     pub fn is_delegated(&self) -> bool {
         self.grant.is_some() || self.actor != self.member
@@ -338,106 +285,6 @@ impl Caller {
         Ok(())
     }
 }
-
-columns! {
-    caller_columns: Caller as t {
-        workspace_id,
-        grant = grant_id,
-        installation = installation_id,
-        capabilities,
-        quota,
-        expires_at,
-        frozen = "m.frozen_at is not null or a.frozen_at is not null",
-    }
-    read {
-        id,
-        member_id: MemberId,
-        actor_id,
-        // Revoking a token also revokes all that were derived from it; revoking a grant or an installation,
-        // all of its tokens.
-        revoked: bool = "t.revoked_at is not null
-           or (t.grant_id is not null and exists (
-               select 1 from delegation_grants g where g.id = t.grant_id and g.revoked_at is not null))
-           or (t.installation_id is not null and exists (
-               select 1 from app_installations i
-               where i.id = t.installation_id and i.revoked_at is not null))
-           or (t.parent_id is not null and exists (
-               with recursive above (parent_id, revoked_at) as (
-                   select p.parent_id, p.revoked_at from tokens p where p.id = t.parent_id
-                   union all
-                   select p.parent_id, p.revoked_at from above a join tokens p on p.id = a.parent_id
-               )
-               select 1 from above where revoked_at is not null))",
-        deactivated: bool = "m.deactivated_at is not null or a.deactivated_at is not null",
-    }
-    make {
-        via: Via::Token,
-        token_id: Some(id),
-        member: Some(member_id),
-        actor: Some(actor_id),
-        sight: Sight::Member(member_id),
-        beside_until: None,
-        revoked: revoked || deactivated,
-    }
-}
-
-/// The session of a browser, and the state of its member.
-struct Session {
-    workspace_id: WorkspaceId,
-    member_id: MemberId,
-    token_id: Option<TokenId>,
-    /// The hash that its token's secret had when the session was made.
-    secret_hash: Option<[u8; 32]>,
-    /// What it can do, unless a token says that.
-    capabilities: Option<Capabilities>,
-    expires_at: Time,
-    ended_at: Option<Time>,
-    frozen: bool,
-    deactivated: bool,
-}
-
-columns! {
-    session_columns: Session as s {
-        workspace_id,
-        member_id,
-        token_id,
-        secret_hash,
-        capabilities,
-        expires_at,
-        ended_at,
-        frozen = "m.frozen_at is not null",
-        deactivated = "m.deactivated_at is not null",
-    }
-}
-
-const SESSION: &str = concat!(
-    "select ",
-    session_columns!(),
-    " from sessions s join members m on m.id = s.member_id where s.id = $1"
-);
-
-/// Finds the token of a session, if it still has the same secret.
-const OF_SESSION: &str = concat!(
-    "select ",
-    caller_columns!(),
-    " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
-     where t.id = $1 and t.secret_hash = $2"
-);
-
-/// Returns the row of a statement that finds at most one.
-fn found<T: FromRow>(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
-    conn.query(sql, params)?.first_mut().map(T::from_row).transpose()
-}
-
-/// Finds a token by the hash of its secret.
-///
-/// A token ends or is frozen with the member that it acts as, and with the member that holds it.
-const BY_SECRET: &str = concat!(
-    "select ",
-    caller_columns!(),
-    " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
-     where t.secret_hash = $1"
-);
 
 /// Returns the error of a request without a live credential.
 pub(crate) fn unauthenticated(detail: &'static str) -> Error {

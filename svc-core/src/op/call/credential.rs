@@ -12,9 +12,10 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
+use crate::capability::Needs;
 use crate::error::{Error, Result};
 use crate::hash::sha256;
-use crate::id::SessionId;
+use crate::id::{SessionId, WorkspaceId};
 use crate::limits::SESSION_SECRET_MIN_BYTES;
 use crate::log::cache::CacheKey;
 
@@ -42,6 +43,10 @@ pub enum Credential {
     Both(SecretString, SessionId),
     /// A share ticket.
     Ticket(SecretString),
+    /// Nothing, on a service without authentication: the request acts as the first person.
+    FirstPerson,
+    /// Nothing, where the public channels of a workspace are open to all.
+    Anonymous(WorkspaceId),
 }
 
 impl Credential {
@@ -50,10 +55,15 @@ impl Credential {
         matches!(self, Self::Nothing)
     }
 
-    /// Returns the key by which it is looked up; none if nothing was sent.
-    pub(in crate::op) fn key(&self) -> Option<CredentialKey> {
+    /// Returns the key by which it is looked up for a request with such needs; none if nothing was sent.
+    ///
+    /// Where nothing is needed, nobody stands in for a caller: there may be no person yet.
+    pub(in crate::op) fn key(&self, needs: Needs) -> Option<CredentialKey> {
         match self {
             Self::Nothing => None,
+            Self::FirstPerson | Self::Anonymous(_) if needs == Needs::Nothing => None,
+            Self::FirstPerson => Some(CredentialKey::FirstPerson),
+            Self::Anonymous(workspace) => Some(CredentialKey::Anonymous(*workspace)),
             Self::Bearer(secret) => Some(CredentialKey::Token(secret_hash(secret))),
             Self::Session(session) => Some(CredentialKey::Session(*session)),
             Self::Both(secret, session) => Some(CredentialKey::Both(secret_hash(secret), *session)),
@@ -198,6 +208,8 @@ pub(crate) enum CredentialKey {
     Session(SessionId),
     Both([u8; 32], SessionId),
     Ticket([u8; 32]),
+    FirstPerson,
+    Anonymous(WorkspaceId),
 }
 
 impl CacheKey for CredentialKey {
@@ -209,6 +221,8 @@ impl CacheKey for CredentialKey {
             Self::Session(session) => tagged(1, &[], session.uuid().as_bytes()),
             Self::Both(hash, session) => tagged(2, hash, session.uuid().as_bytes()),
             Self::Ticket(hash) => tagged(3, hash, &[]),
+            Self::FirstPerson => tagged(4, &[], &[]),
+            Self::Anonymous(workspace) => tagged(5, workspace.uuid().as_bytes(), &[]),
         }
     }
 }
@@ -241,6 +255,7 @@ mod tests {
             Ok(Credential::Session(id)) => format!("session {id}"),
             Ok(Credential::Both(secret, id)) => format!("bearer {} and session {id}", secret.expose_secret()),
             Ok(Credential::Ticket(secret)) => format!("ticket {}", secret.expose_secret()),
+            Ok(Credential::FirstPerson | Credential::Anonymous(_)) => unreachable!("no header says that"),
             Err(error) => error.detail().to_owned(),
         }
     }
@@ -396,6 +411,9 @@ mod tests {
             CredentialKey::Both([1; 32], one),
             CredentialKey::Both([1; 32], other),
             CredentialKey::Both([2; 32], one),
+            CredentialKey::FirstPerson,
+            CredentialKey::Anonymous(WorkspaceId::from(one.uuid())),
+            CredentialKey::Anonymous(WorkspaceId::from(other.uuid())),
         ];
         let mut cached: Vec<[u8; 32]> = keys.iter().map(CacheKey::cache_key).collect();
         cached.sort_unstable();

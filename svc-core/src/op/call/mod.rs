@@ -5,6 +5,7 @@
 
 pub(super) mod credential;
 pub(super) mod caller;
+mod lookup;
 mod payer;
 pub(super) mod request;
 pub(super) mod input;

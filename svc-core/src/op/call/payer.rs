@@ -17,15 +17,17 @@ impl Caller {
             _ => self.token_id,
         };
         match (token_id, self.member) {
+            // No credential was sent: whoever is at the address pays.
+            _ if self.via == Via::Anonymous => Ok(Payer { client: None, quotas: Vec::new() }),
             (Some(token_id), _) => {
                 let mut rows = conn.query(LINE, &[&token_id])?;
                 let line = rows.iter_mut().map(FromRow::from_row);
                 let line: Vec<(TokenId, Option<i64>)> = line.collect::<Result<_>>()?;
                 let (root, _) = *line.last().ok_or_else(|| Error::internal("a token has no root"))?;
                 let client = self.installation.map_or(Client::Token(root), Client::Installation);
-                Ok(Payer { client, quotas: own_quotas(&line) })
+                Ok(Payer { client: Some(client), quotas: own_quotas(&line) })
             }
-            (None, Some(member)) => Ok(Payer { client: Client::Member(member), quotas: Vec::new() }),
+            (None, Some(member)) => Ok(Payer { client: Some(Client::Member(member)), quotas: Vec::new() }),
             (None, None) => Err(Error::internal("a credential has neither token nor member")),
         }
     }

@@ -381,6 +381,17 @@ impl Operation {
         self
     }
 
+    /// Returns whether it is open to an anonymous caller, who only reads.
+    ///
+    /// What any credential may do belongs to whoever holds one, so it is closed to a caller without one.
+    pub fn is_open_to_anonymous(&self) -> bool {
+        match self.access().needs {
+            Needs::Nothing => true,
+            Needs::AnyCredential => false,
+            Needs::OneOf(_) => self.effect().changes_nothing(),
+        }
+    }
+
     /// Whether it is about one thread, whose id its path names.
     pub(in crate::op) fn is_about_a_thread(&self) -> bool {
         self.http.path.contains("{thread_id}")

@@ -17,6 +17,7 @@ use crate::op::declare::hooks;
 use crate::op::declare::operation::Operation;
 use crate::op::run::audit::Origin;
 use crate::op::run::context::Write;
+use crate::rate::Client;
 use crate::store::executor::{Reader, Task, WriteTask};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
@@ -55,6 +56,8 @@ impl AdmittedBy {
 pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
     pub access: AdmittedBy,
+    /// The client that the request is charged to; none for the service itself.
+    pub client: Option<Client>,
     pub needs: Needs,
     pub work: Work,
     pub origin: Origin,
@@ -97,6 +100,7 @@ impl Call {
         Self {
             dispatch: Arc::clone(dispatch),
             access: AdmittedBy::Instance(workspace),
+            client: None,
             needs: Needs::Nothing,
             work: Work::Own,
             origin: Origin::system(surface),
@@ -127,7 +131,14 @@ impl Call {
     }
 
     pub fn check_right(&self) -> Result<()> {
-        self.entered()?.caller.check_right(self.needs)
+        let caller = &self.entered()?.caller;
+        if let Work::Operation(operation, _) = &self.work
+            && caller.is_anonymous()
+            && !operation.is_open_to_anonymous()
+        {
+            return Err(unauthenticated("an anonymous caller only reads, and the request has no token"));
+        }
+        caller.check_right(self.needs)
     }
 
     /// Returns the caller as it was found last: in a transaction, or on admission if none has begun.
@@ -298,7 +309,7 @@ fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKe
 
 /// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
 pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
-    if caller.via == Via::Anonymous {
+    if caller.workspace_id == WorkspaceId::INSTANCE && caller.via == Via::Anonymous {
         // It has no workspace, and the head of the instance's log is locked only by who writes there.
         return Ok(None);
     }

@@ -51,8 +51,8 @@ impl KnownCredential {
         Self { key, caller, payer, confirmed: AtomicU64::new(now.micros()) }
     }
 
-    /// Returns the client that its requests are charged to.
-    pub(crate) fn client(&self) -> Client {
+    /// Returns the client that its requests are charged to; none if that is the one at their address.
+    pub(crate) fn client(&self) -> Option<Client> {
         self.payer.client
     }
 
@@ -116,7 +116,7 @@ impl Gate<'_> {
         let charged = self.charged.insert(Charged::default());
         match found.live(self.now) {
             Some(known) => {
-                self.limits.charge_payer(&known.payer, charged)?;
+                self.limits.charge_payer(&known.payer, self.peer, charged)?;
                 self.limits.charge_workspace(known.caller.workspace_id, charged)
             }
             None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::at(peer), charged)),

@@ -179,16 +179,17 @@ impl Admission {
     fn new(head: RequestHead, access: AdmittedBy) -> Self {
         let mut path = head.path;
         path.truncate(path.floor_char_boundary(PATH_MAX));
-        let client = match &access {
-            AdmittedBy::Known(known) => Some(known.client()),
-            _ => head.peer.map(Client::at),
+        let own = match &access {
+            AdmittedBy::Known(known) => known.client(),
+            _ => None,
         };
+        let client = own.or(head.peer.map(Client::at));
         let standings = Arc::default();
         Self { access, surface: head.surface, path, client, standings, is_follow_up: false }
     }
 
     fn of_known(self, known: Arc<KnownCredential>) -> Self {
-        Self { client: Some(known.client()), access: AdmittedBy::Known(known), ..self }
+        Self { client: known.client().or(self.client), access: AdmittedBy::Known(known), ..self }
     }
 }
 
@@ -262,7 +263,7 @@ impl Dispatch {
         let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access().needs);
         let mut gate =
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: None };
-        let Some(key) = head.credential.key() else {
+        let Some(key) = head.credential.key(needs) else {
             let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
             self.settle(gate.charged, outcome.map(|()| Admission::new(head, AdmittedBy::Nobody)), done);
             return Ticket::default();
@@ -405,11 +406,12 @@ impl Dispatch {
         admission: Admission,
         input: &dyn Shown,
     ) -> Call {
-        let Admission { access, surface, path, is_follow_up, .. } = admission;
+        let Admission { access, surface, path, client, is_follow_up, .. } = admission;
         let ids = (surface == Surface::Mcp).then(|| input.ids());
         Call {
             dispatch: Arc::clone(self),
             access,
+            client,
             needs: operation.map_or(Needs::AnyCredential, |operation| operation.access().needs),
             work: operation.map_or(Work::Unknown, |operation| {
                 Work::Operation(Arc::clone(operation), self.guarded(surface, input))

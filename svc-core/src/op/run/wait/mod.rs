@@ -111,7 +111,7 @@ impl Parked {
     /// Starts a wait and polls it for the first time. None if it was rejected.
     pub fn start(call: Call, poll: PendingPoll, done: Done) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
-        let (number, permit) = match dispatch.rounds.admit(Holder::of(&call.access)) {
+        let (number, permit) = match dispatch.rounds.admit(Holder::of(&call.access, call.client)) {
             Ok(admitted) => admitted,
             Err(error) => {
                 call.finish(Err(error), done);
@@ -392,6 +392,8 @@ fn is_transient(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::Client;
+    use crate::capability::Needs;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use secrecy::SecretString;
@@ -455,8 +457,9 @@ mod tests {
             });
             let mut call = Call::instance(self.dispatch(), self.workspace(), Surface::System);
             self.call("whoami", serde_json::json!({}));
-            let key = Credential::Bearer(self.secret()).key().unwrap();
+            let key = Credential::Bearer(self.secret()).key(Needs::AnyCredential).unwrap();
             call.access = run::AdmittedBy::cached(self.dispatch(), &key);
+            call.client = Some(Client::Token(self.made.token.id));
             let timeout = Duration::from_secs(30);
             let (filter, timed_out) = (EventFilter::on([KIND]), || -> BoxedOutput { Box::new(()) });
             let poll = PendingPoll { name: "probe", job, filter, timeout, supply: None, timed_out };

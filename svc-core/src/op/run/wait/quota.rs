@@ -34,9 +34,10 @@ pub(in crate::op) struct WaitPermit {
 
 impl Holder {
     /// Returns those against whose quota a wait counts.
-    pub fn of(access: &AdmittedBy) -> Vec<Self> {
-        let AdmittedBy::Known(known) = access else { return vec![Self::All] };
-        vec![Self::Client(known.client()), Self::Workspace(access.workspace()), Self::All]
+    pub fn of(access: &AdmittedBy, client: Option<Client>) -> Vec<Self> {
+        let AdmittedBy::Known(_) = access else { return vec![Self::All] };
+        let client = client.map(Self::Client);
+        client.into_iter().chain([Self::Workspace(access.workspace()), Self::All]).collect()
     }
 
     fn most(self) -> usize {
@@ -52,9 +53,7 @@ impl Holder {
             Self::All => "too many waits are parked".to_owned(),
             Self::Workspace(_) => format!("the workspace already has {WAITS_OF_WORKSPACE_MAX} waits parked"),
             Self::Client(_) => {
-                format!(
-                    "this token, with those derived from it, already has {WAITS_OF_CLIENT_MAX} waits parked"
-                )
+                format!("a token, with all derived from it, already has {WAITS_OF_CLIENT_MAX} waits parked")
             }
         };
         Error::new(Code::Overloaded, whose)
@@ -116,7 +115,7 @@ mod tests {
         for number in 0..WAITS_OF_WORKSPACE_MAX {
             held.push(quota.take(of((number / WAITS_OF_CLIENT_MAX) as u128, 1)).unwrap());
         }
-        assert!(rejected(&quota, of(0, 2)).contains("this token"), "it has its tenth");
+        assert!(rejected(&quota, of(0, 2)).contains("a token"), "it has its tenth");
         assert!(rejected(&quota, of(99, 1)).contains("the workspace"), "it has three quarters");
         let other = quota.take(of(99, 2)).unwrap();
         drop(held.remove(0));

@@ -1,0 +1,168 @@
+//! What it costs who asks: the session of a browser, a delegated token, limits that servers share.
+//!
+//! In process, without transport; each side admits its requests.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use svc_core::op::{Credential, Request, Surface};
+use svc_core::{Code, Engine, OpenMode, Options, RateSettings, Service};
+use tokio::runtime::Runtime;
+
+use super::posts::callers;
+use super::stage::{Stage, body};
+use super::{Finding, alternate};
+use crate::database::TestDatabase;
+
+const SPAN: Duration = Duration::from_millis(1000);
+const CALLERS: usize = 64;
+
+/// A call that is repeated.
+struct Repeated {
+    service: Service,
+    credential: Credential,
+    operation: &'static str,
+    input: Value,
+}
+
+type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Repeated {
+    fn calls(self) -> impl Fn(usize, usize) -> Call + Clone + Send + 'static {
+        let shared = Arc::new(self);
+        move |_, _| {
+            let shared = Arc::clone(&shared);
+            Box::pin(async move {
+                let Self { service, credential, operation, input } = &*shared;
+                let request = Request::json(Surface::Rest, credential.clone(), input.to_string());
+                let operation = service.operation(operation).expect("an operation");
+                service.ask(operation, request).await.expect("a success");
+            })
+        }
+    }
+}
+
+fn bearer(token: &str) -> Credential {
+    Some(SecretString::from(token.to_owned())).into()
+}
+
+/// A read of one message.
+fn read(stage: &Stage, service: &Service, credential: Credential) -> Repeated {
+    let message = stage.call("post_message", json!({"thread_id": stage.thread_id, "body": body(1)}));
+    let input = json!({"message_id": message["id"]});
+    Repeated { service: service.clone(), credential, operation: "get_message", input }
+}
+
+/// Runs both in alternation.
+fn compare(
+    name: &'static str,
+    engine: Engine,
+    pairs: usize,
+    runtime: &Runtime,
+    (ours, floor): (Repeated, Repeated),
+    floor_is: &'static str,
+) -> Finding {
+    let (ours, floor) = (ours.calls(), floor.calls());
+    let pairs = alternate(
+        pairs,
+        || callers(runtime, CALLERS, SPAN, ours.clone()),
+        || callers(runtime, CALLERS, SPAN, floor.clone()),
+    );
+    Finding { name, engine, pairs, floor_is, extra: json!({}) }
+}
+
+/// Reads by the session of a browser, beside the same by the token that it was made from.
+pub fn sessions(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let database = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    let made = stage.call("create_session", json!({"token": stage.token}));
+    let session = made["session_id"].as_str().expect("an id").parse().expect("a session's id");
+    let ours = read(&stage, &stage.service, Credential::Session(session));
+    let floor = read(&stage, &stage.service, bearer(&stage.token));
+    compare("sessions", engine, pairs, runtime, (ours, floor), "the same reads by the token")
+}
+
+/// Reads by a delegated token, each of which commits an audit row, beside posted messages.
+pub fn delegated(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let database = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    let delegate = stage.call(
+        "create_agent",
+        json!({"workspace_id": stage.workspace_id, "handle": "delegate", "display_name": "Delegate"}),
+    );
+    let grant = stage.call(
+        "create_delegation_grant",
+        json!({
+            "workspace_id": stage.workspace_id, "subject": stage.admin_id,
+            "delegate": delegate["member"]["id"], "capabilities": ["workspace:read"],
+            "purpose": "a benchmark", "expires_in_secs": 7200,
+        }),
+    );
+    let own = delegate["token"]["secret"].as_str().expect("a secret").to_owned();
+    let exchanged = runtime.block_on(stage.ask(
+        &own,
+        "delegate_token",
+        json!({"grant_id": grant["grant_id"], "expires_in_secs": 3600}),
+    ));
+    let ours = read(&stage, &stage.service, bearer(exchanged["secret"].as_str().expect("a secret")));
+    let floor = Repeated {
+        service: stage.service.clone(),
+        credential: bearer(&stage.token),
+        operation: "post_message",
+        input: json!({"thread_id": stage.thread_id, "body": body(1)}),
+    };
+    compare("delegated", engine, pairs, runtime, (ours, floor), "messages posted by a member")
+}
+
+/// Reads that count against limits, beside reads that do not; and how much two servers admit of one client.
+pub fn limits(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let database = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    // More than is ever read in a second; on Postgres a twentieth of it is told about once in that time.
+    let most = match engine {
+        Engine::Sqlite => 100_000_000,
+        Engine::Postgres => 1_000_000,
+    };
+    let often = RateSettings { per_client: most, per_workspace: 0, window: Duration::from_secs(1) };
+    let limited = another(&database, often);
+    let ours = read(&stage, &limited, bearer(&stage.token));
+    let floor = read(&stage, &stage.service, bearer(&stage.token));
+    let found = compare("limits", engine, pairs, runtime, (ours, floor), "the same reads without limits");
+    let seldom = RateSettings { per_client: LIMIT, per_workspace: 0, window: Duration::from_secs(36_000) };
+    let servers = [another(&database, seldom), another(&database, seldom)];
+    let admitted = runtime.block_on(admitted(&servers, &stage.token));
+    let extra = json!({"limit": LIMIT, "servers": servers.len(), "admitted": admitted});
+    Finding { extra, ..found }
+}
+
+/// The limit of the client of two servers.
+const LIMIT: i64 = 1000;
+
+/// Another service on the database, with limits.
+fn another(database: &TestDatabase, rates: RateSettings) -> Service {
+    let mut options = Options::new(database.address(), [7; 32]);
+    (options.mode, options.rates) = (OpenMode::Existing, rates);
+    Service::open(options).expect("the service opens")
+}
+
+/// How many requests of a client these servers admit, until all of them reject one.
+async fn admitted(servers: &[Service], token: &str) -> usize {
+    let mut admitted = 0;
+    loop {
+        let mut round = 0;
+        for service in servers {
+            let operation = service.operation("whoami").expect("an operation");
+            match service.ask(operation, Request::json(Surface::Rest, bearer(token), "{}")).await {
+                Ok(_) => round += 1,
+                Err(error) => assert_eq!(error.code(), Code::RateLimited, "{error}"),
+            }
+        }
+        if round == 0 {
+            return admitted;
+        }
+        admitted += round;
+    }
+}
