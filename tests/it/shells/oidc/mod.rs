@@ -1,6 +1,7 @@
 //! Signing in at an identity provider over HTTP: the browser's way there and back, and whom that makes it.
 
 mod browser;
+mod chromium;
 mod members;
 mod provider;
 
