@@ -1,7 +1,8 @@
 //! Lists: `{items, next_cursor}`.
 //!
-//! A cursor is opaque and holds a log position (LSN), because LSNs become visible in order. Ids and times do
-//! not, and a cursor on them could skip a row that commits late.
+//! A cursor is opaque and holds a position, as a rule that in a log (LSN), because LSNs become visible in
+//! order. Ids and times do not, and a cursor on them could skip a row that commits late: a list that is
+//! ordered by another [`Position`] says so.
 //!
 //! A page scans a bounded number of rows. Where many of them are left out it is short, or empty, and says
 //! where to continue. It is also bounded in bytes, while it is being read: a page can only be made of
@@ -11,21 +12,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
 
 use crate::Result;
 use crate::error::Error;
+use crate::id::WorkspaceId;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_MAX, PAGE_SCAN_MAX};
 use crate::store::{Conn, FromRow, Param, Row, ToParam};
 use crate::text::{Count, described};
+use crate::time::Time;
 
 /// One page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Page_{T}")]
-pub struct Page<T> {
+#[serde(bound = "T: Serialize, K: Position")]
+#[schemars(rename = "Page_{T}", bound = "T: JsonSchema, K: Position")]
+pub struct Page<T, K = i64> {
     /// The items, in the list's order. A page may be short or empty although there is more.
     items: Vec<T>,
     /// Pass as `cursor` to read the next page; null on the last page.
-    next_cursor: Option<Cursor>,
+    next_cursor: Option<Cursor<K>>,
 }
 
 /// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger.
@@ -135,22 +140,27 @@ pub(crate) fn json_bytes(item: &impl Serialize) -> Result<usize> {
     Ok(serde_json::to_vec(item).map_err(Error::internal)?.len())
 }
 
-impl<T> Page<T> {
-    /// Makes a page of rows read with [`rows_to_read`]; `lsn` returns a row's position.
-    pub fn of(rows: Rows<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
+impl<T, K: Position> Page<T, K> {
+    /// Makes a page of rows read with [`rows_to_read`]; `position` returns that of a row.
+    pub fn of(rows: Rows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
         let Rows { rows: items, full } = rows;
         let mut page = Self { items, next_cursor: None };
-        page.keep(wanted, &lsn);
+        page.keep(wanted, &position);
         if full && page.next_cursor.is_none() {
-            page.next_cursor = page.items.last().map(|row| Cursor(lsn(row)));
+            page.next_cursor = page.items.last().map(|row| Cursor(position(row)));
         }
         page
     }
 
     /// Makes a page of rows that were searched up to a horizon; a page that is not full continues from there.
-    pub fn within(horizon: Horizon, rows: Rows<T>, limit: Option<Limit>, lsn: impl Fn(&T) -> i64) -> Self {
-        let page = Self::of(rows, limit, lsn);
+    pub fn within(
+        horizon: Horizon<K>,
+        rows: Rows<T>,
+        limit: Option<Limit>,
+        position: impl Fn(&T) -> K,
+    ) -> Self {
+        let page = Self::of(rows, limit, position);
         Self { next_cursor: page.next_cursor.or(horizon.0.map(Cursor)), ..page }
     }
 
@@ -160,10 +170,10 @@ impl<T> Page<T> {
     }
 
     /// Cuts the page after its first `most` items, if it has more; the next page continues from there.
-    pub fn keep(&mut self, most: usize, lsn: impl Fn(&T) -> i64) {
+    pub fn keep(&mut self, most: usize, position: impl Fn(&T) -> K) {
         if self.items.len() > most {
             self.items.truncate(most);
-            self.next_cursor = self.items.last().map(|row| Cursor(lsn(row)));
+            self.next_cursor = self.items.last().map(|row| Cursor(position(row)));
         }
     }
 
@@ -173,12 +183,12 @@ impl<T> Page<T> {
     }
 
     /// Returns where the next page begins, if there is one.
-    pub fn next_cursor(&self) -> Option<Cursor> {
+    pub fn next_cursor(&self) -> Option<Cursor<K>> {
         self.next_cursor
     }
 
     /// Converts each item, keeping the cursor.
-    pub fn try_map<U>(self, each: impl FnMut(T) -> Result<U>) -> Result<Page<U>> {
+    pub fn try_map<U>(self, each: impl FnMut(T) -> Result<U>) -> Result<Page<U, K>> {
         let items = self.items.into_iter().map(each).collect::<Result<_>>()?;
         Ok(Page { items, next_cursor: self.next_cursor })
     }
@@ -189,9 +199,9 @@ impl<T> Page<T> {
     /// It is for items that hold more than their rows, such as words that `each` opens.
     pub fn try_fill<U: Serialize>(
         self,
-        lsn: impl Fn(&U) -> i64,
+        position: impl Fn(&U) -> K,
         mut each: impl FnMut(T) -> Result<U>,
-    ) -> Result<Page<U>> {
+    ) -> Result<Page<U, K>> {
         let (mut items, mut bytes, mut left) = (Vec::new(), 0_usize, self.items.into_iter());
         while bytes < PAGE_BYTES {
             let Some(item) = left.next() else {
@@ -202,14 +212,14 @@ impl<T> Page<T> {
             items.push(item);
         }
         let next_cursor =
-            if left.len() == 0 { self.next_cursor } else { items.last().map(|item| Cursor(lsn(item))) };
+            if left.len() == 0 { self.next_cursor } else { items.last().map(|item| Cursor(position(item))) };
         Ok(Page { items, next_cursor })
     }
 }
 
 /// How far one page scans: the position of the last row it may read; none if the list ends before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Horizon(pub Option<i64>);
+pub struct Horizon<K = i64>(pub Option<K>);
 
 impl Horizon {
     /// Returns the horizon of a list that ascends from `after` to `last` without gaps.
@@ -233,12 +243,54 @@ impl Horizon {
     }
 }
 
-/// The pattern of a cursor: eight bytes in base64, where the last character carries four bits.
+/// A position in a list, as the cursors of the list carry it.
+pub trait Position: Copy {
+    /// The pattern of a cursor: the bytes of a position in base64.
+    const PATTERN: &'static str;
+
+    /// Returns the position as bytes.
+    fn to_bytes(self) -> Vec<u8>;
+
+    /// Returns the position of these bytes, if it is one.
+    fn of_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+/// The pattern of most cursors: eight bytes in base64, where the last character carries four bits.
 pub(crate) const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
 
-/// A position in a list.
+/// A position in a log, or in another list that is numbered in order.
+impl Position for i64 {
+    const PATTERN: &'static str = CURSOR_PATTERN;
+
+    fn to_bytes(self) -> Vec<u8> {
+        self.to_be_bytes().to_vec()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self::from_be_bytes)
+    }
+}
+
+/// A position in a list of what happened in all workspaces: by time, and by workspace and number there.
+impl Position for (Time, WorkspaceId, i64) {
+    const PATTERN: &'static str = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$";
+
+    fn to_bytes(self) -> Vec<u8> {
+        let (at, workspace, number) = self;
+        [at.micros().to_bytes(), workspace.uuid().into_bytes().to_vec(), number.to_bytes()].concat()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (at, rest) = bytes.split_first_chunk::<8>()?;
+        let (workspace, number) = rest.split_first_chunk::<16>()?;
+        let at = Time::from_micros(i64::from_be_bytes(*at));
+        Some((at, Uuid::from_bytes(*workspace).into(), i64::of_bytes(number)?))
+    }
+}
+
+/// A position in a list, between a page and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor(pub i64);
+pub struct Cursor<K = i64>(pub K);
 
 impl Cursor {
     /// Returns the LSN after which an ascending list begins.
@@ -258,23 +310,23 @@ impl ToParam for Cursor {
     }
 }
 
-impl Serialize for Cursor {
+impl<K: Position> Serialize for Cursor<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(&URL_SAFE_NO_PAD.encode(self.0.to_be_bytes()))
+        serializer.serialize_str(&URL_SAFE_NO_PAD.encode(self.0.to_bytes()))
     }
 }
 
-impl<'de> Deserialize<'de> for Cursor {
+impl<'de, K: Position> Deserialize<'de> for Cursor<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let bytes = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
-        let bytes = bytes
-            .ok_or_else(|| de::Error::custom("not a cursor of this list: pass next_cursor as it came"))?;
-        Ok(Self(i64::from_be_bytes(bytes)))
+        let position = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| K::of_bytes(&bytes));
+        position
+            .map(Self)
+            .ok_or_else(|| de::Error::custom("not a cursor of this list: pass next_cursor as it came"))
     }
 }
 
-impl JsonSchema for Cursor {
+impl<K: Position> JsonSchema for Cursor<K> {
     fn inline_schema() -> bool {
         true
     }
@@ -285,7 +337,7 @@ impl JsonSchema for Cursor {
         json_schema!({
             "description": "Where to continue: the `next_cursor` of the previous page.",
             "type": "string",
-            "pattern": CURSOR_PATTERN,
+            "pattern": K::PATTERN,
         })
     }
 }
@@ -331,7 +383,7 @@ mod tests {
         let mut page = Page::of(rows(&[4, 5], false), two, |lsn| *lsn);
         page.keep(1, |lsn| *lsn);
         assert_eq!((page.items(), page.next_cursor()), (&[4][..], Some(Cursor(4))));
-        let text = serde_json::to_string(&Cursor(5)).unwrap();
+        let text = serde_json::to_string(&Cursor(5_i64)).unwrap();
         assert_eq!(serde_json::from_str::<Cursor>(&text).unwrap(), Cursor(5));
         assert!(serde_json::from_str::<Cursor>("\"5\"").is_err());
     }
@@ -373,6 +425,16 @@ mod tests {
             let text = format!("\"zZ9_-zZ9_-{end}\"");
             assert_eq!(serde_json::from_str::<Cursor>(&text).is_ok(), last.contains(end), "{text}");
         }
+        let wide = format!("\"{}w\"", "zZ9_-zZ9_-".repeat(4) + "zZ");
+        assert!(serde_json::from_str::<Cursor<(Time, WorkspaceId, i64)>>(&wide).is_ok());
+        for (text, is_wide) in [(wide.as_str(), true), ("\"zZ9_-zZ9_-w\"", false)] {
+            let fits = |pattern: &str| pattern.contains(if is_wide { "{42}" } else { "{10}" });
+            assert_eq!(serde_json::from_str::<Cursor>(text).is_ok(), fits(<i64 as Position>::PATTERN));
+            assert_eq!(
+                serde_json::from_str::<Cursor<(Time, WorkspaceId, i64)>>(text).is_ok(),
+                fits(<(Time, WorkspaceId, i64)>::PATTERN),
+            );
+        }
         for bad in ["\"zZ9_-zZ9_-AA\"", "\"zZ9_-zZ9_A\"", "\"zZ9_-zZ9_-A=\""] {
             assert!(serde_json::from_str::<Cursor>(bad).is_err(), "{bad}");
         }
@@ -385,7 +447,11 @@ mod tests {
             text in any::<String>(),
             bytes in any::<Vec<u8>>(),
             lsn in any::<i64>(),
+            workspace in any::<[u8; 16]>(),
         ) {
+            let at = (Time::from_micros(lsn), WorkspaceId::from(Uuid::from_bytes(workspace)), lsn >> 7);
+            let ours = serde_json::to_value(Cursor(at)).unwrap();
+            prop_assert_eq!(serde_json::from_value::<Cursor<_>>(ours).unwrap(), Cursor(at));
             for text in [text, String::from_utf8_lossy(&bytes).into_owned()] {
                 if let Ok(cursor) = serde_json::from_value::<Cursor>(text.as_str().into()) {
                     prop_assert_eq!(serde_json::to_value(cursor).unwrap(), serde_json::Value::from(text));

@@ -56,6 +56,7 @@ migrations! {
     26 "0026_quotas",
     27 "0027_rate_windows",
     29 "0029_oidc",
+    30 "0030_operator",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -158,6 +158,9 @@ fn a_page_reads_a_bounded_part_and_returns_its_cursor() {
         let minted = json!({"workspace_id": workspace, "action": "workspace.create", "limit": 500});
         let page = world.admin("list_audit", minted);
         assert!(page["items"].as_array().unwrap().is_empty() && !page["next_cursor"].is_null());
+        let found =
+            empty_then(admin, "list_operator_audit", json!({"action": "workspace.create", "limit": 500}));
+        assert_eq!(found.len(), 2, "{found:#?}");
         let mut all = json!({"workspace_id": workspace, "limit": 500, "state": "open"});
         let mut seen = Vec::new();
         loop {

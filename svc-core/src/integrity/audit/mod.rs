@@ -1,14 +1,17 @@
-//! The audit trail as a workspace reads it: exactly the rows of that workspace.
+//! The audit trail: as a workspace reads it, which are exactly its own rows, and as the operator does.
+//!
+//! - `instance`: the rows of all workspaces, and those that belong to none
 //!
 //! The pipeline writes the rows and, if a change has a name of its own, the function that makes it. Nothing
-//! in this file writes.
+//! in here writes.
+
+mod instance;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::places::visible_at;
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
@@ -19,16 +22,20 @@ use crate::text::Text;
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().operations(
-        "audit",
-        vec![
-            read("list_audit", list_audit)
-                .title("List audit rows")
-                .get("/workspaces/{workspace_id}/audit")
-                .needs(&[WorkspaceRead])
-                .example(|w| json!({"workspace_id": w.id("workspace"), "action": "token.mint", "limit": 10})),
-        ],
-    )
+    Feature::new()
+        .operations(
+            "audit",
+            vec![
+                read("list_audit", list_audit)
+                    .title("List audit rows")
+                    .get("/workspaces/{workspace_id}/audit")
+                    .needs(&[WorkspaceRead])
+                    .example(
+                        |w| json!({"workspace_id": w.id("workspace"), "action": "token.mint", "limit": 10}),
+                    ),
+            ],
+        )
+        .operations("operator", instance::operations())
 }
 
 /// Returns the audit rows of a workspace, newest first.
@@ -71,13 +78,29 @@ struct AuditRow {
     metadata: Json,
 }
 
+/// The metadata of the row called `a`, whose channel is joined as `c`; null if the caller may not see it.
+macro_rules! shown {
+    () => {
+        concat!(
+            "case when ",
+            $crate::conversation::places::visible_at!("a.channel_id", c),
+            " then a.metadata end"
+        )
+    };
+}
+use shown;
+
 columns! {
     audit_columns: AuditRow as a { seq, at, action, actor_id, subject_id, grant_id, workspace_id }
     read {
         // Not of what happened in a channel that the caller does not see: paths and ids stand in it.
-        shown: Option<Json> = ("case when ", visible_at!("a.channel_id", c), " then a.metadata end")
+        shown: Option<Json> = (shown!())
     }
-    make { metadata: shown.unwrap_or_else(|| json!({"withheld": true})) }
+    make { metadata: shown_or_withheld(shown) }
+}
+
+fn shown_or_withheld(metadata: Option<Json>) -> Json {
+    metadata.unwrap_or_else(|| json!({"withheld": true}))
 }
 
 const LAST: &str = "select audit_seq from heads where workspace_id = $1";
