@@ -184,13 +184,13 @@ pub use coordination::left_out::parts as claim_engine_parts;
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::operation_table;
-pub use host::service::{Options, PartHealth, Service};
+pub use host::service::{Options, Service};
 pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;
 pub use log::cache::Cached;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::{chain, key_tree, seal, verify};
-pub use op::WaitCounts;
+pub use op::{PartHealth, WaitCounts};
 pub use rate::{Client, RateSettings, Standing};
 pub use store::{
     Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,

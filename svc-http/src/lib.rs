@@ -18,6 +18,8 @@ mod shares;
 mod stream;
 mod response_body;
 mod encode;
+mod accept;
+mod html;
 mod decode;
 mod hosts;
 mod origin;

@@ -3,9 +3,10 @@
 //! Each says what the problem means and what to do. JSON unless the client prefers text, as browsers do.
 
 use hyper::StatusCode;
-use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use svc_core::{Code, Error, PROBLEM_BASE, Result};
 
+use crate::accept::Accepted;
 use crate::encode::{self, Response};
 
 /// Returns the page at `path`, which starts with [`PROBLEM_BASE`].
@@ -28,41 +29,15 @@ pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
 
 /// Returns whether the Accept header prefers plain text or HTML to JSON.
 fn prefers_text(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let ranges: Vec<Range<'_>> = accepted.flat_map(|value| value.split(',')).map(Range::read).collect();
-    let text = weight(&ranges, "text", "plain").max(weight(&ranges, "text", "html"));
-    text > weight(&ranges, "application", "json")
-}
-
-/// One media range of an Accept header.
-struct Range<'a> {
-    kind: &'a str,
-    subtype: &'a str,
-    weight: f32,
-}
-
-impl<'a> Range<'a> {
-    fn read(text: &'a str) -> Self {
-        let mut parts = text.split(';').map(str::trim);
-        let (kind, subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
-        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
-        Self { kind, subtype, weight: weight.unwrap_or(1.0) }
-    }
-}
-
-/// Returns the weight of a media type: that of the most specific matching range, or 0 if none matches.
-fn weight(ranges: &[Range<'_>], kind: &str, subtype: &str) -> f32 {
-    let named = |wanted: (&str, &str)| {
-        let same = |range: &&Range<'_>| {
-            range.kind.eq_ignore_ascii_case(wanted.0) && range.subtype.eq_ignore_ascii_case(wanted.1)
-        };
-        ranges.iter().find(same).map(|range| range.weight)
-    };
-    named((kind, subtype)).or_else(|| named((kind, "*"))).or_else(|| named(("*", "*"))).unwrap_or(0.0)
+    let accepted = Accepted::of(headers);
+    let text = accepted.weight("text", "plain").max(accepted.weight("text", "html"));
+    text > accepted.weight("application", "json")
 }
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::ACCEPT;
+
     use super::*;
 
     fn accepting(accept: &str) -> HeaderMap {

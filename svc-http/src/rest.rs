@@ -15,7 +15,8 @@ use svc_core::{Client, Result};
 
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
-use crate::encode::{self, Response};
+use crate::encode::Response;
+use crate::html::Form;
 use crate::state::{Link, ServerState, Unverified};
 
 /// Handles a request that the route of `operation` matches.
@@ -40,6 +41,7 @@ pub(crate) async fn handle(
     };
     unverified.end(admission.standings());
     let client = admission.client().unwrap_or_else(|| Client::at(state.peer(link, request.headers())));
+    let form = Form::of(operation, request.headers());
     let input = match input(state, operation, text, client, request).await {
         Ok(input) => input,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
@@ -49,7 +51,7 @@ pub(crate) async fn handle(
         // The first attempt was counted and audited, so a retry is not.
         let is_again = again.swap(true, Ordering::Relaxed);
         let admission = if is_again { admission.follow_up() } else { admission.clone() };
-        run(state, operation, admission, &input, client)
+        run(state, operation, admission, &input, client, form)
     };
     state.unread.answer(client, !operation.effect().changes_nothing(), run).await
 }
@@ -78,6 +80,7 @@ async fn run(
     admission: Admission,
     input: &op::Input,
     client: Client,
+    form: Form,
 ) -> Result<Response> {
     let slot = state.in_flight.take(client).await?;
     let run = state.service.run(operation, admission, input);
@@ -88,5 +91,5 @@ async fn run(
     } else {
         run.await?
     };
-    Ok(encode::reply(&reply))
+    Ok(form.response(operation, &reply))
 }

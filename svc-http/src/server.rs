@@ -20,7 +20,7 @@ use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use svc_core::op::Fixed;
+use svc_core::op::{Depth, Fixed, Shell};
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::net::{TcpListener, TcpStream};
@@ -63,6 +63,8 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let server = Arc::new(Server::new(service, settings, listener.local_addr()?).map_err(io::Error::other)?);
+    let shell: Arc<dyn Shell> = Arc::clone(&server) as _;
+    server.state.service.gauges().add(Arc::downgrade(&shell));
     let builder = Arc::new(builder());
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
@@ -199,6 +201,25 @@ async fn connection(
     };
     if let Err(error) = ended {
         tracing::debug!(error = %error, "a connection was lost");
+    }
+}
+
+impl Shell for Server {
+    fn is_draining(&self) -> bool {
+        *self.state.phase.borrow() != Phase::Serving
+    }
+
+    fn depths(&self) -> Vec<(&'static str, Depth)> {
+        let state = &self.state;
+        let limit = |limit: Option<u32>| limit.and_then(|limit| usize::try_from(limit).ok());
+        let in_flight = limit(state.settings.concurrent_requests.map(Into::into));
+        let connections = limit(state.settings.connections.map(Into::into));
+        let sockets = limit(Some(state.settings.ws_connections));
+        vec![
+            ("connections", Depth::new(self.connections.taken(), connections)),
+            ("requests_in_flight", Depth::new(state.in_flight.taken(), in_flight)),
+            ("websocket_connections", Depth::new(state.sockets.taken(), sockets)),
+        ]
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A new operation or hook is added to its feature; a new feature is added as a line here.
 
+use crate::host::parts;
 use crate::op::{Feature, Table};
 use crate::{Result, conversation, coordination, gates, identity, integrity};
 
@@ -18,6 +19,7 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::apps::feature(),
         identity::setup::feature(),
         identity::oidc::feature(),
+        identity::operator::feature(),
         conversation::channels::feature(),
         conversation::messages::feature(),
         coordination::dependencies::feature(),
@@ -48,6 +50,7 @@ pub(crate) fn features() -> Vec<Feature> {
         gates::context::feature(),
         integrity::events::feature(),
         integrity::audit::feature(),
+        parts::in_database(),
     ]
 }
 

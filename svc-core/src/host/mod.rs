@@ -2,8 +2,9 @@
 //!
 //! Exempt from the order of the layers.
 
-pub(crate) mod features;
 mod opening;
+mod parts;
+pub(crate) mod features;
 mod housekeeping;
 mod scheduler;
 mod shared_limits;

@@ -40,7 +40,6 @@ fn already_set_up() -> Error {
 }
 
 /// Why this process should be replaced although it runs: changes to the database since it started.
-#[derive(Default)]
 pub(crate) struct Outdated {
     /// Another version has migrated the schema.
     pub schema: Option<String>,
@@ -51,17 +50,22 @@ pub(crate) struct Outdated {
 impl Outdated {
     /// Reads whether this process is outdated, and by what.
     pub fn of(cx: &Read<'_>) -> Result<Self> {
+        Ok(Self { schema: Self::schema(cx)?, keys: Self::keys(cx)? })
+    }
+
+    /// Reads whether another version has migrated the schema.
+    pub fn schema(cx: &Read<'_>) -> Result<Option<String>> {
         let newest = cx.one::<(i64, String)>(migrate::NEWEST, &[])?;
         let newer = newest.filter(|(version, _)| migrate::is_newer(*version));
+        Ok(newer.map(|(_, name)| format!("a newer version has applied {name}: run that version here")))
+    }
+
+    /// Reads whether another process wraps with a key that is not configured here.
+    pub fn keys(cx: &Read<'_>) -> Result<Option<String>> {
         let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
         let lacking = keys::lacking(&checks, cx.sealer());
-        Ok(Self {
-            schema: newer
-                .map(|(_, name)| format!("a newer version has applied {name}: run that version here")),
-            keys: (!lacking.is_empty()).then(|| {
-                format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))
-            }),
-        })
+        Ok((!lacking.is_empty())
+            .then(|| format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))))
     }
 
     /// Logs a warning for each reason.

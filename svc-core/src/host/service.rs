@@ -3,7 +3,7 @@
 //! This is the composition root; everything it puts together is decided elsewhere.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::{JoinHandle, available_parallelism};
 
 use secrecy::ExposeSecret;
@@ -13,7 +13,8 @@ use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
 use crate::host::features;
 use crate::host::housekeeping::Upkeep;
-use crate::host::opening::{self, Outdated};
+use crate::host::opening;
+use crate::host::parts::Process;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
 use crate::id::WorkspaceId;
@@ -24,8 +25,9 @@ use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Dispatch, Feature, Input, Operation, Reply, Request, RequestHead, RunOn, SessionKey, Settings,
-    Shared, Surface, Table, Ticket, WaitCounts, Write,
+    Admission, Dispatch, Feature, Gauges, Input, Operation, PartHealth, Reply, Request, RequestHead, RunOn,
+    SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts, Write, health_in_database,
+    health_of_process, health_without_database,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::store::executor::{Executor, Open, Readers};
@@ -121,15 +123,6 @@ fn database_of(config: &Config) -> Result<Database> {
     Ok(Database::at(config.database_url.clone(), &config.data_dir))
 }
 
-/// The health of a part of the service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartHealth {
-    /// Its name in readiness.
-    pub name: &'static str,
-    /// What is wrong with it, if anything is.
-    pub fault: Option<String>,
-}
-
 /// A running service. Clones are handles to the same one; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Service {
@@ -139,9 +132,7 @@ pub struct Service {
 struct Inner {
     dispatch: Arc<Dispatch>,
     scheduler: Arc<Scheduler>,
-    /// The scheduler's thread, which ends before the executor.
-    chores: Mutex<Option<JoinHandle<()>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    process: Arc<Process>,
 }
 
 impl Service {
@@ -162,6 +153,8 @@ impl Service {
             .timed_by(options.clock.clone());
         opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
         features.push(Upkeep::feature(opener.clone(), &options.clock)?);
+        let process = Arc::new(Process::default());
+        features.push(process.parts());
         let bus = Arc::new(Bus::new(&options.clock));
         let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
@@ -175,16 +168,18 @@ impl Service {
             session_key: options.session_key,
             settings: Settings { reap_tick: options.reap_tick, ..options.settings },
             table: Arc::new(Table::build(features)?),
+            gauges: Gauges::default(),
         };
         let limits = RateLimits::new(options.rates, &options.clock, !opener.is_sqlite());
         let dispatch = Arc::new(Dispatch::new(shared, limits, options.clock, executor, bus));
+        process.begin(&dispatch);
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
         let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
         threads.extend(shared_limits::start(&dispatch, &opener)?);
-        let chores = Mutex::new(Some(Scheduler::start(&scheduler)?));
-        let threads = Mutex::new(threads);
-        Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, chores, threads }) })
+        *lock(&process.threads.scheduler) = Some(Scheduler::start(&scheduler)?);
+        *lock(&process.threads.others) = threads;
+        Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, process }) })
     }
 
     /// Returns everything that can be called, by name and by route.
@@ -312,39 +307,21 @@ impl Service {
     /// Takes as long as the database takes to respond.
     pub async fn health(&self) -> Vec<PartHealth> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.dispatch().submit_as_instance(Outdated::of, move |outcome| {
+        self.dispatch().submit_as_instance(health_in_database, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = sender.send(outcome);
         });
-        let (database, outdated) = match receiver.await.map_err(Error::internal).flatten() {
-            Ok(outdated) => (None, outdated),
-            Err(error) => (Some(error.detail().to_owned()), Outdated::default()),
+        let mut parts = match receiver.await.map_err(Error::internal).flatten() {
+            Ok(parts) => parts,
+            Err(error) => health_without_database(self.table().parts(), &error),
         };
-        let writers = self.dispatch().executor.check_writers();
-        let disk = writers.err().map(|error| error.detail().to_owned());
-        let bus = self.bus_fault();
-        let parts = [
-            ("database", database),
-            ("disk", disk),
-            ("schema", outdated.schema),
-            ("keys", outdated.keys),
-            ("bus", bus),
-        ];
-        parts.into_iter().map(|(name, fault)| PartHealth { name, fault }).collect()
+        parts.extend(health_of_process(self.table().parts()));
+        parts
     }
 
-    fn bus_fault(&self) -> Option<String> {
-        let has_ended = lock(&self.inner.threads).iter().any(JoinHandle::is_finished)
-            || lock(&self.inner.chores).as_ref().is_some_and(JoinHandle::is_finished);
-        if has_ended {
-            return Some("a thread of the service has ended: restart it".to_owned());
-        }
-        let bus = &self.dispatch().bus;
-        if bus.hangs() {
-            return Some("the thread that wakes waits is stuck: it is waiting for the database".to_owned());
-        }
-        bus.is_interrupted()
-            .then(|| "notifications of other servers are interrupted; polling continues".to_owned())
+    /// Returns where a shell that serves this service makes its numbers known.
+    pub fn gauges(&self) -> &Gauges {
+        &self.inner.dispatch.shared.gauges
     }
 
     /// Runs every chore at once that otherwise runs periodically.
@@ -444,12 +421,12 @@ impl Drop for Inner {
         self.dispatch.limits.close();
         self.dispatch.timers.close();
         self.scheduler.close();
-        let chores = lock(&self.chores).take();
+        let chores = lock(&self.process.threads.scheduler).take();
         // If a thread panicked, there is nothing left to report.
         chores.into_iter().for_each(|thread| drop(thread.join()));
         self.dispatch.executor.close();
         self.dispatch.rounds.close();
-        for thread in lock(&self.threads).drain(..) {
+        for thread in lock(&self.process.threads.others).drain(..) {
             // If a thread panicked, there is nothing left to report.
             let _ = thread.join();
         }

@@ -14,6 +14,7 @@
 //! - `sessions`: how a browser signs in and out
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
 //! - `oidc`: how a person signs in at an identity provider
+//! - `operator`: the status of a server, as the instance's operator reads it
 
 pub(crate) mod authority;
 pub(crate) mod workspaces;
@@ -26,3 +27,4 @@ pub(crate) mod whoami;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod oidc;
+pub(crate) mod operator;

@@ -1,6 +1,7 @@
 //! The operation table, and the pipeline that every request goes through.
 //!
-//! - `declare`: operations, samples, guards, projectors, conditions and chores of features, and their table
+//! - `declare`: operations, samples, guards, projectors, conditions, chores and parts of features, and
+//!   their table
 //! - `call`: from the bytes of a request to a typed call, and its caller
 //! - `run`: admission, the pipeline, what a function may do while it runs, long polls
 //! - `show`: OpenAPI, MCP, contracts and manual pages, which are projections of the table and decide nothing
@@ -25,12 +26,15 @@ pub use declare::functions::{
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::job::{LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Access, Docs, Effect, Http, Method, Operation, Success};
+pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table};
 pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
 pub(crate) use run::RunOn;
 pub use run::context::{Read, Settings, Shared, Write};
+pub use run::health::PartHealth;
+pub(crate) use run::health::{DATABASE, health_in_database, health_of_process, health_without_database};
 pub use run::wait::WaitCounts;
 pub use run::{Admission, Dispatch, Reply, Ticket};
 pub use show::routes::{FIXED, Fixed, FixedRoute};

@@ -279,6 +279,36 @@ async fn unread_responses_are_limited_per_client() {
 }
 
 #[tokio::test]
+async fn the_status_is_a_page_without_scripts_for_whom_prefers_html() {
+    let server = Server::start(HttpSettings::default()).await;
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let asked = |path: &'static str, accept: &'static str| {
+        let mut request = server.request("GET", path, "");
+        request.headers_mut().insert("accept", accept.parse().unwrap());
+        server.send(request)
+    };
+    let page = asked("/operator/status", browser).await;
+    assert_eq!((page.status.as_u16(), page.header("content-type")), (200, "text/html; charset=utf-8"));
+    assert!(page.header("content-security-policy").starts_with("default-src 'none'"));
+    assert_eq!((page.header("vary"), page.header("cache-control")), ("accept", "no-store"));
+    let text = String::from_utf8(page.body.to_vec()).unwrap();
+    assert!(
+        text.starts_with("<!DOCTYPE html>") && text.contains("<dt>phase</dt>\n<dd>serving</dd>"),
+        "{text}"
+    );
+    assert!(text.contains("<dt>websocket connections</dt>") && !text.contains("<script"), "{text}");
+    for accept in ["application/json", "*/*", "text/html;q=0.5, application/json"] {
+        let json = asked("/operator/status", accept).await;
+        assert_eq!((json.header("content-type"), json.header("vary")), ("application/json", "accept"));
+        assert_eq!(json.json()["phase"], "serving", "{accept}");
+    }
+    let other = asked("/me", browser).await;
+    assert_eq!((other.header("content-type"), other.header("vary")), ("application/json", ""));
+    let refused = asked("/operator/status?more=1", browser).await;
+    assert_eq!(refused.problem("malformed-request"), 400);
+}
+
+#[tokio::test]
 async fn shutdown_drains_and_is_graceful() {
     let settings = HttpSettings { shutdown_drain: Duration::from_secs(3), ..HttpSettings::default() };
     let mut server = Server::start(settings).await;
@@ -302,6 +332,7 @@ async fn shutdown_drains_and_is_graceful() {
         ready = server.ask("GET", "/health/ready", "").await;
     }
     assert_eq!((ready.status.as_u16(), &ready.json()["status"]), (503, &"draining".into()));
+    assert_eq!(server.ask("GET", "/operator/status", "").await.json()["phase"], "draining");
     assert_eq!(server.ask("GET", "/health/live", "").await.status, 200);
     assert_eq!(server.ask("GET", "/me", "").await.status, 200, "it still serves");
     let ended = waiting.await.unwrap();

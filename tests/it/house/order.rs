@@ -22,6 +22,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/op/declare/hooks.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/job.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/operation.rs", "op::run::context", SIGNATURES),
+    ("svc-core/src/op/declare/part.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/page.rs", "store::conn", PAGED),
     ("svc-core/src/page.rs", "store::row", PAGED),
     ("svc-core/src/page.rs", "store::value", PAGED),

@@ -7,6 +7,7 @@ mod hostile_wire;
 mod oidc;
 mod outside;
 mod sign_in;
+mod status;
 mod story;
 mod subscriptions;
 pub mod transports;

@@ -304,6 +304,9 @@ fn a_running_server_reports_that_a_newer_version_has_migrated() {
         let report = server.rest.send(None, "GET", "/health", &[], None);
         assert_eq!((report.status, &report.body["status"]), (503, &json!("unavailable")), "{report:?}");
         assert!(report.body["checks"]["schema"].as_str().unwrap().contains("9000_later"), "{report:?}");
+        let admin = Some(site.founders.admin.as_str());
+        let status = server.rest.send(admin, "GET", "/operator/status", &[], None).output();
+        assert_eq!((&status["phase"], &status["checks"]), (&json!("degraded"), &report.body["checks"]));
         server.caller(&site.founders.agent).get("/me");
     }
 }

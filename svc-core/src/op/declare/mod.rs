@@ -1,8 +1,10 @@
-//! What a feature declares: operations, samples, guards, projectors, conditions and chores.
+//! What a feature declares: operations, samples, guards, projectors, conditions, chores
+//! and parts.
 //!
 //! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
 //! `run`.
 
+pub(super) mod part;
 pub(super) mod chore;
 pub(super) mod job;
 pub(super) mod sample;

@@ -129,6 +129,8 @@ pub struct Http {
     pub success: Success,
     /// It is not an MCP tool.
     pub rest_only: bool,
+    /// A client that prefers HTML to JSON gets its output as a page.
+    pub is_page: bool,
     /// What surrounds it on the wire, if it is no operation of the API.
     pub frame: Option<Frame>,
 }
@@ -203,6 +205,7 @@ impl Operation {
                 aliases: Vec::new(),
                 success: Success::Ok,
                 rest_only: false,
+                is_page: false,
                 frame: None,
             },
             access: Access {
@@ -333,6 +336,13 @@ impl Operation {
     #[must_use]
     pub fn rest_only(mut self) -> Self {
         self.http.rest_only = true;
+        self
+    }
+
+    /// Serves its output as a page, too: to a client of REST that prefers HTML to JSON.
+    #[must_use]
+    pub fn as_page(mut self) -> Self {
+        self.http.is_page = true;
         self
     }
 

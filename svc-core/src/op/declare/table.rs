@@ -12,6 +12,7 @@ use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
 use crate::op::declare::hooks::{Condition, Guard, Project, Projector};
 use crate::op::declare::operation::Operation;
+use crate::op::declare::part::Part;
 use crate::op::declare::sample::{Fixture, Sample, missing_in};
 
 /// What a feature adds to the service.
@@ -24,6 +25,7 @@ pub struct Feature {
     conditions: Vec<Condition>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
+    parts: Vec<Part>,
 }
 
 impl Feature {
@@ -84,9 +86,17 @@ impl Feature {
         self.samples.push(sample);
         self
     }
+
+    /// Adds a part, whose health or number the operator sees.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
 }
 
-/// All operations and kinds of events, sorted by name; hooks and samples in the order of their features.
+/// All operations and kinds of events, sorted by name; hooks, samples and parts in the order of their
+/// features.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
     /// The operations that are called by type, by that type.
@@ -97,6 +107,7 @@ pub struct Table {
     conditions: Vec<Condition>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
+    parts: Vec<Part>,
     documented: Fixture,
 }
 
@@ -112,6 +123,7 @@ impl Table {
             conditions: Vec::new(),
             chores: Vec::new(),
             samples: Vec::new(),
+            parts: Vec::new(),
             documented: Fixture::default(),
         };
         for feature in features {
@@ -120,6 +132,7 @@ impl Table {
             table.conditions.extend(feature.conditions);
             table.chores.extend(feature.chores);
             table.samples.extend(feature.samples);
+            table.parts.extend(feature.parts);
             for operation in feature.operations {
                 check(&operation)?;
                 let (name, operation) = (operation.name(), Arc::new(operation));
@@ -162,6 +175,10 @@ impl Table {
                 "the chore {} is declared twice, or its lease is too long",
                 chore.name
             )));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twin) = self.parts.iter().find(|part| !names.insert(part.name)) {
+            return Err(Error::internal(format!("two parts are named {}", twin.name)));
         }
         let mut names = BTreeSet::new();
         match self.conditions.iter().find(|condition| !names.insert((condition.action, condition.name))) {
@@ -265,6 +282,11 @@ impl Table {
         self.chores.iter()
     }
 
+    /// Returns the parts that features have declared.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter()
+    }
+
     /// Returns the conditions of every action: what must hold before a thread may move.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter()
@@ -327,6 +349,7 @@ mod tests {
 
     use super::*;
     use crate::op::declare::functions::read;
+    use crate::op::declare::part::Health;
 
     /// Names a thread.
     #[derive(Serialize, Deserialize, JsonSchema)]
@@ -384,6 +407,17 @@ mod tests {
         ] {
             assert_eq!(refused(sample).as_deref(), Some(defect));
         }
+    }
+
+    #[test]
+    fn two_parts_of_one_name_are_a_defect() {
+        let part = |name| Part { name, health: Health::Unchecked, status: None };
+        let build = |names: [&'static str; 2]| {
+            let feature = names.into_iter().map(part).fold(Feature::new(), Feature::part);
+            Table::build(vec![feature]).map_err(|error| error.cause().unwrap().to_string()).err()
+        };
+        assert_eq!(build(["oven", "oven"]).as_deref(), Some("two parts are named oven"));
+        assert_eq!(build(["oven", "bread"]), None);
     }
 
     #[test]

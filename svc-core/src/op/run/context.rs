@@ -20,6 +20,7 @@ use crate::log::seal::Sealer;
 use crate::op::call::caller::Caller;
 use crate::op::call::credential::SessionKey;
 use crate::op::declare::hooks::Condition;
+use crate::op::declare::part::{Gauges, Part};
 use crate::op::declare::table::Table;
 use crate::page::{Horizon, Rows};
 use crate::store::executor::Reader;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub settings: Settings,
     /// Every operation, kind of event and hook.
     pub table: Arc<Table>,
+    /// The numbers of the shells that serve the service.
+    pub gauges: Gauges,
 }
 
 /// Limits that an operator can set and that functions use.
@@ -261,6 +264,16 @@ impl<'a> Read<'a> {
     /// Returns what must hold before a thread may make the move named `action`.
     pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
         self.shared.table.conditions().filter(move |condition| condition.action == action)
+    }
+
+    /// Returns the parts of the service.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &'a Part> {
+        self.shared.table.parts()
+    }
+
+    /// Returns the numbers of the shells that serve the service.
+    pub(crate) fn gauges(&self) -> &'a Gauges {
+        &self.shared.gauges
     }
 
     pub(in crate::op) fn table(&self) -> &'a Table {

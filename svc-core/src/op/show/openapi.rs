@@ -133,11 +133,11 @@ fn success(operation: &Operation, output: &Value) -> Value {
             "headers": {"Location": {"description": "That address.", "schema": {"type": "string"}}},
         });
     }
-    json!({
-        "description": "Success.",
-        "headers": success_headers(),
-        "content": {operation.http().frame.map_or(JSON, Frame::answers): {"schema": output}},
-    })
+    let mut content = json!({operation.http().frame.map_or(JSON, Frame::answers): {"schema": output}});
+    if let (true, Some(media)) = (operation.http().is_page, content.as_object_mut()) {
+        media.insert("text/html".to_owned(), json!({"schema": {"type": "string"}}));
+    }
+    json!({"description": "Success.", "headers": success_headers(), "content": content})
 }
 
 /// The security schemes.

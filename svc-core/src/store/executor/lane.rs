@@ -99,6 +99,11 @@ impl<S: BatchState> Lane<S> {
         }
     }
 
+    /// Returns how many tasks are queued.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Fails while the last write to the disk has failed.
     pub fn check(&self) -> Result<()> {
         if self.disk.is_troubled() {

@@ -22,6 +22,7 @@ use super::conn::Conn;
 use super::engine::{Engine, StatementCounts, WalCut};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
+use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::Clock;
 use batched::BatchedReads;
@@ -197,6 +198,17 @@ impl<S: BatchState> Executor<S> {
     /// Fails while a lane cannot write, because its last write to the disk has failed.
     pub fn check_writers(&self) -> Result<()> {
         self.lanes.iter().try_for_each(|lane| lane.check())
+    }
+
+    /// Returns how many changes are queued, and how many may be.
+    pub fn queued_writes(&self) -> (usize, usize) {
+        let queued = self.lanes.iter().map(|lane| lane.queued());
+        (queued.fold(0, usize::saturating_add), self.lanes.len().saturating_mul(QUEUE_MAX))
+    }
+
+    /// Returns how many reads are queued, long ones included, and how many may be.
+    pub fn queued_reads(&self) -> (usize, usize) {
+        (self.reads.queued().saturating_add(self.long_reads.queued()), 2 * QUEUE_MAX)
     }
 
     /// Removes destroyed bytes from SQLite's files, and truncates its write-ahead log.

@@ -75,6 +75,11 @@ impl<N: ReaderState> ReadPool<N> {
         self.queue.push(task);
     }
 
+    /// Returns how many tasks are queued.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Runs tasks, if there are any, on the calling thread if an inline reader is idle, or queues them.
     pub fn run_here(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
         if tasks.is_empty() {

@@ -1,0 +1,98 @@
+//! The parts of the service's core.
+//!
+//! What a part says of this process, it says also while the database does not respond.
+
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::JoinHandle;
+
+use crate::host::opening::Outdated;
+use crate::limits::WAITS_MAX;
+use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
+use crate::sync::lock;
+
+/// Returns the parts that are seen in the database.
+///
+/// A check that asks it finds out at the same time whether it responds.
+pub(crate) fn in_database() -> Feature {
+    let part = |name, health| Part { name, health: Health::InDatabase(health), status: None };
+    Feature::new()
+        .part(part(DATABASE, |_| Ok(None)))
+        .part(part("schema", Outdated::schema))
+        .part(part("keys", Outdated::keys))
+}
+
+/// The threads of a service beside those of its executor.
+#[derive(Default)]
+pub(crate) struct Threads {
+    /// The scheduler's, which ends before the executor.
+    pub scheduler: Mutex<Option<JoinHandle<()>>>,
+    pub others: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Threads {
+    /// Returns whether one of them has ended although the service runs.
+    fn has_ended_any(&self) -> bool {
+        lock(&self.others).iter().any(JoinHandle::is_finished)
+            || lock(&self.scheduler).as_ref().is_some_and(JoinHandle::is_finished)
+    }
+}
+
+/// The process of a service, which its parts are seen in once it runs.
+#[derive(Default)]
+pub(crate) struct Process {
+    pub threads: Threads,
+    dispatch: OnceLock<Weak<Dispatch>>,
+}
+
+impl Process {
+    /// Lets the parts see what requests run with.
+    pub fn begin(&self, dispatch: &Arc<Dispatch>) {
+        // It begins once.
+        let _ = self.dispatch.set(Arc::downgrade(dispatch));
+    }
+
+    /// Returns the parts that are seen in this process.
+    pub fn parts(self: &Arc<Self>) -> Feature {
+        let check = |check: fn(&Process, &Dispatch) -> Option<String>| {
+            let process = Arc::clone(self);
+            Health::InProcess(Box::new(move || process.dispatch().and_then(|on| check(&process, &on))))
+        };
+        let depth = |depth: fn(&Dispatch) -> Depth| -> Option<PartStatus> {
+            let process = Arc::clone(self);
+            Some(Box::new(move || process.dispatch().map_or(Depth::new(0, Some(0)), |on| depth(&on))))
+        };
+        let checked = |name, health| Part { name, health, status: None };
+        let counted = |name, status| Part { name, health: Health::Unchecked, status };
+        Feature::new()
+            .part(checked(
+                "disk",
+                check(|_, on| Some(on.executor.check_writers().err()?.detail().to_owned())),
+            ))
+            .part(checked("bus", check(Self::bus_fault)))
+            .part(counted("queued_writes", depth(|on| depth_of(on.executor.queued_writes()))))
+            .part(counted("queued_reads", depth(|on| depth_of(on.executor.queued_reads()))))
+            .part(counted("parked_waits", depth(|on| Depth::new(on.rounds.counts().parked, Some(WAITS_MAX)))))
+    }
+
+    fn dispatch(&self) -> Option<Arc<Dispatch>> {
+        self.dispatch.get()?.upgrade()
+    }
+
+    /// Says what is wrong with what wakes waits and runs chores, if anything is.
+    fn bus_fault(&self, dispatch: &Dispatch) -> Option<String> {
+        if self.threads.has_ended_any() {
+            return Some("a thread of the service has ended: restart it".to_owned());
+        }
+        if dispatch.bus.hangs() {
+            return Some("the thread that wakes waits is stuck: it is waiting for the database".to_owned());
+        }
+        dispatch
+            .bus
+            .is_interrupted()
+            .then(|| "notifications of other servers are interrupted; polling continues".to_owned())
+    }
+}
+
+fn depth_of((queued, most): (usize, usize)) -> Depth {
+    Depth::new(queued, Some(most))
+}

@@ -1,0 +1,71 @@
+//! The health of the parts of the service, as readiness and the status of a server report it.
+//!
+//! The checks that ask the database run in one transaction, the others do not depend on it.
+
+use crate::error::{Error, Result};
+use crate::op::declare::part::{Health, Part};
+use crate::op::run::context::Read;
+
+/// The health of a part of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartHealth {
+    /// Its name in readiness.
+    pub name: &'static str,
+    /// What is wrong with it, if anything is.
+    pub fault: Option<String>,
+}
+
+/// The name of the part that says whether the database responds.
+pub(crate) const DATABASE: &str = "database";
+
+/// Returns the health of those among `parts` whose health can be checked without the database.
+pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<PartHealth> {
+    let checked = parts.filter_map(|part| match &part.health {
+        Health::InProcess(check) => Some(PartHealth { name: part.name, fault: check() }),
+        Health::InDatabase(_) | Health::Unchecked => None,
+    });
+    checked.collect()
+}
+
+/// Returns the health of those whose health the database tells.
+pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<PartHealth>> {
+    let checked = cx.parts().filter_map(|part| match &part.health {
+        Health::InDatabase(check) => Some(check(cx).map(|fault| PartHealth { name: part.name, fault })),
+        Health::InProcess(_) | Health::Unchecked => None,
+    });
+    checked.collect()
+}
+
+/// Returns the health of the same parts if the database does not respond, because of `error`.
+pub(crate) fn health_without_database<'a>(
+    parts: impl Iterator<Item = &'a Part>,
+    error: &Error,
+) -> Vec<PartHealth> {
+    let asking = parts.filter(|part| matches!(part.health, Health::InDatabase(_)));
+    let fault = |name| match name {
+        DATABASE => error.detail(),
+        _ => "not known, since the database does not respond",
+    };
+    asking.map(|part| PartHealth { name: part.name, fault: Some(fault(part.name).to_owned()) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn without_the_database_only_what_it_tells_is_not_known() {
+        let here = || Health::InProcess(Box::new(|| Some("it is cold".to_owned())));
+        let asks = || Health::InDatabase(|_| Ok(None));
+        let parts = [(DATABASE, asks()), ("oven", here()), ("keys", asks()), ("bread", Health::Unchecked)];
+        let parts = parts.map(|(name, health)| Part { name, health, status: None });
+        let error = Error::new(Code::Unavailable, "the database is away");
+        let mut found = health_without_database(parts.iter(), &error);
+        found.extend(health_of_process(parts.iter()));
+        let found: Vec<_> = found.iter().map(|part| (part.name, part.fault.as_deref().unwrap())).collect();
+        let unknown = "not known, since the database does not respond";
+        let wanted = [(DATABASE, "the database is away"), ("keys", unknown), ("oven", "it is cold")];
+        assert_eq!(found, wanted);
+    }
+}
