@@ -105,6 +105,24 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        /// Whatever a client has written before, the entry of the outermost trusted proxy counts.
+        #[test]
+        fn what_trusted_proxies_have_written_counts(
+            forged in proptest::collection::vec("[ -~]{0,20}", 0..3),
+            written in proptest::collection::vec(any::<IpAddr>(), 1..5),
+            hops in 1..5_usize,
+        ) {
+            let mut headers = HeaderMap::new();
+            for value in forged.into_iter().chain([written.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")]) {
+                headers.append("x-forwarded-for", value.parse().unwrap());
+            }
+            let trusted = written.len().checked_sub(hops).map(|index| written[index].to_canonical());
+            let client = peer("192.0.2.1".parse().unwrap(), &headers, hops);
+            prop_assert!(trusted.is_none_or(|trusted| client == trusted), "{client}");
+        }
+
         #[test]
         fn any_head_is_decoded(bytes in any::<Vec<u8>>(), raw in any::<String>(), hops in 0..4_usize) {
             let mut headers = HeaderMap::new();

@@ -244,6 +244,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
         /// Whatever a client is called, it is read as it was sent: in a form and by HTTP Basic.
         #[test]
         fn what_is_encoded_is_read(id in any::<String>(), secret in any::<String>()) {

@@ -6,7 +6,10 @@ use svc_core::op::Operation;
 use svc_core::{Engine, RateSettings};
 use svc_http::HttpSettings;
 use svc_tests::client::ws::{Received, Ws, first_frame};
+use svc_tests::site::Site;
 use svc_tests::{Setup, World, on_both_engines, text};
+
+use crate::store::starting::not_served;
 
 fn with(engine: Engine, http: HttpSettings) -> World {
     World::with(engine, Setup { http, ..Setup::default() })
@@ -187,4 +190,22 @@ fn requests_without_a_credential_are_charged_to_their_address() {
         assert_eq!([0; 4].map(|_| me("192.0.2.1")), [200, 200, 200, 429]);
         assert_eq!(me("192.0.2.2"), 200);
     });
+}
+
+#[test]
+fn authentication_is_turned_off_only_on_purpose_and_not_in_production() {
+    let site = Site::found(Engine::Sqlite);
+    let both = [("AUTH_DISABLED", "1"), ("SVC_ALLOW_INSECURE_NO_AUTH", "1")];
+    let open = ("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", site.founders.workspace_id.as_str());
+    not_served(&site, &both[..1], 2, "AUTH_DISABLED needs SVC_ALLOW_INSECURE_NO_AUTH=1");
+    let production = ("SVC_ENV", "production");
+    for variables in [vec![both[0], both[1], production], vec![open, production]] {
+        let name = variables[0].0;
+        not_served(&site, &variables, 2, &format!("{name} is not allowed while SVC_ENV is production"));
+    }
+    let server = site.serve(&both);
+    assert!(server.rest.send(None, "GET", "/me", &[], None).is_success());
+    server.running.signal("TERM");
+    let ended = server.running.ended();
+    assert!(ended.err.contains("authentication is off"), "{ended:?}");
 }

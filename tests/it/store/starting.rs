@@ -425,24 +425,6 @@ fn site_lsn(site: &Site) -> i64 {
     site.database.number(&format!("select lsn from heads where workspace_id = {workspace}"))
 }
 
-#[test]
-fn authentication_is_turned_off_only_on_purpose_and_not_in_production() {
-    let site = Site::found(Engine::Sqlite);
-    let both = [("AUTH_DISABLED", "1"), ("SVC_ALLOW_INSECURE_NO_AUTH", "1")];
-    let open = ("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", site.founders.workspace_id.as_str());
-    not_served(&site, &both[..1], 2, "AUTH_DISABLED needs SVC_ALLOW_INSECURE_NO_AUTH=1");
-    let production = ("SVC_ENV", "production");
-    for variables in [vec![both[0], both[1], production], vec![open, production]] {
-        let name = variables[0].0;
-        not_served(&site, &variables, 2, &format!("{name} is not allowed while SVC_ENV is production"));
-    }
-    let server = site.serve(&both);
-    assert!(server.rest.send(None, "GET", "/me", &[], None).is_success());
-    server.running.signal("TERM");
-    let ended = server.running.ended();
-    assert!(ended.err.contains("authentication is off"), "{ended:?}");
-}
-
 /// The sessions of a database, suspended until this is dropped.
 struct Silent(Vec<String>);
 
