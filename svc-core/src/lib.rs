@@ -53,7 +53,7 @@
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
-//! | `integrity` | reading the event log and the audit trail |
+//! | `integrity` | reading the event log and the audit trail, sharing a channel |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!
 //! A lower feature reaches a higher one through what that registers: guards, projectors and conditions.

@@ -69,6 +69,12 @@ pub const GRANT_TOKENS_MAX: i64 = 1000;
 pub const DELEGATED_DEFAULT_SECS: i64 = 900;
 /// How long a delegated token may last, in seconds.
 pub const DELEGATED_MAX_SECS: i64 = 3600;
+/// How long a share ticket may last, in seconds: 48 hours.
+pub const SHARE_TICKET_MAX_SECS: i64 = 172_800;
+/// Artifacts that a share ticket names.
+pub const SHARE_ARTIFACTS_MAX: usize = 100;
+/// Most items on a page that is read with a share ticket.
+pub const SHARE_PAGE_MAX: i64 = 100;
 /// Default of the longest life of a browser's session, in seconds.
 pub const SESSION_TTL_SECS: i64 = 28_800;
 /// Longest life that an operator can give sessions, in seconds.

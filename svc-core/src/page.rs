@@ -193,6 +193,12 @@ impl<T, K: Position> Page<T, K> {
         Ok(Page { items, next_cursor: self.next_cursor })
     }
 
+    /// Converts the items and leaves some out, keeping the cursor: the page may be short or empty.
+    pub fn try_filter_map<U>(self, each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
+        let items = self.items.into_iter().map(each).filter_map(Result::transpose).collect::<Result<_>>()?;
+        Ok(Page { items, next_cursor: self.next_cursor })
+    }
+
     /// Converts the items, and ends the page where they fill it as JSON: with the item that reaches
     /// [`PAGE_BYTES`].
     ///

@@ -32,6 +32,11 @@ pub(crate) fn insert_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
     }
 }
 
+/// Removes that header.
+pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
+    headers.remove(ROOM_LSN);
+}
+
 /// Adds the headers that say what the limits are and what is left of them, so that a client can slow down.
 ///
 /// They are those of the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.

@@ -148,7 +148,7 @@ impl ToParam for ResultKind {
 
 /// A thread's result.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ThreadResult {
+pub(crate) struct ThreadResult {
     /// The thread.
     thread_id: ThreadId,
     /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`.
@@ -290,7 +290,7 @@ fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadRes
 }
 
 /// Returns the latest result of a thread that the caller may see, if one was ever set.
-pub(super) fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
+pub(crate) fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
     cx.one(LATEST, &[&thread])
 }
 

@@ -114,14 +114,25 @@ struct ListThreads {
 }
 
 fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
-    let channel = places::visible_channel(cx, input.channel_id)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = match input.state {
+    threads_in(cx, input.channel_id, input.state, input.cursor, input.limit)
+}
+
+/// Returns the threads of a channel that the caller may see, oldest first.
+pub(crate) fn threads_in(
+    cx: &Read<'_>,
+    channel: ChannelId,
+    state: Option<ThreadState>,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+) -> Result<Page<Thread>> {
+    let channel = places::visible_channel(cx, channel)?;
+    let (after, rows) = (Cursor::after(cursor), rows_to_read(limit));
+    let horizon = match state {
         Some(_) => cx.horizon(HORIZON_IN_CHANNEL, &[&channel.id], after)?,
         None => Horizon(None),
     };
-    let params: [&dyn ToParam; 5] = [&channel.id, &after, &input.state, &rows, &horizon.up_to()];
-    Ok(page(horizon, thread::select(cx, IN_CHANNEL, &params)?, input.limit))
+    let params: [&dyn ToParam; 5] = [&channel.id, &after, &state, &rows, &horizon.up_to()];
+    Ok(page(horizon, thread::select(cx, IN_CHANNEL, &params)?, limit))
 }
 
 const IN_CHANNEL: &str = thread_select!(

@@ -50,6 +50,7 @@ pub(crate) fn features() -> Vec<Feature> {
         gates::context::feature(),
         integrity::events::feature(),
         integrity::audit::feature(),
+        integrity::sharing::feature(),
         parts::in_database(),
     ]
 }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::error::{Code, Error, Result};
 use crate::hash::sha256;
-use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::id::{InstallationId, MemberId, ShareTicketId, TokenId, WorkspaceId};
 use crate::limits;
 use crate::monitor::Monitor;
 use crate::time::{Clock, Monotonic};
@@ -36,6 +36,8 @@ pub enum Client {
     Installation(InstallationId),
     /// A member, with all its sessions that were made from no token.
     Member(MemberId),
+    /// A share ticket, whoever reads with it.
+    Ticket(ShareTicketId),
     /// An address. For IPv6 the whole /64, which one host is usually given.
     Peer(IpAddr),
 }
@@ -89,6 +91,7 @@ impl Limited {
             Self::Client(Client::Token(token)) => format!("token {token}"),
             Self::Client(Client::Installation(installation)) => format!("installation {installation}"),
             Self::Client(Client::Member(member)) => format!("member {member}"),
+            Self::Client(Client::Ticket(ticket)) => format!("ticket {ticket}"),
             Self::Client(Client::Peer(peer)) => format!("peer {peer}"),
             Self::Token(token) => format!("quota {token}"),
             Self::Workspace(workspace) => format!("workspace {workspace}"),

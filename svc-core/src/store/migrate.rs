@@ -55,6 +55,7 @@ migrations! {
     25 "0025_apps",
     26 "0026_quotas",
     27 "0027_rate_windows",
+    28 "0028_share_tickets",
     29 "0029_oidc",
     30 "0030_operator",
 }

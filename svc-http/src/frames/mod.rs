@@ -17,6 +17,7 @@
 mod sessions;
 mod app_token;
 mod oidc;
+mod share;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +85,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::OidcLogin => &oidc::OidcLogin,
         Frame::OidcCallback => &oidc::OidcCallback,
         Frame::AppToken => &app_token::AppToken,
+        Frame::Share => &share::Share,
     }
 }
 

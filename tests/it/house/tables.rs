@@ -37,6 +37,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "gates/reviews",
             "integrity/audit",
             "integrity/events",
+            "integrity/sharing",
         ],
     ),
     ("claim_checkpoints", "coordination/checkpoint", &[]),
@@ -77,6 +78,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("scrubs", "conversation/scrub", &[]),
     // The caller is found by its session.
     ("sessions", "identity/sessions", &["op/call"]),
+    // The caller is found by its ticket.
+    ("share_tickets", "integrity/sharing", &["op/call"]),
     ("shelves", "conversation/shelves", &["conversation/scrub"]),
     ("slots", "coordination/slots", &["coordination/obstacles", "coordination/queue"]),
     ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),

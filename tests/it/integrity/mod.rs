@@ -1,4 +1,5 @@
-//! What members can read of the record: events, their verification, and the audit trail.
+//! What members can read of the record: events, their verification, and the audit trail; and what is shared.
 
 mod audit;
 mod events;
+mod sharing;

@@ -24,6 +24,8 @@ struct Cookies {
     frozen: String,
     /// A session of the reader, who can only read.
     reader: String,
+    /// A live share ticket, as the value of the Authorization header.
+    ticket: String,
 }
 
 fn named(value: &str) -> String {
@@ -49,7 +51,11 @@ impl Cookies {
         let (_, other) = good.rsplit_once('.').unwrap();
         let tampered = named(&format!("v1.{}.{other}", world.id("workspace")));
         let (good, frozen, reader) = (named(&good), named(&frozen), named(&reader));
-        Self { good, bare: named(&session.to_string()), tampered, frozen, reader, world }
+        let shared = json!({"workspace_id": world.id("workspace"), "channel_id": world.id("channel"),
+                            "expires_in_secs": 3600});
+        let ticket = world.admin("create_share_ticket", shared);
+        let ticket = format!("ShareTicket {}", svc_tests::text(&ticket["secret"]));
+        Self { good, bare: named(&session.to_string()), tampered, frozen, reader, ticket, world }
     }
 
     fn recorded(&self) -> (i64, i64) {
@@ -91,6 +97,11 @@ fn only_a_cookie_that_counts_is_a_credential(engine: Engine, wanted: Wanted<'_>)
         for path in row.http().paths() {
             for stranger in cookies.strangers() {
                 cookies.check(row, path, &input, &stranger);
+            }
+            if row.access().needs != Needs::Nothing {
+                let (who, headers) = ("a share ticket", vec![("authorization", &*cookies.ticket)]);
+                let wanted = (401, "unauthenticated");
+                cookies.check(row, path, &input, &Refused { who, token: None, headers, wanted });
             }
             let lacks = matches!(row.access().needs, Needs::OneOf(any) if !any.has(READ.into()));
             if lacks {
@@ -151,7 +162,7 @@ fn every_framed_route_takes_only_its_own_kind_of_credential() {
                 assert!(needs.satisfied_by(reader_can()) || reader.status == 403, "the reader at {row:?}");
             }
             if !needs.names(Right::Ticket) {
-                let ticket = [("authorization", "ShareTicket svc_share_unknown")];
+                let ticket = [("authorization", &*cookies.ticket)];
                 assert_eq!(ask(None, &ticket).status, 401, "a ticket at {row:?}");
             }
         }

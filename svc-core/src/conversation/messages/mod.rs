@@ -213,6 +213,38 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     Page::of(rows, input.limit, |row: &Stored| row.lsn).try_map(|row| row.open(cx))
 }
 
+/// A live message as somebody outside may read it.
+pub(crate) struct LiveMessage {
+    pub id: MessageId,
+    pub author_id: Option<MemberId>,
+    pub posted_at: Time,
+    pub edited_at: Option<Time>,
+    /// Whether the service cannot open it because the database or a key was damaged.
+    pub unreadable: bool,
+    pub body: String,
+    pub metadata: Metadata,
+}
+
+/// Returns the live messages of a thread that the caller may see, oldest first, without the notices among
+/// them: those tell who works on it, and what it waits for.
+pub(crate) fn live_messages(
+    cx: &Read<'_>,
+    thread: ThreadId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+) -> Result<Page<LiveMessage>> {
+    let place = visible_place(cx, thread)?;
+    let rows = cx.rows(LIST, &[&place.thread_id, &Cursor::after(cursor), &rows_to_read(limit)])?;
+    Page::of(rows, limit, |row: &Stored| row.lsn).try_filter_map(|row| {
+        let saying = row.saying(cx)?;
+        let (is_live, unreadable) = (!row.withdrawn, saying.unreadable());
+        let Plaintext { body, metadata } = saying.plaintext();
+        let Stored { id, author_id, posted_at, edited_at, .. } = row;
+        let live = LiveMessage { id, author_id, posted_at, edited_at, unreadable, body, metadata };
+        Ok((is_live && !plaintext::is_notice(&live.metadata)).then_some(live))
+    })
+}
+
 /// Returns the last live messages of a thread that the caller may see, oldest first.
 ///
 /// They are at most `limit`, and no more than fit into the bytes of a page.

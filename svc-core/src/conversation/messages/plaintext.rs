@@ -32,6 +32,11 @@ const NOTICE: &str = "notice";
 /// The notices of messages that belong to a record: what was judged or asked must stay as it was said.
 const OF_RECORD: [&str; 2] = ["approval", "review"];
 
+/// Whether a message with this metadata is a notice of the service.
+pub(super) fn is_notice(metadata: &Metadata) -> bool {
+    metadata.contains_key(NOTICE)
+}
+
 /// Whether a message with this metadata belongs to a record, so that its author cannot edit it.
 pub(super) fn is_of_record(metadata: &Metadata) -> bool {
     let notice = metadata.get(NOTICE).and_then(Value::as_str);

@@ -25,7 +25,7 @@ use crate::store::new_row;
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// The prefix of every secret.
+/// The prefix of the secret of a token.
 const SECRET_PREFIX: &str = "svc_";
 
 /// Longest lifetime that can be requested, in seconds: ten years of 365 days.
@@ -216,10 +216,15 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
     })
 }
 
-/// Generates a new secret.
+/// Generates the secret of a token.
 pub(crate) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
+    new_secret_of(cx, SECRET_PREFIX)
+}
+
+/// Generates a secret that begins with `prefix`, by which people and scanners recognise its kind.
+pub(crate) fn new_secret_of(cx: &Write<'_>, prefix: &str) -> Result<SecretString> {
     let bytes: [u8; 32] = cx.entropy().bytes()?;
-    Ok(SecretString::from(format!("{SECRET_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
+    Ok(SecretString::from(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }
 
 /// Adds the surface to an audit row's metadata, for requests that no member made.

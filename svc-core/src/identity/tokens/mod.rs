@@ -32,7 +32,7 @@ pub(crate) use attenuate::{check_room_for_derived, check_room_of_installation};
 use mint::mint_token;
 pub(crate) use mint::{
     LIFE_MAX_SECS, Mint, check_active, check_takes_tokens, expiry, issue, named_surface, new_secret,
-    not_empty, wanted,
+    new_secret_of, not_empty, wanted,
 };
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;

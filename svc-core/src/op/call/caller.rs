@@ -26,6 +26,8 @@ pub enum Surface {
     Mcp,
     /// The routes by which a browser signs in and out.
     Session,
+    /// The routes that a share ticket opens.
+    Share,
     /// The command line, acting as the instance.
     Cli,
     /// The service itself: reaper, scrub.
@@ -39,6 +41,7 @@ impl Surface {
             Self::Rest => "rest",
             Self::Mcp => "mcp",
             Self::Session => "session",
+            Self::Share => "share",
             Self::Cli => "cli",
             Self::System => "system",
         }

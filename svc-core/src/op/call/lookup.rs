@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::capability::{Capabilities, CapabilitySet};
-use crate::id::{MemberId, SessionId, TokenId, WorkspaceId};
+use crate::id::{ChannelId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId};
 use crate::op::call::caller::{Caller, Sight, Via, unauthenticated};
 use crate::op::call::credential::CredentialKey;
 use crate::store::{Conn, FromRow, ToParam, columns};
@@ -20,7 +20,7 @@ impl Caller {
             CredentialKey::Both(hash, session) => {
                 Self::by_secret(conn, hash)?.beside(&Self::by_session(conn, *session)?, *session)
             }
-            CredentialKey::Ticket(_) => Err(unauthenticated("the share ticket is unknown")),
+            CredentialKey::Ticket(hash) => Self::by_ticket(conn, hash),
             CredentialKey::FirstPerson => Self::first_person(conn),
             CredentialKey::Anonymous(workspace) => Self::anonymous_in(conn, *workspace),
         }
@@ -59,6 +59,19 @@ impl Caller {
             },
         };
         Ok(Self { revoked: caller.revoked || session.ended_at.is_some(), ..caller })
+    }
+
+    /// Finds the caller that a share ticket lets in, by the hash of its secret: nobody, who sees one channel.
+    fn by_ticket(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
+        let unknown = || unauthenticated("the share ticket is unknown");
+        let ticket: SharedChannel = found(conn, BY_TICKET, &[hash])?.ok_or_else(unknown)?;
+        Ok(Self {
+            via: Via::Ticket(ticket.id),
+            capabilities: Capabilities::NONE,
+            expires_at: Some(ticket.expires_at),
+            revoked: ticket.revoked,
+            ..Self::instance(ticket.workspace_id).seeing(Sight::Channel(ticket.channel_id))
+        })
     }
 
     /// Finds the first person of the first workspace, who administers it.
@@ -158,6 +171,33 @@ columns! {
         deactivated = "m.deactivated_at is not null",
     }
 }
+
+/// What a share ticket shows, and whether it still does.
+struct SharedChannel {
+    id: ShareTicketId,
+    workspace_id: WorkspaceId,
+    channel_id: ChannelId,
+    expires_at: Time,
+    revoked: bool,
+}
+
+columns! {
+    shared_channel_columns: SharedChannel as s {
+        id,
+        workspace_id,
+        channel_id,
+        expires_at,
+        // A ticket ends with its issuer.
+        revoked = "s.revoked_at is not null or m.deactivated_at is not null or a.deactivated_at is not null",
+    }
+}
+
+const BY_TICKET: &str = concat!(
+    "select ",
+    shared_channel_columns!(),
+    " from share_tickets s join members m on m.id = s.owner_id join members a on a.id = s.created_by
+     where s.secret_hash = $1"
+);
 
 /// A person, as a request without authentication acts.
 struct Person {

@@ -10,9 +10,11 @@ impl Caller {
     /// Returns what the requests of a credential are charged to.
     ///
     /// A session is charged like the token that it was made from, and those of one member together. A token
-    /// is charged to those that it is derived from, and one of an app to its installation.
+    /// is charged to those that it is derived from, and one of an app to its installation. A share ticket has
+    /// a client of its own: its bearers are not known, and take nothing from its issuer.
     pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
         let token_id = match self.via {
+            Via::Ticket(id) => return Ok(Payer { client: Some(Client::Ticket(id)), quotas: Vec::new() }),
             Via::Session { token, .. } => token,
             _ => self.token_id,
         };

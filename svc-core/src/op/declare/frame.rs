@@ -22,6 +22,8 @@ pub enum Frame {
     OidcCallback,
     /// RFC 6749's token endpoint: a form or JSON, and the client's credentials in there or by HTTP Basic.
     AppToken,
+    /// What a share ticket shows, for a reader that is no member.
+    Share,
 }
 
 /// Which credentials in the head of a request count; any other is as if it had not been sent.
@@ -45,6 +47,7 @@ impl Frame {
     pub fn takes(self) -> Takes {
         match self {
             Self::SignIn | Self::AppToken | Self::OidcLogin | Self::OidcCallback => Takes::Nothing,
+            Self::Share => Takes::Authorization,
             Self::Session => Takes::All,
         }
     }
@@ -52,7 +55,7 @@ impl Frame {
     /// Returns the media types that a body may have.
     pub fn bodies(self) -> &'static [&'static str] {
         match self {
-            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => &[JSON],
+            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback | Self::Share => &[JSON],
             Self::AppToken => &[FORM, JSON],
         }
     }
@@ -60,7 +63,12 @@ impl Frame {
     /// Returns the media type of a success that is no redirect.
     pub fn answers(self) -> &'static str {
         match self {
-            Self::SignIn | Self::Session | Self::AppToken | Self::OidcLogin | Self::OidcCallback => JSON,
+            Self::SignIn
+            | Self::Session
+            | Self::AppToken
+            | Self::OidcLogin
+            | Self::OidcCallback
+            | Self::Share => JSON,
         }
     }
 
@@ -69,6 +77,7 @@ impl Frame {
         match self {
             Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => Surface::Session,
             Self::AppToken => Surface::Rest,
+            Self::Share => Surface::Share,
         }
     }
 

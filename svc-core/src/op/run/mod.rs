@@ -30,7 +30,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
-use crate::op::call::caller::Surface;
+use crate::op::call::caller::{Surface, Via};
 use crate::op::call::credential::CredentialKey;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
@@ -155,8 +155,13 @@ impl Admission {
     }
 
     /// Returns what is left of the limits that the request counts against, if its caller is known.
+    ///
+    /// The bearer of a share ticket is told nothing: what is left would show how busy the workspace is.
     pub fn standings(&self) -> &[Standing] {
-        if matches!(self.access, AdmittedBy::Known(_)) { &self.standings } else { &[] }
+        match &self.access {
+            AdmittedBy::Known(known) if !matches!(known.caller.via, Via::Ticket(_)) => &self.standings,
+            _ => &[],
+        }
     }
 
     /// Returns whether it was admitted for a delegate.

@@ -1,0 +1,16 @@
+-- Share tickets, by which somebody who is no member reads one channel. `artifact_shas` is a JSON list.
+create table share_tickets (
+    id blob primary key,
+    workspace_id blob not null references workspaces (id),
+    channel_id blob not null references channels (id),
+    owner_id blob not null references members (id),
+    created_by blob not null references members (id),
+    secret_hash blob not null,
+    artifact_shas text not null,
+    created_at bigint not null,
+    expires_at bigint not null,
+    revoked_at bigint,
+    lsn bigint not null
+);
+create unique index share_tickets_by_secret on share_tickets (secret_hash);
+create index share_tickets_in_order on share_tickets (workspace_id, lsn);

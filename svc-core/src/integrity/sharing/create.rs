@@ -1,0 +1,137 @@
+//! Issuing: an administrator shares a channel that it sees.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::artifacts::{self, ArtifactSha};
+use super::{ShareTicket, ShareTicketIssued};
+use crate::conversation::places::visible_channel;
+use crate::error::{Error, Result};
+use crate::id::{ChannelId, ShareTicketId, WorkspaceId};
+use crate::identity::tokens::{expiry, new_secret_of};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
+use crate::log::event::Subject;
+use crate::op::{Write, secret_hash};
+use crate::store::new_row;
+use crate::text::{Count, Items};
+use crate::time::Time;
+
+/// The prefix of the secret of a ticket, which is no API token.
+const SECRET_PREFIX: &str = "svc_share_";
+
+/// Issues a share ticket, by which somebody who is no member reads one channel, and returns it.
+///
+/// Its `secret` is shown only once; it is sent as `Authorization: ShareTicket <secret>` to the routes under
+/// `/share`, and works nowhere else. Whoever has it reads the live threads of the channel, their messages and
+/// results, and the artifacts that you name. The ticket belongs to you: it ends with you, and shows nothing
+/// while you do not see the channel. It lasts 48 hours at most.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("allOf" = [
+    {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
+]))]
+pub(super) struct CreateShareTicket {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The channel to share.
+    channel_id: ChannelId,
+    /// When the ticket expires. Either this or `expires_in_secs` is required.
+    expires_at: Option<Time>,
+    /// In how many seconds it expires.
+    expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
+    /// The artifacts to share, by the SHA-256 of their bytes. Default: none.
+    #[serde(default)]
+    artifact_shas: Items<ArtifactSha, SHARE_ARTIFACTS_MAX>,
+}
+
+/// A new share ticket, with its secret.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct NewShareTicket {
+    #[serde(flatten)]
+    ticket: ShareTicket,
+    /// What to send as `Authorization: ShareTicket`. It is shown only once and never stored.
+    secret: String,
+}
+
+pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket) -> Result<NewShareTicket> {
+    own_workspace(cx, input.workspace_id)?;
+    let owner_id = cx.caller().member_id()?;
+    let expires_at = end(cx.now(), input.expires_at, input.expires_in_secs)?;
+    let channel = visible_channel(cx, input.channel_id)?;
+    let artifact_shas: BTreeSet<ArtifactSha> = input.artifact_shas.iter().copied().collect();
+    for sha in &artifact_shas {
+        artifacts::held(cx, *sha)?;
+    }
+    let (id, secret): (ShareTicketId, _) = (cx.new_id()?, new_secret_of(cx, SECRET_PREFIX)?);
+    let artifact_shas: Vec<ArtifactSha> = artifact_shas.into_iter().collect();
+    let stored_shas = json!(artifact_shas).to_string();
+    let event = ShareTicketIssued { ticket_id: id, channel_id: channel.id, expires_at, artifact_shas };
+    let lsn = cx.emit(Subject::channel(channel.id).about(owner_id), &event)?.lsn;
+    let ticket = ShareTicket {
+        id,
+        workspace_id: input.workspace_id,
+        channel_id: channel.id,
+        artifact_shas: event.artifact_shas,
+        owner_id,
+        creator: cx.caller().actor.unwrap_or(owner_id),
+        created_at: cx.now(),
+        expires_at,
+        revoked_at: None,
+        lsn,
+    };
+    cx.insert(&new_row!("insert into share_tickets" {
+        id,
+        workspace_id: ticket.workspace_id,
+        channel_id: ticket.channel_id,
+        owner_id,
+        created_by: ticket.creator,
+        secret_hash: secret_hash(&secret),
+        artifact_shas: stored_shas,
+        created_at: ticket.created_at,
+        expires_at,
+        lsn,
+    }))?;
+    Ok(NewShareTicket { ticket, secret: secret.expose_secret().to_owned() })
+}
+
+/// Returns when the ticket expires: at most 48 hours from now.
+fn end(now: Time, at: Option<Time>, in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>) -> Result<Time> {
+    let expires_at = expiry(now, at, in_secs)?
+        .ok_or_else(|| Error::malformed("name when the ticket expires: `expires_at` or `expires_in_secs`"))?;
+    let latest = now.plus(Duration::from_secs(SHARE_TICKET_MAX_SECS.unsigned_abs()));
+    if expires_at > latest {
+        return Err(Error::malformed(format!(
+            "`expires_at`: a share ticket lasts at most {} hours: until {latest}",
+            SHARE_TICKET_MAX_SECS / 3600
+        )));
+    }
+    Ok(expires_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_ticket_lasts_two_days_at_most() {
+        let at = |secs: i64| Time::from_micros(secs * 1_000_000);
+        let now = at(1000);
+        let secs = |secs| Some(Count::new(secs).unwrap());
+        let (longest, latest) = (SHARE_TICKET_MAX_SECS, at(1000 + SHARE_TICKET_MAX_SECS));
+        assert_eq!(longest, 48 * 60 * 60);
+        assert_eq!(end(now, None, secs(1)).unwrap(), at(1001));
+        assert_eq!(end(now, None, secs(longest)).unwrap(), latest);
+        assert_eq!(end(now, Some(latest), None).unwrap(), latest);
+        let too_late = Time::from_micros(latest.micros() + 1);
+        for (at, secs) in [(Some(too_late), None), (Some(now), None), (None, None), (Some(latest), secs(1))] {
+            assert_eq!(end(now, at, secs).unwrap_err().code(), Code::Malformed, "{at:?} {secs:?}");
+        }
+    }
+}

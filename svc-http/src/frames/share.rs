@@ -1,0 +1,65 @@
+//! The routes that a share ticket opens: JSON that is neither kept nor passed on, and one refusal.
+//!
+//! Whoever has no live ticket gets the same bytes, whatever was sent: nothing, a token, a cookie, a secret
+//! that never was one, or that of a ticket which has ended. How far the log of the workspace has come is told
+//! to nobody.
+
+use hyper::header::{HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE};
+use svc_core::op::Reply;
+use svc_core::{Code, Error};
+
+use super::Framing;
+use crate::encode::{self, Response};
+use crate::state::ServerState;
+
+const SCHEME: HeaderValue = HeaderValue::from_static("ShareTicket");
+const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
+const BY_CREDENTIAL: HeaderValue = HeaderValue::from_static("Authorization");
+
+/// What a share ticket shows.
+pub(super) struct Share;
+
+impl Framing for Share {
+    fn answer(&self, _: &ServerState, reply: &Reply) -> Response {
+        kept_private(encode::reply(reply))
+    }
+
+    fn refusal(&self, error: &Error) -> Response {
+        if error.code() != Code::Unauthenticated {
+            return kept_private(encode::problem(error));
+        }
+        let refused = Error::new(Code::Unauthenticated, "the request needs a share ticket that is live");
+        let mut response = kept_private(encode::problem(&refused));
+        response.headers_mut().insert(WWW_AUTHENTICATE, SCHEME);
+        response
+    }
+}
+
+/// Adds the headers that keep a response to its reader. Every response is `no-store` already.
+fn kept_private(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    encode::remove_lsn(headers);
+    headers.insert(REFERRER_POLICY, NO_REFERRER);
+    headers.insert(VARY, BY_CREDENTIAL);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::CACHE_CONTROL;
+
+    use super::*;
+
+    #[test]
+    fn refusals_are_kept_private_and_say_nothing_of_the_credential() {
+        for code in [Code::Unauthenticated, Code::NotFound, Code::Malformed, Code::RateLimited] {
+            let refused = Share.refusal(&Error::new(code, "x"));
+            let headers = refused.headers();
+            assert_eq!(headers[CACHE_CONTROL], "no-store", "{code:?}");
+            assert_eq!((&headers[REFERRER_POLICY], &headers[VARY]), (&NO_REFERRER, &BY_CREDENTIAL));
+            assert_eq!(headers.contains_key(WWW_AUTHENTICATE), code == Code::Unauthenticated);
+        }
+        let refused = Share.refusal(&Error::new(Code::Unauthenticated, "x"));
+        assert_eq!(refused.headers()[WWW_AUTHENTICATE], SCHEME);
+    }
+}
