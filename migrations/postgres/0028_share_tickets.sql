@@ -5,6 +5,7 @@ create table share_tickets (
     channel_id uuid not null,
     owner_id uuid not null,
     created_by uuid not null,
+    installation_id uuid,
     secret_hash bytea not null,
     artifact_shas text not null,
     created_at bigint not null,

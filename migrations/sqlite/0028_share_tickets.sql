@@ -5,6 +5,7 @@ create table share_tickets (
     channel_id blob not null references channels (id),
     owner_id blob not null references members (id),
     created_by blob not null references members (id),
+    installation_id blob references app_installations (id),
     secret_hash blob not null,
     artifact_shas text not null,
     created_at bigint not null,

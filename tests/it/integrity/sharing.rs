@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use svc_core::op::{Credential, Request, Surface};
 use svc_core::{RateSettings, Service};
 use svc_tests::client::Answer;
+use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, on_both_engines, session_key, text};
 
@@ -374,4 +375,56 @@ fn a_ticket_is_a_client_of_its_own() {
         assert!(get(&world, &other, "/share/manifest").is_success());
         assert!(world.call(&world.people.admin, "whoami", json!({})).is_success());
     }
+}
+
+/// An app is trusted as long as it is installed, and not for two days more.
+#[test]
+fn a_ticket_that_an_app_has_issued_ends_with_its_installation() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        let app = json!({"workspace_id": workspace, "slug": "publisher", "name": "Publisher"});
+        let app = world.admin("create_app", app);
+        let granted = ["workspace:read", "token:admin"];
+        let install =
+            json!({"workspace_id": workspace, "app_id": app["id"], "granted_capabilities": granted});
+        let installed = world.admin("install_app", install);
+        let mint = json!({"workspace_id": workspace, "installation_id": installed["id"],
+                          "label": "publishes", "capabilities": granted});
+        let token = text(&world.admin("mint_app_token", mint)["secret"]);
+        let secret = text(&issued(world, &token, &world.id("channel").to_string())["secret"]);
+        assert!(get(world, &secret, "/share/manifest").is_success());
+        let end = json!({"workspace_id": workspace, "installation_id": installed["id"]});
+        world.admin("revoke_app_installation", end);
+        get(world, &secret, "/share/manifest").refused(401, "unauthenticated");
+    });
+}
+
+/// What a ticket opens is read only, and nothing else takes one.
+///
+/// A ticket that a WebSocket or MCP took for a credential would show what happens, or let its bearer act.
+#[test]
+fn a_ticket_opens_no_other_route() {
+    on_both_engines(|world| {
+        let secret = secret(world, &world.id("channel").to_string());
+        let authorization = format!("ShareTicket {secret}");
+        let headers = [
+            ("authorization", &*authorization),
+            ("accept", "application/json, text/event-stream"),
+            ("content-type", "application/json"),
+        ];
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+        for (method, target, body, wanted) in [
+            ("GET", "/share/manifest", None, 200),
+            ("GET", "/me", None, 401),
+            ("GET", "/auth/session", None, 401),
+            ("POST", "/mcp", Some(&list), 401),
+            ("POST", "/share/threads", Some(&list), 405),
+            ("DELETE", "/share/manifest", None, 405),
+        ] {
+            let answer = world.rest().send(None, method, target, &headers, body);
+            assert_eq!(answer.status, wanted, "{method} {target}: {:#}", answer.body);
+        }
+        let first = first_frame(&secret, world.id("workspace"), None);
+        assert_eq!(Ws::subscribe(world.address(), &first).receive(), Received::Closed(1008));
+    });
 }

@@ -29,8 +29,9 @@ const SECRET_PREFIX: &str = "svc_share_";
 ///
 /// Its `secret` is shown only once; it is sent as `Authorization: ShareTicket <secret>` to the routes under
 /// `/share`, and works nowhere else. Whoever has it reads the live threads of the channel, their messages and
-/// results, and the artifacts that you name. The ticket belongs to you: it ends with you, and shows nothing
-/// while you do not see the channel. It lasts 48 hours at most.
+/// results, and the artifacts that you name. The ticket belongs to you: it ends when you are deactivated,
+/// that of an app also with its installation, and it shows nothing while you do not see the channel. It lasts
+/// 48 hours at most.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -85,12 +86,14 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
         revoked_at: None,
         lsn,
     };
+    let installation_id = cx.caller().installation;
     cx.insert(&new_row!("insert into share_tickets" {
         id,
         workspace_id: ticket.workspace_id,
         channel_id: ticket.channel_id,
         owner_id,
         created_by: ticket.creator,
+        installation_id,
         secret_hash: secret_hash(&secret),
         artifact_shas: stored_shas,
         created_at: ticket.created_at,

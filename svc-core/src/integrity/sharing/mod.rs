@@ -2,8 +2,8 @@
 //!
 //! An administrator issues it for a channel that it sees itself, and hands its secret on; only the hash of
 //! that is stored. Whoever holds the secret reads what `shown` allows, and cannot change anything. A ticket
-//! ends when it is revoked or expires, and with its issuer; while its issuer does not see the channel it
-//! shows nothing. Who it belongs to is the same as who issued it. What a ticket is, its events and the list
+//! ends when it is revoked or expires, and with its issuer, or the app installation that this acted by; while
+//! its issuer does not see the channel it shows nothing. What a ticket is, its events and the list
 //! are in this file. There are no artifacts in the service, so none can be put on a ticket so far.
 
 mod artifacts;

@@ -187,8 +187,11 @@ columns! {
         workspace_id,
         channel_id,
         expires_at,
-        // A ticket ends with its issuer.
-        revoked = "s.revoked_at is not null or m.deactivated_at is not null or a.deactivated_at is not null",
+        // A ticket ends with its issuer, and one of an app with its installation.
+        revoked = "s.revoked_at is not null or m.deactivated_at is not null or a.deactivated_at is not null
+           or (s.installation_id is not null and exists (
+               select 1 from app_installations i
+               where i.id = s.installation_id and i.revoked_at is not null))",
     }
 }
 
