@@ -76,8 +76,8 @@ impl Ids {
 /// Makes the document name objects that exist: otherwise nearly every response would be 404.
 ///
 /// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, that
-/// a footprint names its repository unless it has only slots, and that a delegation grant ends within the
-/// policy of its workspace.
+/// a footprint names its repository unless it has only slots, and that a delegation grant and a share ticket
+/// end within what is allowed.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -125,9 +125,9 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
     }
 }
 
-/// Lets a delegation grant end soon.
+/// Lets a delegation grant and a share ticket end soon.
 fn end_soon(schema: &mut Value) {
-    if schema["properties"]["delegate"].is_null() {
+    if ["delegate", "artifact_shas"].iter().all(|field| schema["properties"][field].is_null()) {
         return;
     }
     schema["properties"].as_object_mut().unwrap().remove("expires_at");
