@@ -115,7 +115,8 @@ mod tests {
             hops in 1..5_usize,
         ) {
             let mut headers = HeaderMap::new();
-            for value in forged.into_iter().chain([written.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")]) {
+            let trustworthy: Vec<String> = written.iter().map(IpAddr::to_string).collect();
+            for value in forged.into_iter().chain([trustworthy.join(", ")]) {
                 headers.append("x-forwarded-for", value.parse().unwrap());
             }
             let trusted = written.len().checked_sub(hops).map(|index| written[index].to_canonical());

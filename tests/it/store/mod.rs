@@ -10,6 +10,6 @@ mod ordeals_postgres;
 mod ordeals_sqlite;
 mod readers;
 mod sqlite;
-mod starting;
+pub mod starting;
 mod time;
 mod tls;
