@@ -61,6 +61,8 @@ ids! {
     SessionId,
     /// A share ticket's id.
     ShareTicketId,
+    /// The id of a SCIM group.
+    GroupId,
     /// A channel's id.
     ChannelId,
     /// A dead letter's id.

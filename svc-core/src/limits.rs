@@ -87,6 +87,26 @@ pub const OIDC_LOGIN_SECS: u64 = 600;
 pub const OIDC_SUBJECT_MAX: usize = 255;
 /// Characters of an email.
 pub const EMAIL_MAX: usize = 254;
+/// Characters of the name by which an identity provider knows a person.
+pub const USER_NAME_MAX: usize = 254;
+/// Characters of what an identity provider calls a person or a group for itself.
+pub const EXTERNAL_ID_MAX: usize = 255;
+/// Resources in one SCIM answer.
+pub const SCIM_COUNT_MAX: usize = 200;
+/// Characters of a SCIM filter, or of the path of a change.
+pub const SCIM_FILTER_MAX: usize = 1000;
+/// Levels of a SCIM filter.
+pub const SCIM_FILTER_DEPTH_MAX: usize = 10;
+/// Resources that a SCIM filter without an equality is compared with.
+pub const SCIM_SCAN_MAX: i64 = 100_000;
+/// Operations of one SCIM PATCH.
+pub const SCIM_OPERATIONS_MAX: usize = 1000;
+/// Names of attributes that a SCIM request may ask for.
+pub const SCIM_NAMES_MAX: usize = 100;
+/// Members of one SCIM group.
+pub const SCIM_GROUP_MEMBERS_MAX: usize = 5000;
+/// SCIM groups of a workspace.
+pub const SCIM_GROUPS_MAX: i64 = 10_000;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Bytes of a checkpoint as canonical JSON.

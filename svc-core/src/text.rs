@@ -99,11 +99,14 @@ pub struct Handle<const MAX: usize>(String);
 
 /// How the handles of apps begin, and no others.
 pub(crate) const APP_HANDLES: &str = "app:";
-/// How no handle begins that somebody chooses: those of apps and of members of other services.
-const RESERVED_HANDLES: [&str; 2] = [APP_HANDLES, "peer:"];
+/// How the handles of removed people begin, and no others.
+pub(crate) const DELETED_HANDLES: &str = "deleted:";
+/// How no handle begins that somebody chooses: those of apps, of members of other services and of people who
+/// were removed.
+const RESERVED_HANDLES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
 
 /// Fails if a handle, in lower case, is one that nobody may choose.
-fn check_not_reserved(handle: &str) -> Result<(), String> {
+pub(crate) fn check_not_reserved(handle: &str) -> Result<(), String> {
     match RESERVED_HANDLES.iter().find(|prefix| handle.starts_with(**prefix)) {
         None => Ok(()),
         Some(prefix) => Err(format!("handles that begin with {prefix:?} are reserved")),

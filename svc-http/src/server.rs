@@ -243,12 +243,14 @@ impl Server {
         request: Request<Incoming>,
     ) -> std::result::Result<Response, StreamRejected> {
         let head = request.method() == Method::HEAD;
+        let refusal =
+            if frames::is_scim(request.uri().path()) { frames::scim_refusal } else { encode::problem };
         let mut unverified = self.unverified(link, &request)?;
         let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => encode::problem(&error),
-            Err(_) => encode::problem(&Error::internal("answering a request panicked")),
+            Ok(Err(error)) => refusal(&error),
+            Err(_) => refusal(&Error::internal("answering a request panicked")),
         };
         let mut response = if head { encode::without_body(response) } else { response };
         response.body_mut().watched(&link.pace);
@@ -330,7 +332,8 @@ impl Server {
             Routed::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
             Routed::Allow(allow) => {
                 body::discard(request, self.state.settings.body_max_bytes).await;
-                Ok(encode::method_not_allowed(allow))
+                let is_scim = frames::is_scim(&path);
+                Ok(if is_scim { frames::scim_not_allowed(allow) } else { encode::method_not_allowed(allow) })
             }
             _ => {
                 body::discard(request, self.state.settings.body_max_bytes).await;

@@ -18,6 +18,7 @@ pub(crate) mod workers;
 pub(crate) mod checkpoint;
 pub(crate) mod claims;
 pub(crate) mod freeze;
+pub(crate) mod deactivated;
 pub(crate) mod footprints;
 pub(crate) mod slots;
 pub(crate) mod pauses;

@@ -12,9 +12,11 @@
 //! - `apps`: programs that are installed in a workspace, and their tokens
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `sessions`: how a browser signs in and out
+//! - `ends`: how a member is deactivated, comes back, and is removed for good
 //! - `setup`: how a workspace is created: on a new instance, by its operator, or in bootstrap mode
 //! - `oidc`: how a person signs in at an identity provider
 //! - `operator`: the status of a server, as the instance's operator reads it
+//! - `scim`: how an identity provider keeps the people of a workspace
 
 pub(crate) mod authority;
 pub(crate) mod workspaces;
@@ -25,6 +27,8 @@ pub(crate) mod enrol;
 pub(crate) mod apps;
 pub(crate) mod whoami;
 pub(crate) mod sessions;
+pub(crate) mod ends;
 pub(crate) mod setup;
 pub(crate) mod oidc;
 pub(crate) mod operator;
+pub(crate) mod scim;

@@ -52,6 +52,7 @@ migrations! {
     21 "0021_delegation",
     22 "0022_members",
     23 "0023_sessions",
+    24 "0024_scim",
     25 "0025_apps",
     26 "0026_quotas",
     27 "0027_rate_windows",

@@ -18,6 +18,7 @@ mod sessions;
 mod app_token;
 mod oidc;
 mod share;
+mod scim;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Request};
+use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
 use svc_core::op::{self, Admission, Credential, Frame, Operation, Reply};
 use svc_core::{Client, Code, Error, Result};
@@ -36,6 +37,7 @@ use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::origin::{Use, cookie_counts};
 use crate::state::{Link, ServerState, Unverified};
+pub(crate) use scim::{is_at as is_scim, method_not_allowed as scim_not_allowed, refusal as scim_refusal};
 
 /// One frame: what of it only bytes and headers are.
 pub(super) trait Framing: Sync {
@@ -86,6 +88,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::OidcCallback => &oidc::OidcCallback,
         Frame::AppToken => &app_token::AppToken,
         Frame::Share => &share::Share,
+        Frame::Scim => &scim::Scim,
     }
 }
 
@@ -120,6 +123,8 @@ pub(super) struct Call<'a> {
 
 /// A request that was read entirely.
 pub(super) struct Received {
+    /// The row that is called.
+    pub row: Arc<Operation>,
     /// The variables of the path.
     pub text: Text,
     pub head: Parts,
@@ -163,6 +168,11 @@ impl Call<'_> {
     /// Returns the headers.
     pub fn headers(&self) -> Result<&HeaderMap> {
         Ok(self.request()?.headers())
+    }
+
+    /// Returns the target.
+    pub fn uri(&self) -> Result<&Uri> {
+        Ok(self.request()?.uri())
     }
 
     fn request(&self) -> Result<&Request<Incoming>> {
@@ -217,7 +227,7 @@ impl Call<'_> {
         let request = self.request.take().ok_or_else(|| Error::internal("the request was read before"))?;
         let (head, body) = request.into_parts();
         let body = self.state.bodies.read(client, &head.headers, body, max, self.frame.bodies()).await?;
-        Ok(Received { text: self.text.clone()?, head, body })
+        Ok(Received { row: Arc::clone(self.row), text: self.text.clone()?, head, body })
     }
 
     fn client(&self, admission: &Admission) -> Result<Client> {

@@ -75,6 +75,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("review_requirements", "gates/reviews", &[]),
     ("reviewers", "gates/reviews", &[]),
     ("reviews", "gates/reviews", &[]),
+    ("scim_group_members", "identity/scim", &[]),
+    ("scim_groups", "identity/scim", &[]),
     ("scrubs", "conversation/scrub", &[]),
     // The caller is found by its session.
     ("sessions", "identity/sessions", &["op/call"]),

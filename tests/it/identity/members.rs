@@ -27,7 +27,7 @@ fn list_members_is_in_the_order_of_joining_and_filters_by_handle_and_kind() {
         assert_eq!(handles(world, &json!({"handle": "eve"})), [""; 0], "she is in another workspace");
         let people = handles(world, &json!({"kind": "human"}));
         let agents = handles(world, &json!({"kind": "agent"}));
-        assert_eq!(people, ["ada"]);
+        assert_eq!(people, ["ada", "mary@corp.example"]);
         assert_eq!(people.len() + agents.len(), before.len() + 2);
         assert_eq!(handles(world, &json!({"kind": "human", "handle": "abe"})), [""; 0]);
     });

@@ -5,6 +5,7 @@ mod authority;
 mod delegation;
 mod members;
 mod quotas;
+mod scim;
 mod sessions;
 mod tokens;
 mod workspaces;

@@ -10,4 +10,5 @@ mod sign_in;
 mod status;
 mod story;
 mod subscriptions;
+mod scim;
 pub mod transports;

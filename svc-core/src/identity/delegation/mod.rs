@@ -28,6 +28,7 @@ use crate::time::Time;
 use create::create_delegation_grant;
 use exchange::delegate_token;
 use policy::{DelegationPolicySet, get_delegation_policy, set_delegation_policy};
+pub(crate) use revoke::end_held_by;
 use revoke::revoke_delegation_grant;
 
 /// A grant by which one member acts for another.

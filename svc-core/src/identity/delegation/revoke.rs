@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DelegationRevoked, load_grant};
 use crate::error::Result;
-use crate::id::{GrantId, TokenId, WorkspaceId};
+use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::identity::tokens::end_of_grant;
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::Subject;
@@ -47,10 +47,27 @@ pub(super) fn revoke_delegation_grant(
     if let Some(revoked_at) = grant.revoked_at {
         return Ok(GrantRevocation { grant_id, revoked_at, token_ids: Vec::new() });
     }
+    let token_ids = end(cx, grant_id, grant.subject)?;
+    Ok(GrantRevocation { grant_id, revoked_at: cx.now(), token_ids })
+}
+
+/// Ends a grant that is not revoked, with its tokens, and returns which of them ended.
+fn end(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<TokenId>> {
     let token_ids = end_of_grant(cx, grant_id)?;
     let event = DelegationRevoked { grant_id, token_ids };
-    cx.emit(Subject::WORKSPACE.about(grant.subject), &event)?;
-    let revoked_at = cx.now();
-    cx.execute(1, REVOKE, &[&grant_id, &revoked_at])?;
-    Ok(GrantRevocation { grant_id, revoked_at, token_ids: event.token_ids })
+    cx.emit(Subject::WORKSPACE.about(subject), &event)?;
+    let now = cx.now();
+    cx.execute(1, REVOKE, &[&grant_id, &now])?;
+    Ok(event.token_ids)
+}
+
+/// By the index of the grants that delegates hold.
+const HELD_BY: &str = "
+    select id, subject_id from delegation_grants
+    where delegate_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
+
+/// Ends the live grants by which a member acts for others, with their tokens.
+pub(crate) fn end_held_by(cx: &mut Write<'_>, delegate: MemberId) -> Result<()> {
+    let held: Vec<(GrantId, MemberId)> = cx.query(HELD_BY, &[&delegate, &cx.now()])?;
+    held.into_iter().try_for_each(|(grant, subject)| end(cx, grant, subject).map(drop))
 }

@@ -2,12 +2,14 @@
 //!
 //! What a member is and how it is found are in this file; `skills` has what members can do and which of it
 //! they set themselves, `governance` what others confer on them, `profile` what they are called, `frozen` who
-//! is frozen.
+//! is frozen, `people` the people as a directory sees them, `user_name` what a directory may call them.
 
 mod skills;
 mod governance;
 mod profile;
 mod frozen;
+mod user_name;
+mod people;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,10 +30,16 @@ use crate::time::Time;
 pub use frozen::MemberFreeze;
 pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
 pub(crate) use governance::GovernanceSkillConferred;
+pub(crate) use people::{
+    Person, clear_identity, count_people, deactivate, people_after, people_by_external_id, people_from,
+    person, person_by_name, reactivate, update_person,
+};
+pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
     LAND_GATE, MemberSkillsChanged, REVIEW, any_active_has, has_skill, holders, skills_of,
 };
 use skills::{list_skills, set_skills};
+pub(crate) use user_name::{UserName, mapped};
 
 named_enum! {
     /// Whether a member is a person or an agent.

@@ -31,13 +31,13 @@ pub(super) fn operations() -> Vec<Operation> {
 ///
 /// The fields hold the values after the change.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct MemberUpdated {
+pub(crate) struct MemberUpdated {
     /// The member.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Its name in the workspace.
-    handle: String,
+    pub handle: String,
     /// Its name for people; null if it has none.
-    display_name: Option<String>,
+    pub display_name: Option<String>,
 }
 
 impl Event for MemberUpdated {

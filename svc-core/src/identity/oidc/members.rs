@@ -16,7 +16,7 @@ use crate::identity::enrol::{NewMember, enrol};
 use crate::identity::members::{Member, MemberKind, load_member, member_called};
 use crate::identity::sessions::{NewSession, SessionOf, open_session};
 use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
-use crate::log::event::{Event, Subject};
+use crate::log::event::{Event, Recorded, Subject};
 use crate::op::{Read, Surface, Write};
 use crate::store::new_row;
 use crate::text::Text;
@@ -190,4 +190,12 @@ fn link(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<
     let linked = IdentityLinked { member_id: member.id, issuer: claims.issuer.clone() };
     cx.emit(Subject::WORKSPACE.about(member.id), &linked)?;
     Ok(())
+}
+
+const UNLINK: &str = "delete from oidc_identities where member_id = $1";
+
+/// Removes the identities of people who were removed.
+pub(super) fn forget(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let removed = events.iter().filter_map(|event| event.subject.member_id);
+    removed.into_iter().try_for_each(|member| cx.execute_any(UNLINK, &[&member]))
 }

@@ -18,8 +18,9 @@ mod members;
 use serde_json::json;
 
 use crate::error::Code;
+use crate::identity::ends::MemberRemoved;
 use crate::identity::sessions::ended_rows;
-use crate::log::event::EventKind;
+use crate::log::event::{Event, EventKind};
 use crate::op::{Effect, Feature, Frame, homed};
 pub use callback::{OidcCallback, TakenLogin};
 pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
@@ -28,27 +29,31 @@ pub(crate) use members::sign_in;
 
 pub(crate) fn feature() -> Feature {
     let ended = ended_rows("oidc_logins", ANY_ENDED, REMOVE_ENDED);
-    Feature::new().chore(ended).events(vec![EventKind::of::<members::IdentityLinked>()]).operations(
-        "sessions",
-        vec![
-            homed("begin_oidc_login", Effect::Write, login::home, login::begin)
-                .title("Sign in at the identity provider")
-                .get("/auth/oidc/login")
-                .framed(Frame::OidcLogin)
-                .open_to_all()
-                .redirects()
-                .refuses(&[Code::UnknownRoute, Code::ProviderUnavailable])
-                .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),
-            homed("finish_oidc_login", Effect::Destructive, callback::home, callback::take)
-                .title("Come back from the identity provider")
-                .get("/auth/oidc/callback")
-                .framed(Frame::OidcCallback)
-                .open_to_all()
-                .redirects()
-                .refuses(&[Code::Forbidden, Code::UnknownRoute, Code::ProviderUnavailable])
-                .example(|_| json!({"state": "0123456789abcdef", "code": "of-the-provider"})),
-        ],
-    )
+    Feature::new()
+        .chore(ended)
+        .projector(&[MemberRemoved::KIND], members::forget)
+        .events(vec![EventKind::of::<members::IdentityLinked>()])
+        .operations(
+            "sessions",
+            vec![
+                homed("begin_oidc_login", Effect::Write, login::home, login::begin)
+                    .title("Sign in at the identity provider")
+                    .get("/auth/oidc/login")
+                    .framed(Frame::OidcLogin)
+                    .open_to_all()
+                    .redirects()
+                    .refuses(&[Code::UnknownRoute, Code::ProviderUnavailable])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),
+                homed("finish_oidc_login", Effect::Destructive, callback::home, callback::take)
+                    .title("Come back from the identity provider")
+                    .get("/auth/oidc/callback")
+                    .framed(Frame::OidcCallback)
+                    .open_to_all()
+                    .redirects()
+                    .refuses(&[Code::Forbidden, Code::UnknownRoute, Code::ProviderUnavailable])
+                    .example(|_| json!({"state": "0123456789abcdef", "code": "of-the-provider"})),
+            ],
+        )
 }
 
 const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";

@@ -27,6 +27,7 @@ use first_admin::mint_first_admin;
 use sign_in::create_session;
 pub use sign_in::{NewSession, SignIn};
 pub(crate) use sign_in::{SessionOf, open_session};
+pub(crate) use sign_out::end_all_of;
 use sign_out::end_session;
 pub use sign_out::{SignOut, SignedOut};
 pub(crate) use tidy::ended_rows;

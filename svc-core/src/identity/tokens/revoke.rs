@@ -1,12 +1,14 @@
 //! Revoking: a token ends with all tokens derived from it, each with an event of its own.
 //!
-//! The tokens of a delegation grant, or of an app installation, end at once, with the event of that.
+//! The tokens of a delegation grant, of an app installation or of a deactivated member end at once, with the
+//! event of that.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{TokenRevoked, load_token};
+use crate::capability::Capabilities;
 use crate::error::Result;
 use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::authority;
@@ -112,4 +114,29 @@ pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Res
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_INSTALLATION, &[&id, &now])?;
     cx.execute_any(REVOKE_OF_INSTALLATION, &[&id, &now])?;
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
+}
+
+/// By the indexes of live tokens by the member that they act as, and by the member that holds them.
+const LIVE_OF_MEMBER: &str = "
+    select id, capabilities from (
+        select t.id, t.capabilities, t.expires_at, t.lsn from tokens t
+        where t.member_id = $1 and t.revoked_at is null
+        union
+        select t.id, t.capabilities, t.expires_at, t.lsn from tokens t
+        where t.actor_id = $1 and t.revoked_at is null) live
+    where live.expires_at is null or live.expires_at > $2 order by live.lsn";
+
+/// Revokes the live tokens that act as a member or that it holds for others, and returns which ones ended.
+///
+/// What is derived from one acts as the same member, or is held by it, so it ends as well. Fails if one of
+/// them reaches further beyond the workspace than the caller. The event of whoever calls this names them, and
+/// invalidates what is cached of them.
+pub(crate) fn end_of_member(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<TokenId>> {
+    let now = cx.now();
+    let ending: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;
+    for (token_id, capabilities) in &ending {
+        authority::check_revokes(cx.caller(), *token_id, *capabilities)?;
+        cx.execute(1, REVOKE, &[token_id, &now])?;
+    }
+    Ok(ending.into_iter().map(|(token_id, _)| token_id).collect())
 }

@@ -28,6 +28,8 @@ pub enum Surface {
     Session,
     /// The routes that a share ticket opens.
     Share,
+    /// SCIM, by which an identity provider keeps the people of a workspace.
+    Scim,
     /// The command line, acting as the instance.
     Cli,
     /// The service itself: reaper, scrub.
@@ -42,6 +44,7 @@ impl Surface {
             Self::Mcp => "mcp",
             Self::Session => "session",
             Self::Share => "share",
+            Self::Scim => "scim",
             Self::Cli => "cli",
             Self::System => "system",
         }

@@ -24,6 +24,8 @@ pub enum Frame {
     AppToken,
     /// What a share ticket shows, for a reader that is no member.
     Share,
+    /// RFC 7644: the resources of SCIM, and its own errors.
+    Scim,
 }
 
 /// Which credentials in the head of a request count; any other is as if it had not been sent.
@@ -41,6 +43,8 @@ pub enum Takes {
 const FORM: &str = "application/x-www-form-urlencoded";
 /// The media type of JSON.
 pub(in crate::op) const JSON: &str = "application/json";
+/// The media type of SCIM.
+const SCIM: &str = "application/scim+json";
 
 impl Frame {
     /// Returns which credentials of the head count.
@@ -49,6 +53,7 @@ impl Frame {
             Self::SignIn | Self::AppToken | Self::OidcLogin | Self::OidcCallback => Takes::Nothing,
             Self::Share => Takes::Authorization,
             Self::Session => Takes::All,
+            Self::Scim => Takes::Authorization,
         }
     }
 
@@ -57,6 +62,7 @@ impl Frame {
         match self {
             Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback | Self::Share => &[JSON],
             Self::AppToken => &[FORM, JSON],
+            Self::Scim => &[SCIM, JSON],
         }
     }
 
@@ -69,6 +75,7 @@ impl Frame {
             | Self::OidcLogin
             | Self::OidcCallback
             | Self::Share => JSON,
+            Self::Scim => SCIM,
         }
     }
 
@@ -78,6 +85,15 @@ impl Frame {
             Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => Surface::Session,
             Self::AppToken => Surface::Rest,
             Self::Share => Surface::Share,
+            Self::Scim => Surface::Scim,
+        }
+    }
+
+    /// Returns the fields of a change that are in the query, not in the body.
+    pub(in crate::op) fn query_of_changes(self) -> &'static [&'static str] {
+        match self {
+            Self::Scim => &["attributes", "excludedAttributes"],
+            _ => &[],
         }
     }
 

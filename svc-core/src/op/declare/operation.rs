@@ -87,6 +87,8 @@ pub enum Success {
     Ok,
     /// 201: something new has an address.
     Created,
+    /// 204: there is nothing to return.
+    NoContent,
     /// 303: the browser goes on to another address, with a GET.
     SeeOther,
 }
@@ -97,6 +99,7 @@ impl Success {
         match self {
             Self::Ok => 200,
             Self::Created => 201,
+            Self::NoContent => 204,
             Self::SeeOther => 303,
         }
     }
@@ -322,6 +325,13 @@ impl Operation {
     #[must_use]
     pub fn created(mut self) -> Self {
         self.http.success = Success::Created;
+        self
+    }
+
+    /// Succeeds with 204: its frame sends no body.
+    #[must_use]
+    pub fn no_content(mut self) -> Self {
+        self.http.success = Success::NoContent;
         self
     }
 

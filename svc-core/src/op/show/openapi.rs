@@ -46,7 +46,8 @@ pub fn document(table: &Table) -> Value {
             "title": "Agent Collaboration Service",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "A shared place where agents and people coordinate work. \
-                Every failure is an RFC 9457 problem.",
+                Every failure is an RFC 9457 problem, except below /scim/v2, \
+                where it is an error of RFC 7644.",
         },
         "paths": paths,
         "components": {
@@ -63,7 +64,7 @@ pub fn document(table: &Table) -> Value {
 
 /// Returns a reference to the schema of an operation's output, if its success has a body.
 fn output(operation: &Operation, components: &mut Components) -> Value {
-    if operation.http().success == Success::SeeOther {
+    if matches!(operation.http().success, Success::SeeOther | Success::NoContent) {
         return Value::Null;
     }
     let output = components.add(operation.docs().output);
@@ -133,6 +134,9 @@ fn success(operation: &Operation, output: &Value) -> Value {
             "headers": {"Location": {"description": "That address.", "schema": {"type": "string"}}},
         });
     }
+    if operation.http().success == Success::NoContent {
+        return json!({"description": "Success.", "headers": success_headers()});
+    }
     let mut content = json!({operation.http().frame.map_or(JSON, Frame::answers): {"schema": output}});
     if let (true, Some(media)) = (operation.http().is_page, content.as_object_mut()) {
         media.insert("text/html".to_owned(), json!({"schema": {"type": "string"}}));
@@ -165,6 +169,9 @@ fn failures(operation: &Operation) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, BTreeSet<Code>> = BTreeMap::new();
     for code in operation.refusals() {
         by_status.entry(code.status()).or_default().insert(code);
+    }
+    if operation.http().frame == Some(Frame::Scim) {
+        return by_status.into_keys().map(|status| (status.to_string(), scim_error(status))).collect();
     }
     let response = |(status, codes): (u16, BTreeSet<Code>)| {
         let is_shared = codes == of_every_operation(status);
@@ -227,6 +234,28 @@ fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
             ]},
             "examples": examples,
         }},
+    });
+    if let (Some(headers), Some(members)) = (headers(status), response.as_object_mut()) {
+        members.insert("headers".to_owned(), headers);
+    }
+    response
+}
+
+/// Returns the response of one status where failures are the errors of RFC 7644 (3.12).
+fn scim_error(status: u16) -> Value {
+    let mut response = json!({
+        "description": "An error of RFC 7644.",
+        "content": {"application/scim+json": {"schema": {
+            "type": "object",
+            "properties": {
+                "schemas": {"const": ["urn:ietf:params:scim:api:messages:2.0:Error"]},
+                "status": {"const": status.to_string()},
+                "scimType": {"type": "string"},
+                "detail": {"type": "string"},
+            },
+            "required": ["schemas", "status", "detail"],
+            "additionalProperties": false,
+        }}},
     });
     if let (Some(headers), Some(members)) = (headers(status), response.as_object_mut()) {
         members.insert("headers".to_owned(), headers);
@@ -319,12 +348,16 @@ fn split_input(
     let example = operation.docs().example(documented).unwrap_or_default();
     let in_path: Vec<&str> = path_variables(path).collect();
     let has_body = matches!(operation.http().method, Method::Post | Method::Put | Method::Patch);
+    let in_query = match operation.http().frame {
+        Some(frame) if !operation.effect().changes_nothing() => frame.query_of_changes(),
+        _ => &[],
+    };
     let mut parameters = Vec::new();
     let mut members = Map::new();
     let mut body_example = Map::new();
     for (name, field) in fields {
         let is_path = in_path.contains(&name.as_str());
-        if has_body && !is_path {
+        if has_body && !is_path && !in_query.contains(&name.as_str()) {
             members.insert(name.clone(), limited(field.clone()));
             if let Some(value) = example.get(name) {
                 body_example.insert(name.clone(), value.clone());
@@ -347,8 +380,10 @@ fn split_input(
     }
     let needed: Vec<&str> = required.into_iter().filter(|name| !in_path.contains(name)).collect();
     let body_required = !needed.is_empty();
+    // Identity providers send all that they have; what a row does not take is ignored.
+    let is_open = operation.http().frame == Some(Frame::Scim);
     let mut body = json!({
-        "type": "object", "properties": members, "required": needed, "additionalProperties": false,
+        "type": "object", "properties": members, "required": needed, "additionalProperties": is_open,
     });
     // These rules state which fields exclude each other.
     for rule in ["not", "allOf"] {

@@ -1,0 +1,103 @@
+//! The ends of a member: it is deactivated, comes back, or is removed for good.
+//!
+//! A deactivated member may not use the service at all. In the transaction that deactivates it end the grants
+//! by which it acts for others, every token that acts as it or that it holds, derived and exchanged ones too,
+//! its sessions and its claims; what else hangs on it follows the event by a projector. From the commit on
+//! every server refuses what ended, and its WebSockets close. Coming back brings none of that back. Removing
+//! a person deactivates it and takes what says who it is; its row and its id stay, because the log names
+//! them.
+//!
+//! Nobody ends itself. So whoever administers a workspace by the ends of its members is still there.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::id::{MemberId, SessionId, TokenId};
+use crate::identity::authority::check_is_other;
+use crate::identity::delegation::end_held_by;
+use crate::identity::members;
+use crate::identity::sessions::end_all_of;
+use crate::identity::tokens::end_of_member;
+use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::op::{Feature, Write};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().events(vec![
+        EventKind::of::<MemberDeactivated>().invalidates(Invalidates::Access),
+        EventKind::of::<MemberReactivated>().invalidates(Invalidates::Access),
+        EventKind::of::<MemberRemoved>().invalidates(Invalidates::Access),
+    ])
+}
+
+/// A member may no longer use the service. Its claims end with events of their own.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberDeactivated {
+    /// The member.
+    member_id: MemberId,
+    /// The tokens that ended with it, beside those of the grants that ended before.
+    token_ids: Vec<TokenId>,
+    /// The sessions that ended with it, beside those that were made from one of the tokens.
+    session_ids: Vec<SessionId>,
+}
+
+impl Event for MemberDeactivated {
+    const KIND: &'static str = "MemberDeactivated";
+}
+
+/// A deactivated member may use the service again. Nothing that ended with it came back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberReactivated {
+    /// The member.
+    member_id: MemberId,
+}
+
+impl Event for MemberReactivated {
+    const KIND: &'static str = "MemberReactivated";
+}
+
+/// A person was removed for good, and its handle is free.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberRemoved {
+    /// The person.
+    member_id: MemberId,
+}
+
+impl Event for MemberRemoved {
+    const KIND: &'static str = "MemberRemoved";
+}
+
+/// Deactivates an active member of the caller's workspace, with all that ends with it.
+///
+/// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches beyond the workspace
+/// and the caller does not reach as far.
+pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
+    check_is_other(cx.caller(), member, "deactivates itself")?;
+    end_held_by(cx, member)?;
+    let token_ids = end_of_member(cx, member)?;
+    let session_ids = end_all_of(cx, member)?;
+    members::deactivate(cx, member)?;
+    let event = MemberDeactivated { member_id: member, token_ids, session_ids };
+    cx.emit(Subject::WORKSPACE.about(member), &event)?;
+    Ok(())
+}
+
+/// Lets a deactivated member use the service again.
+pub(crate) fn reactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
+    members::reactivate(cx, member)?;
+    cx.emit(Subject::WORKSPACE.about(member), &MemberReactivated { member_id: member })?;
+    Ok(())
+}
+
+/// Removes a person for good; one that is active is deactivated before.
+///
+/// Fails like [`deactivate`], and for the caller itself always.
+pub(crate) fn remove(cx: &mut Write<'_>, member: MemberId, is_active: bool) -> Result<()> {
+    check_is_other(cx.caller(), member, "removes itself")?;
+    if is_active {
+        deactivate(cx, member)?;
+    }
+    members::clear_identity(cx, member)?;
+    cx.emit(Subject::WORKSPACE.about(member), &MemberRemoved { member_id: member })?;
+    Ok(())
+}

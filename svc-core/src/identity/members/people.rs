@@ -1,0 +1,126 @@
+//! The people of a workspace as a directory sees them: agents are none of them, nor is who was removed.
+//!
+//! Only rows are read and written here. Who may be deactivated and what ends with that is in
+//! `identity::ends`, which resources they are in `identity::scim`.
+
+use super::user_name::mapped;
+use crate::error::Result;
+use crate::id::MemberId;
+use crate::op::{Read, Write};
+use crate::store::columns;
+use crate::text::DELETED_HANDLES;
+use crate::time::Time;
+
+/// A person of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Person {
+    pub id: MemberId,
+    pub handle: String,
+    pub external_id: Option<String>,
+    pub display_name: Option<String>,
+    pub active: bool,
+    pub created_at: Time,
+    pub changed_at: Option<Time>,
+    pub lsn: i64,
+}
+
+columns! {
+    person_columns: Person as m {
+        id,
+        handle,
+        external_id,
+        display_name,
+        active = "m.deactivated_at is null",
+        created_at,
+        changed_at,
+        lsn,
+    }
+}
+
+/// A statement that selects people of the workspace $1; `$rest` is the rest of the statement.
+macro_rules! people {
+    ($rest:literal) => {
+        concat!(
+            "select ",
+            person_columns!(),
+            " from members m where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null ",
+            $rest
+        )
+    };
+}
+
+/// Returns a person of the caller's workspace, if there is one with this id.
+pub(crate) fn person(cx: &Read<'_>, id: MemberId) -> Result<Option<Person>> {
+    cx.one(people!("and m.id = $2"), &[&cx.caller().workspace_id, &id])
+}
+
+/// Returns the person called so, whatever the case of the name.
+pub(crate) fn person_by_name(cx: &Read<'_>, name: &str) -> Result<Option<Person>> {
+    let Some(handle) = mapped(name) else { return Ok(None) };
+    cx.one(people!("and m.handle = $2"), &[&cx.caller().workspace_id, &handle])
+}
+
+/// Returns the people whom the identity provider calls so, `most` of them, in the order of joining.
+pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<Person>> {
+    let statement = people!("and m.external_id = $2 order by m.lsn limit $3");
+    cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
+}
+
+/// Returns the people who joined after the position `after`, `most` of them, in that order.
+pub(crate) fn people_after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<Person>> {
+    let statement = people!("and m.lsn > $2 order by m.lsn limit $3");
+    cx.query(statement, &[&cx.caller().workspace_id, &after, &most])
+}
+
+/// Returns `most` people in the order of joining, without the first `skipped`.
+pub(crate) fn people_from(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<Person>> {
+    let statement = people!("order by m.lsn limit $3 offset $2");
+    cx.query(statement, &[&cx.caller().workspace_id, &skipped, &most])
+}
+
+/// Returns how many people there are.
+pub(crate) fn count_people(cx: &Read<'_>) -> Result<i64> {
+    let counted: Option<(i64,)> = cx.one(COUNT, &[&cx.caller().workspace_id])?;
+    Ok(counted.map_or(0, |(count,)| count))
+}
+
+const COUNT: &str = "
+    select count(*) from members m
+    where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null";
+
+/// Writes what a directory has changed of a person: its name, what the directory calls it, and when.
+pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
+    cx.execute(1, UPDATE, &[&person.id, &person.handle, &person.external_id, &person.changed_at])
+}
+
+const UPDATE: &str = "update members set handle = $2, external_id = $3, changed_at = $4 where id = $1";
+
+/// Writes down that a member may no longer use the service, as of now.
+pub(crate) fn deactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
+    let now = cx.now();
+    cx.execute(1, DEACTIVATE, &[&id, &now])
+}
+
+const DEACTIVATE: &str =
+    "update members set deactivated_at = $2, changed_at = $2 where id = $1 and deactivated_at is null";
+
+/// Writes down that a member may use the service again.
+pub(crate) fn reactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
+    let now = cx.now();
+    cx.execute(1, REACTIVATE, &[&id, &now])
+}
+
+const REACTIVATE: &str = "
+    update members set deactivated_at = null, changed_at = $2
+    where id = $1 and deactivated_at is not null and removed_at is null";
+
+/// Removes what of a person says who it is. Its row stays, because events and audit rows name it.
+pub(crate) fn clear_identity(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
+    let (handle, now) = (format!("{DELETED_HANDLES}{id}"), cx.now());
+    cx.execute(1, CLEAR, &[&id, &handle, &now])
+}
+
+const CLEAR: &str = "
+    update members
+    set handle = $2, display_name = null, external_id = null, removed_at = $3, changed_at = $3
+    where id = $1 and removed_at is null";

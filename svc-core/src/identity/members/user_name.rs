@@ -1,0 +1,110 @@
+//! What a directory may call a person: the handle of somebody whom an identity provider keeps.
+//!
+//! It is wider than what people type: 1 to 254 characters of the PRECIS profile UsernameCaseMapped (RFC
+//! 8265), so it may be an email or have letters of any script, but no space and no control character. Letters
+//! are mapped to lower case, so that two names which differ only in that are one. Reserved are what apps,
+//! removed people and members of other services are called: three beginnings, and an end such as `@peer`,
+//! which is no email.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use precis_profiles::UsernameCaseMapped;
+use precis_profiles::precis_core::profile::PrecisFastInvocation;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::limits::USER_NAME_MAX;
+use crate::text::check_not_reserved;
+
+/// The name of a person, as a directory gives it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct UserName(String);
+
+impl UserName {
+    /// Creates the name after mapping its case and checking it.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let expected = || {
+            format!("expected 1 to {USER_NAME_MAX} characters without spaces, as of RFC 8265's user names")
+        };
+        // Mapping costs time for each character, and never makes a name so much shorter.
+        if text.len() > USER_NAME_MAX.saturating_mul(8) {
+            return Err(expected());
+        }
+        let name = mapped(text).ok_or_else(expected)?;
+        if name.chars().count() > USER_NAME_MAX {
+            return Err(expected());
+        }
+        check_not_reserved(&name)?;
+        if ends_like_another_service(&name) {
+            return Err("names that end with @ and a word without a dot are reserved".to_owned());
+        }
+        Ok(Self(name))
+    }
+}
+
+/// Returns the name with its case mapped, if it is one at all. Whatever it is compared with is mapped too.
+pub(crate) fn mapped(text: &str) -> Option<String> {
+    UsernameCaseMapped::enforce(text).ok().map(Cow::into_owned).filter(|name| !name.is_empty())
+}
+
+fn ends_like_another_service(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    name.rsplit_once('@').is_some_and(|(_, end)| !end.is_empty() && end.chars().all(plain))
+}
+
+impl Deref for UserName {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for UserName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for UserName {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "UserName".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "minLength": 1, "maxLength": USER_NAME_MAX})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_an_email_or_anything_of_the_profile_in_lower_case() {
+        for (sent, name) in [
+            ("Ada@Corp.Example", Some("ada@corp.example")),
+            ("ada", Some("ada")),
+            ("O'Neil+x@corp.example", Some("o'neil+x@corp.example")),
+            ("ÄDA", Some("äda")),
+            ("ａｄａ", Some("ada")),
+            ("日本", Some("日本")),
+            ("", None),
+            ("ada lovelace", None),
+            ("ada\u{0}", None),
+            ("ada\u{202e}", None),
+            ("app:triage", None),
+            ("Deleted:1", None),
+            ("peer:x", None),
+            ("ada@peer-1", None),
+        ] {
+            assert_eq!(UserName::new(sent).ok().as_deref(), name, "{sent:?}");
+        }
+        assert!(UserName::new(&"a".repeat(USER_NAME_MAX)).is_ok());
+        assert!(UserName::new(&"a".repeat(USER_NAME_MAX + 1)).is_err());
+        assert!(UserName::new(&"a".repeat(1_000_000)).is_err());
+    }
+}

@@ -1,0 +1,290 @@
+//! Attributes: which there are, which of them an answer has, and values that clients write in several ways.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use scim_v2::filter::AttrPath;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::error::Result;
+use crate::identity::scim::Fault;
+use crate::limits::SCIM_NAMES_MAX;
+
+/// The schema of a user.
+pub(super) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
+/// The schema of a group.
+pub(super) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
+
+/// The two kinds of resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    User,
+    Group,
+}
+
+impl Kind {
+    /// Returns the name of the kind, as `meta.resourceType` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "User",
+            Self::Group => "Group",
+        }
+    }
+
+    /// Returns the name of its schema.
+    pub fn schema(self) -> &'static str {
+        match self {
+            Self::User => USER,
+            Self::Group => GROUP,
+        }
+    }
+
+    /// Returns where its resources are.
+    pub fn endpoint(self) -> &'static str {
+        match self {
+            Self::User => "/Users",
+            Self::Group => "/Groups",
+        }
+    }
+
+    /// Returns the attribute that a path names, if resources of this kind have it.
+    pub fn attribute(self, path: &AttrPath) -> Option<Attribute> {
+        if path.uri.as_ref().is_some_and(|uri| !uri.eq_ignore_ascii_case(self.schema())) {
+            return None;
+        }
+        let sub = path.sub_attr.as_ref().map(|sub| sub.to_ascii_lowercase());
+        match (self, &*path.name.to_ascii_lowercase(), sub.as_deref()) {
+            (_, "id", None) => Some(Attribute::Id),
+            (_, "externalid", None) => Some(Attribute::ExternalId),
+            (_, "displayname", None) => Some(Attribute::DisplayName),
+            (_, "meta", Some("created")) => Some(Attribute::Created),
+            (_, "meta", Some("lastmodified")) => Some(Attribute::LastModified),
+            (_, "meta", Some("resourcetype")) => Some(Attribute::ResourceType),
+            (Self::User, "username", None) => Some(Attribute::UserName),
+            (Self::User, "active", None) => Some(Attribute::Active),
+            (Self::Group, "members", None | Some("value")) => Some(Attribute::Members),
+            _ => None,
+        }
+    }
+}
+
+/// An attribute that can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attribute {
+    Id,
+    ExternalId,
+    UserName,
+    DisplayName,
+    Active,
+    Members,
+    Created,
+    LastModified,
+    ResourceType,
+}
+
+/// Which attributes a request asks for: a list, or one text with commas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names<const LIST: bool = false>(Vec<String>);
+
+impl<'de, const LIST: bool> Deserialize<'de> for Names<LIST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Vec<String>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("names of attributes")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Vec<String>, E> {
+                let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                Ok(names.map(str::to_owned).collect())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut items: A,
+            ) -> std::result::Result<Vec<String>, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = items.next_element::<String>()? {
+                    names.push(name);
+                }
+                Ok(names)
+            }
+        }
+        let names = deserializer.deserialize_any(Read)?;
+        if names.len() > SCIM_NAMES_MAX {
+            return Err(de::Error::custom(format!("expected at most {SCIM_NAMES_MAX} names of attributes")));
+        }
+        Ok(Self(names))
+    }
+}
+
+impl<const LIST: bool> JsonSchema for Names<LIST> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        if LIST { "NameList".into() } else { "Names".into() }
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        if LIST {
+            json_schema!({"type": "array", "items": {"type": "string"}, "maxItems": SCIM_NAMES_MAX})
+        } else {
+            json_schema!({"type": "string"})
+        }
+    }
+}
+
+/// Which attributes an answer has: all, only some, or all but some. Always `id` and `schemas`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    only: Option<Vec<Name>>,
+    without: Vec<Name>,
+}
+
+/// The name of an attribute, and of one in it, in lower case.
+type Name = (String, Option<String>);
+
+impl Asked {
+    /// Fails if a request says both which attributes it wants and which it does not.
+    pub fn of<const LIST: bool>(
+        attributes: Option<&Names<LIST>>,
+        excluded: Option<&Names<LIST>>,
+    ) -> Result<Self> {
+        let names = |names: &Names<LIST>| names.0.iter().map(|name| name_of(name)).collect::<Vec<Name>>();
+        let only = attributes.map(names).filter(|only| !only.is_empty());
+        let without = excluded.map(names).unwrap_or_default();
+        if only.is_some() && !without.is_empty() {
+            return Err(Fault::InvalidValue.error("name either attributes or excludedAttributes, not both"));
+        }
+        Ok(Self { only, without })
+    }
+
+    /// Returns whether an answer has any of this attribute.
+    pub fn has(&self, attribute: &str) -> bool {
+        let named = |(name, sub): &Name| name == attribute && sub.is_none();
+        match &self.only {
+            Some(only) => only.iter().any(|(name, _)| name == attribute),
+            None => !self.without.iter().any(named),
+        }
+    }
+
+    /// Leaves out of a resource what was not asked for.
+    pub fn shape(&self, resource: &mut Map<String, Value>) {
+        resource.retain(|name, value| {
+            let name = name.to_ascii_lowercase();
+            if matches!(&*name, "id" | "schemas") {
+                return true;
+            }
+            if let Some(only) = &self.only {
+                let of_name: Vec<&Name> = only.iter().filter(|(asked, _)| *asked == name).collect();
+                if of_name.iter().all(|(_, sub)| sub.is_some()) {
+                    let subs = |sub: &str| of_name.iter().any(|(_, asked)| asked.as_deref() == Some(sub));
+                    retain_in(value, &subs);
+                }
+                return !of_name.is_empty();
+            }
+            let of_name: Vec<&Name> = self.without.iter().filter(|(asked, _)| *asked == name).collect();
+            let subs = |sub: &str| !of_name.iter().any(|(_, asked)| asked.as_deref() == Some(sub));
+            retain_in(value, &subs);
+            of_name.iter().all(|(_, sub)| sub.is_some())
+        });
+    }
+}
+
+/// Leaves out of an object, or of each in a list, the members that `keeps` does not name.
+fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
+    match value {
+        Value::Object(members) => members.retain(|name, _| keeps(&name.to_ascii_lowercase())),
+        Value::Array(items) => items.iter_mut().for_each(|item| retain_in(item, keeps)),
+        _ => {}
+    }
+}
+
+/// Reads the name of an attribute; the name of its schema may stand before it.
+fn name_of(text: &str) -> Name {
+    let plain = text.rsplit(':').next().unwrap_or_default().to_ascii_lowercase();
+    match plain.split_once('.') {
+        Some((name, sub)) => (name.to_owned(), Some(sub.to_owned())),
+        None => (plain, None),
+    }
+}
+
+/// True or false, which some identity providers send as a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flag(pub bool);
+
+impl Flag {
+    /// Reads a value of a PATCH.
+    pub fn of(value: &Value) -> Option<bool> {
+        match value {
+            Value::Bool(flag) => Some(*flag),
+            Value::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
+            Value::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::of(&value).map(Self).ok_or_else(|| de::Error::custom("expected true or false"))
+    }
+}
+
+impl JsonSchema for Flag {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Flag".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "boolean"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_has_what_was_asked_for_and_always_the_id() {
+        let whole = json!({"schemas": [USER], "id": "1", "userName": "ada",
+                           "members": [{"value": "2", "display": "b"}],
+                           "meta": {"created": "x", "location": "y"}});
+        let shaped = |attributes: &str, excluded: &str| {
+            let names = |text: &str| serde_json::from_value::<Names>(json!(text)).unwrap();
+            let asked = Asked::of(Some(&names(attributes)), Some(&names(excluded))).unwrap();
+            let mut shaped = whole.as_object().unwrap().clone();
+            asked.shape(&mut shaped);
+            shaped.remove("schemas").unwrap();
+            Value::Object(shaped)
+        };
+        assert_eq!(shaped("USERNAME", ""), json!({"id": "1", "userName": "ada"}));
+        assert_eq!(shaped(&format!("{USER}:userName"), ""), json!({"id": "1", "userName": "ada"}));
+        assert_eq!(shaped("meta.created, none", ""), json!({"id": "1", "meta": {"created": "x"}}));
+        assert_eq!(shaped("members.value", ""), json!({"id": "1", "members": [{"value": "2"}]}));
+        let rest = shaped("", "userName,id,members,meta.location");
+        assert_eq!(rest, json!({"id": "1", "meta": {"created": "x"}}));
+        let both: Names = serde_json::from_value(json!(["a"])).unwrap();
+        assert!(Asked::of(Some(&both), Some(&both)).is_err());
+    }
+
+    #[test]
+    fn a_flag_may_be_a_text() {
+        for (value, flag) in [
+            (json!(true), Some(true)),
+            (json!("False"), Some(false)),
+            (json!("TRUE"), Some(true)),
+            (json!("yes"), None),
+            (json!(1), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(Flag::of(&value), flag, "{value}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What the service supports, in the words of RFC 7643 (5 to 8): configuration, resource types and schemas.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::attributes::{Asked, Kind};
+use super::resource::{List, Shown};
+use crate::error::{Error, Result};
+use crate::limits::SCIM_COUNT_MAX;
+use crate::op::Read;
+
+const CONFIG: &str = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig";
+const RESOURCE_TYPE: &str = "urn:ietf:params:scim:schemas:core:2.0:ResourceType";
+const SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:Schema";
+
+/// A description of what is supported.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Description {
+    /// What RFC 7643 says of it.
+    #[serde(flatten)]
+    described: Map<String, Value>,
+}
+
+fn shown(described: Value) -> Result<Shown<Description>> {
+    Shown::of(described, &Asked::default())
+}
+
+/// Returns which parts of SCIM the service supports.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetConfig {}
+
+pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<Shown<Description>> {
+    shown(json!({
+        "schemas": [CONFIG],
+        "patch": {"supported": true},
+        "bulk": {"supported": false, "maxOperations": 0, "maxPayloadSize": 0},
+        "filter": {"supported": true, "maxResults": SCIM_COUNT_MAX},
+        "changePassword": {"supported": false},
+        "sort": {"supported": false},
+        "etag": {"supported": false},
+        "authenticationSchemes": [{
+            "type": "oauthbearertoken", "name": "OAuth Bearer Token",
+            "description": "A token of the workspace that carries token:admin.", "primary": true,
+        }],
+        "meta": {"resourceType": "ServiceProviderConfig", "location": "/scim/v2/ServiceProviderConfig"},
+    }))
+}
+
+/// Returns the kinds of resources: users and groups.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListResourceTypes {}
+
+pub(super) fn resource_types(_: &Read<'_>, _: &ListResourceTypes) -> Result<List<Shown<Description>>> {
+    list([Kind::User, Kind::Group].map(described_type))
+}
+
+fn list(described: [Value; 2]) -> Result<List<Shown<Description>>> {
+    let shown = described.into_iter().map(shown).collect::<Result<Vec<_>>>()?;
+    Ok(List::of(shown, 1, 2))
+}
+
+/// Returns a kind of resources.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetResourceType {
+    /// `User` or `Group`.
+    id: String,
+}
+
+pub(super) fn resource_type(_: &Read<'_>, input: &GetResourceType) -> Result<Shown<Description>> {
+    let kind = [Kind::User, Kind::Group].into_iter().find(|kind| kind.name() == input.id);
+    shown(described_type(kind.ok_or_else(|| Error::not_found("resource type"))?))
+}
+
+fn described_type(kind: Kind) -> Value {
+    let name = kind.name();
+    json!({
+        "schemas": [RESOURCE_TYPE],
+        "id": name,
+        "name": name,
+        "endpoint": kind.endpoint(),
+        "description": match kind {
+            Kind::User => "A person of the workspace",
+            Kind::Group => "A group of people, which carries no rights",
+        },
+        "schema": kind.schema(),
+        "schemaExtensions": [],
+        "meta": {"resourceType": "ResourceType", "location": format!("/scim/v2/ResourceTypes/{name}")},
+    })
+}
+
+/// Returns the schemas of users and groups: their attributes, and which of them can be changed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListSchemas {}
+
+pub(super) fn schemas(_: &Read<'_>, _: &ListSchemas) -> Result<List<Shown<Description>>> {
+    list([Kind::User, Kind::Group].map(described_schema))
+}
+
+/// Returns a schema.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetSchema {
+    /// Its name, such as `urn:ietf:params:scim:schemas:core:2.0:User`.
+    id: String,
+}
+
+pub(super) fn schema(_: &Read<'_>, input: &GetSchema) -> Result<Shown<Description>> {
+    let kind = [Kind::User, Kind::Group].into_iter().find(|kind| kind.schema() == input.id);
+    shown(described_schema(kind.ok_or_else(|| Error::not_found("schema"))?))
+}
+
+fn described_schema(kind: Kind) -> Value {
+    let attributes = match kind {
+        Kind::User => vec![
+            text("userName", "The person's handle, which may be an email").required().unique().value(),
+            text("displayName", "A name for people, set when the user is created").immutable().value(),
+            Described::of("active", "boolean", "Whether the person may use the service").required().value(),
+        ],
+        Kind::Group => vec![text("displayName", "A name for people").required().value(), members()],
+    };
+    json!({
+        "schemas": [SCHEMA],
+        "id": kind.schema(),
+        "name": kind.name(),
+        "description": kind.name(),
+        "attributes": attributes,
+        "meta": {"resourceType": "Schema", "location": format!("/scim/v2/Schemas/{}", kind.schema())},
+    })
+}
+
+/// The members of a group.
+fn members() -> Value {
+    let value = text("value", "The user's id").immutable().exact().required();
+    let reference = Described::of("$ref", "reference", "Where the user is").immutable().exact().value();
+    let kind = text("type", "Always User").immutable().value();
+    let subs = json!([
+        value.value(),
+        with(reference, "referenceTypes", json!(["User"])),
+        with(kind, "canonicalValues", json!(["User"])),
+    ]);
+    let members = Described::of("members", "complex", "The users in the group").value();
+    with(with(members, "multiValued", json!(true)), "subAttributes", subs)
+}
+
+/// Returns the description with another member.
+fn with(mut described: Value, name: &str, value: Value) -> Value {
+    if let Some(members) = described.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
+    described
+}
+
+/// An attribute as a schema describes it (RFC 7643, 7).
+struct Described {
+    name: &'static str,
+    r#type: &'static str,
+    description: &'static str,
+    required: bool,
+    exact: bool,
+    mutability: &'static str,
+    uniqueness: &'static str,
+}
+
+fn text(name: &'static str, description: &'static str) -> Described {
+    Described::of(name, "string", description)
+}
+
+impl Described {
+    fn of(name: &'static str, r#type: &'static str, description: &'static str) -> Self {
+        let (mutability, uniqueness) = ("readWrite", "none");
+        Self { name, r#type, description, required: false, exact: false, mutability, uniqueness }
+    }
+
+    fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    fn unique(self) -> Self {
+        Self { uniqueness: "server", ..self }
+    }
+
+    fn immutable(self) -> Self {
+        Self { mutability: "immutable", ..self }
+    }
+
+    fn exact(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
+    fn value(self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.r#type,
+            "description": self.description,
+            "multiValued": false,
+            "required": self.required,
+            "caseExact": self.exact,
+            "mutability": self.mutability,
+            "returned": "default",
+            "uniqueness": self.uniqueness,
+        })
+    }
+}

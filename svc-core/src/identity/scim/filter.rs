@@ -1,0 +1,441 @@
+//! Filters (RFC 7644, 3.4.2.2), and what they are compared with.
+//!
+//! Text is bounded in length and nesting before it is parsed. What is parsed is bound to the attributes of a
+//! kind of resources: what names another is refused, not silently empty. An equality of a unique attribute
+//! becomes the parameter of a statement ([`Filter::key`]); everything else of a filter is compared here, so
+//! that both engines agree on what is the same text.
+
+use std::borrow::Cow;
+
+use scim_v2::filter as syntax;
+use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, ValFilter};
+use uuid::Uuid;
+
+use super::attributes::{Attribute, Kind};
+use crate::error::Result;
+use crate::id::MemberId;
+use crate::identity::members::mapped;
+use crate::identity::scim::Fault;
+use crate::limits::{SCIM_FILTER_DEPTH_MAX, SCIM_FILTER_MAX};
+use crate::time::Time;
+
+/// A filter of one kind of resources.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Filter {
+    All(Vec<Filter>),
+    Any(Vec<Filter>),
+    Not(Box<Filter>),
+    Present(Attribute),
+    Compare(Attribute, CompareOp, Operand),
+    /// It names an attribute that only another kind has.
+    Never,
+}
+
+/// What an attribute is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Operand {
+    Flag(bool),
+    Text(String),
+    Time(Time),
+}
+
+/// What a resource holds as an attribute.
+#[derive(Debug)]
+pub(super) enum Held<'a> {
+    Nothing,
+    Flag(bool),
+    Text(Cow<'a, str>),
+    Time(Time),
+    Ids(&'a [MemberId]),
+}
+
+/// A resource that filters can be compared with.
+pub(super) trait Compared {
+    fn held(&self, attribute: Attribute) -> Held<'_>;
+}
+
+/// What the resources that match a filter have in common, and by which they are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Key<'a> {
+    Id(Option<Uuid>),
+    UserName(&'a str),
+    ExternalId(&'a str),
+    Member(Option<MemberId>),
+}
+
+/// Fails if the text of a filter or of a path is longer or nested deeper than is allowed.
+pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
+    if text.chars().count() > SCIM_FILTER_MAX {
+        return Err(fault.error(format!("expected at most {SCIM_FILTER_MAX} characters")));
+    }
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0_usize, false, false);
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if in_text => escaped = true,
+            '"' => in_text = !in_text,
+            '(' | '[' if !in_text => depth = depth.saturating_add(1),
+            ')' | ']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    if deepest > SCIM_FILTER_DEPTH_MAX {
+        return Err(fault.error(format!("nested deeper than {SCIM_FILTER_DEPTH_MAX} levels")));
+    }
+    Ok(())
+}
+
+/// Parses the filter of a search in resources of `kinds`, and returns one for each of these.
+pub(super) fn parse(text: &str, kinds: &[Kind]) -> Result<Vec<Filter>> {
+    check_bounds(text, Fault::InvalidFilter)?;
+    let parsed: syntax::Filter = text.parse().map_err(|_| {
+        Fault::InvalidFilter.error("`filter`: expected a filter such as userName eq \"ada@corp.example\"")
+    })?;
+    kinds.iter().map(|kind| Binder { kind: *kind, kinds }.filter(&parsed)).collect()
+}
+
+/// Binds the filter of a path such as `members[value eq "1"]` to the ids of members.
+pub(super) fn of_members(filter: &ValFilter) -> Result<Filter> {
+    let binder = Binder { kind: Kind::Group, kinds: &[Kind::Group] };
+    let members = AttrPath { uri: None, name: "members".to_owned(), sub_attr: None };
+    binder.value_filter(&members, filter)
+}
+
+/// Binds what was parsed to the attributes of a kind.
+struct Binder<'a> {
+    kind: Kind,
+    /// All that are searched.
+    kinds: &'a [Kind],
+}
+
+impl Binder<'_> {
+    fn filter(&self, parsed: &syntax::Filter) -> Result<Filter> {
+        match parsed {
+            syntax::Filter::Attr(test) => self.test(test),
+            syntax::Filter::ValuePath(path) => self.value_filter(&path.attr, &path.filter),
+            syntax::Filter::Not(inner) => Ok(Filter::Not(Box::new(self.filter(inner)?))),
+            syntax::Filter::And(items) => {
+                items.iter().map(|item| self.filter(item)).collect::<Result<_>>().map(Filter::All)
+            }
+            syntax::Filter::Or(items) => {
+                items.iter().map(|item| self.filter(item)).collect::<Result<_>>().map(Filter::Any)
+            }
+        }
+    }
+
+    /// Binds a filter of the values of the attribute `of`, whose tests name what is in these.
+    fn value_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
+        match parsed {
+            ValFilter::Attr(AttrExp::Present(path)) => self.test(&AttrExp::Present(below(of, path)?)),
+            ValFilter::Attr(AttrExp::Comparison(path, op, value)) => {
+                self.test(&AttrExp::Comparison(below(of, path)?, op.clone(), value.clone()))
+            }
+            ValFilter::Not(inner) => Ok(Filter::Not(Box::new(self.value_filter(of, inner)?))),
+            ValFilter::And(items) => {
+                items.iter().map(|item| self.value_filter(of, item)).collect::<Result<_>>().map(Filter::All)
+            }
+            ValFilter::Or(items) => {
+                items.iter().map(|item| self.value_filter(of, item)).collect::<Result<_>>().map(Filter::Any)
+            }
+        }
+    }
+
+    fn test(&self, test: &AttrExp) -> Result<Filter> {
+        let (path, compared) = match test {
+            AttrExp::Present(path) => (path, None),
+            AttrExp::Comparison(path, op, value) => (path, Some((op, value))),
+        };
+        let Some(attribute) = self.kind.attribute(path) else {
+            if self.kinds.iter().any(|kind| kind.attribute(path).is_some()) {
+                return Ok(Filter::Never);
+            }
+            return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
+        };
+        match compared {
+            None => Ok(Filter::Present(attribute)),
+            Some((CompareOp::Eq, CompValue::Null)) => Ok(Filter::Not(Box::new(Filter::Present(attribute)))),
+            Some((CompareOp::Ne, CompValue::Null)) => Ok(Filter::Present(attribute)),
+            Some((op, value)) => Ok(Filter::Compare(attribute, op.clone(), operand(attribute, op, value)?)),
+        }
+    }
+}
+
+/// Returns the path of what is in the values of an attribute.
+fn below(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
+    if of.sub_attr.is_some() || path.sub_attr.is_some() || path.uri.is_some() {
+        return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
+    }
+    Ok(AttrPath { uri: of.uri.clone(), name: of.name.clone(), sub_attr: Some(path.name.clone()) })
+}
+
+/// Returns what an attribute is compared with, if it can be.
+fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Operand> {
+    let unfit = || Fault::InvalidFilter.error("`filter`: compares an attribute with what it never is");
+    let only_equal = matches!(op, CompareOp::Eq | CompareOp::Ne);
+    match (attribute, value) {
+        (Attribute::Active, CompValue::True) if only_equal => Ok(Operand::Flag(true)),
+        (Attribute::Active, CompValue::False) if only_equal => Ok(Operand::Flag(false)),
+        (Attribute::Active, CompValue::Str(text)) if only_equal => match text.to_ascii_lowercase().as_str() {
+            "true" => Ok(Operand::Flag(true)),
+            "false" => Ok(Operand::Flag(false)),
+            _ => Err(unfit()),
+        },
+        (Attribute::Active, _) => Err(unfit()),
+        (Attribute::Created | Attribute::LastModified, CompValue::Str(text)) => {
+            let time = serde_json::from_value(text.as_str().into()).map_err(|_| unfit())?;
+            match op {
+                CompareOp::Co | CompareOp::Sw | CompareOp::Ew => Err(unfit()),
+                _ => Ok(Operand::Time(time)),
+            }
+        }
+        (Attribute::Created | Attribute::LastModified, _) => Err(unfit()),
+        (Attribute::UserName, CompValue::Str(text)) => {
+            Ok(Operand::Text(mapped(text).unwrap_or_else(|| text.clone())))
+        }
+        (_, CompValue::Str(text)) => Ok(Operand::Text(text.clone())),
+        _ => Err(unfit()),
+    }
+}
+
+impl Filter {
+    /// Returns by what all resources that match can be found, if the filter says so.
+    pub fn key(&self) -> Option<Key<'_>> {
+        match self {
+            Self::Compare(attribute, CompareOp::Eq, Operand::Text(text)) => match attribute {
+                Attribute::Id => Some(Key::Id(text.parse().ok())),
+                Attribute::UserName => Some(Key::UserName(text)),
+                Attribute::ExternalId => Some(Key::ExternalId(text)),
+                Attribute::Members => Some(Key::Member(text.parse::<Uuid>().ok().map(MemberId::from))),
+                _ => None,
+            },
+            Self::All(items) => items.iter().find_map(Self::key),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it asks who is in a group.
+    pub fn names_members(&self) -> bool {
+        match self {
+            Self::All(items) | Self::Any(items) => items.iter().any(Self::names_members),
+            Self::Not(inner) => inner.names_members(),
+            Self::Present(attribute) | Self::Compare(attribute, ..) => *attribute == Attribute::Members,
+            Self::Never => false,
+        }
+    }
+
+    /// Returns whether a resource matches.
+    pub fn matches(&self, resource: &dyn Compared) -> bool {
+        match self {
+            Self::All(items) => items.iter().all(|item| item.matches(resource)),
+            Self::Any(items) => items.iter().any(|item| item.matches(resource)),
+            Self::Not(inner) => !inner.matches(resource),
+            Self::Present(attribute) => match resource.held(*attribute) {
+                Held::Nothing => false,
+                Held::Ids(ids) => !ids.is_empty(),
+                Held::Flag(_) | Held::Text(_) | Held::Time(_) => true,
+            },
+            Self::Compare(attribute, op, operand) => {
+                compare(*attribute, op, &resource.held(*attribute), operand)
+            }
+            Self::Never => false,
+        }
+    }
+}
+
+/// Compares what a resource holds. What it does not hold equals nothing, and differs from everything.
+fn compare(attribute: Attribute, op: &CompareOp, held: &Held<'_>, operand: &Operand) -> bool {
+    match (held, operand) {
+        (Held::Flag(held), Operand::Flag(flag)) => ordered(op, held, flag),
+        (Held::Time(held), Operand::Time(time)) => ordered(op, held, time),
+        (Held::Text(held), Operand::Text(text)) => compare_texts(attribute, op, held, text),
+        (Held::Ids(ids), Operand::Text(text)) if *op == CompareOp::Ne => {
+            ids.iter().all(|id| compare_texts(attribute, op, &id.to_string(), text))
+        }
+        (Held::Ids(ids), Operand::Text(text)) => {
+            ids.iter().any(|id| compare_texts(attribute, op, &id.to_string(), text))
+        }
+        _ => *op == CompareOp::Ne,
+    }
+}
+
+fn compare_texts(attribute: Attribute, op: &CompareOp, held: &str, text: &str) -> bool {
+    if attribute == Attribute::ExternalId {
+        return ordered_texts(op, held, text);
+    }
+    ordered_texts(op, &held.to_lowercase(), &text.to_lowercase())
+}
+
+fn ordered_texts(op: &CompareOp, held: &str, text: &str) -> bool {
+    match op {
+        CompareOp::Co => held.contains(text),
+        CompareOp::Sw => held.starts_with(text),
+        CompareOp::Ew => held.ends_with(text),
+        _ => ordered(op, held, text),
+    }
+}
+
+fn ordered<T: PartialOrd + ?Sized>(op: &CompareOp, held: &T, other: &T) -> bool {
+    match op {
+        CompareOp::Eq => held == other,
+        CompareOp::Ne => held != other,
+        CompareOp::Gt => held > other,
+        CompareOp::Ge => held >= other,
+        CompareOp::Lt => held < other,
+        CompareOp::Le => held <= other,
+        CompareOp::Co | CompareOp::Sw | CompareOp::Ew => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::Code;
+
+    /// A resource that holds these.
+    struct Probe {
+        name: &'static str,
+        external: Option<&'static str>,
+        members: Vec<MemberId>,
+    }
+
+    impl Compared for Probe {
+        fn held(&self, attribute: Attribute) -> Held<'_> {
+            match attribute {
+                Attribute::UserName | Attribute::DisplayName => Held::Text(self.name.into()),
+                Attribute::ExternalId => self.external.map_or(Held::Nothing, |id| Held::Text(id.into())),
+                Attribute::Active => Held::Flag(true),
+                Attribute::Created => Held::Time(Time::from_micros(1_000_000)),
+                Attribute::Members => Held::Ids(&self.members),
+                Attribute::Id | Attribute::LastModified | Attribute::ResourceType => Held::Nothing,
+            }
+        }
+    }
+
+    fn matched(text: &str, kind: Kind) -> Option<bool> {
+        let members = vec![MemberId::from(Uuid::from_u128(1))];
+        let probe = Probe { name: "ada@corp.example", external: Some("X1"), members };
+        parse(text, &[kind]).ok().map(|found| found[0].matches(&probe))
+    }
+
+    #[test]
+    fn filters_match_as_the_rfc_says() {
+        for (text, wanted) in [
+            ("userName eq \"ADA@corp.example\"", Some(true)),
+            ("userName eq \"ＡＤＡ@corp.example\"", Some(true)),
+            ("urn:ietf:params:scim:schemas:core:2.0:User:userName sw \"ada\"", Some(true)),
+            ("USERNAME Eq \"ada\"", Some(false)),
+            ("userName co \"CORP\" and active eq true", Some(true)),
+            ("userName ew \"x\" or active eq \"True\"", Some(true)),
+            ("not (active eq true)", Some(false)),
+            ("externalId eq \"x1\"", Some(false)),
+            ("externalId eq \"X1\"", Some(true)),
+            ("externalId pr", Some(true)),
+            ("externalId eq null", Some(false)),
+            ("id ne \"1\"", Some(true)),
+            ("meta.created lt \"1971-01-01T00:00:00Z\"", Some(true)),
+            ("meta.created gt \"1971-01-01T00:00:00Z\"", Some(false)),
+            ("userName gt \"a\" and (userName lt \"b\" or active eq false)", Some(true)),
+            ("active gt true", None),
+            ("active eq 1", None),
+            ("meta.created eq \"yesterday\"", None),
+            ("meta.created co \"1970-01-01T00:00:00Z\"", None),
+            ("emails.value eq \"a\"", None),
+            ("emails[type eq \"work\"]", None),
+            ("urn:other:userName eq \"a\"", None),
+            ("userName eq ada", None),
+            ("userName", None),
+            ("", None),
+        ] {
+            assert_eq!(matched(text, Kind::User), wanted, "{text}");
+        }
+        let one = Uuid::from_u128(1);
+        for (text, wanted) in [
+            (format!("members eq \"{one}\""), Some(true)),
+            (format!("members[value eq \"{one}\"]"), Some(true)),
+            (format!("members.value ne \"{one}\""), Some(false)),
+            ("members[display eq \"a\"]".to_owned(), None),
+            ("displayName sw \"ada\"".to_owned(), Some(true)),
+            ("active eq true".to_owned(), None),
+        ] {
+            assert_eq!(matched(&text, Kind::Group), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_search_of_all_kinds_knows_the_attributes_of_each() {
+        let found = parse("active eq true", &[Kind::User, Kind::Group]).unwrap();
+        assert_eq!(found[1], Filter::Never);
+        assert!(parse("nick eq \"a\"", &[Kind::User, Kind::Group]).is_err());
+    }
+
+    #[test]
+    fn an_equality_is_a_key_only_where_all_must_have_it() {
+        let key = |text: &str| parse(text, &[Kind::User]).unwrap().remove(0).key().is_some();
+        for (text, wanted) in [
+            ("userName eq \"a\"", true),
+            ("active eq true and userName eq \"a\"", true),
+            ("userName eq \"a\" or userName eq \"b\"", false),
+            ("not (userName eq \"a\")", false),
+            ("userName sw \"a\"", false),
+        ] {
+            assert_eq!(key(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn length_and_depth_are_bounded_before_anything_is_parsed() {
+        let nested = |depth: usize| format!("{}active eq true{}", "(".repeat(depth), ")".repeat(depth));
+        let long = |length: usize| format!("userName eq \"{}\"", "(".repeat(length));
+        for (text, fits) in [
+            (nested(SCIM_FILTER_DEPTH_MAX), true),
+            (nested(SCIM_FILTER_DEPTH_MAX + 1), false),
+            (long(SCIM_FILTER_MAX - 14), true),
+            (long(SCIM_FILTER_MAX - 13), false),
+        ] {
+            let found = parse(&text, &[Kind::User]).map(drop).map_err(|error| error.code());
+            assert_eq!(found, if fits { Ok(()) } else { Err(Code::Malformed) }, "{text}");
+        }
+    }
+
+    fn cases() -> u32 {
+        std::env::var("SVC_TEST_SCIM_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(20_000)
+    }
+
+    /// Pieces of filters, in any order.
+    fn pieces() -> impl Strategy<Value = String> {
+        let words = [
+            "userName", "members", "active", "eq", "ne", "co", "pr", "and", "or", "not", "(", ")", "[", "]",
+            "\"a\"", "\"", "\\", "true", "null", "1", ".", ":", "value", " ", "  ", "\u{0}", "é",
+        ];
+        proptest::collection::vec(proptest::sample::select(words.to_vec()), 0..40)
+            .prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+        /// Whatever is sent is a filter or is refused, and what is a filter can be compared.
+        #[test]
+        fn anything_is_a_filter_or_refused(mixed in pieces(), text in ".{0,200}", spaced in pieces()) {
+            for text in [&mixed, &text, &spaced.replace(['(', '['], " ( ")] {
+                for kind in [Kind::User, Kind::Group] {
+                    matched(text, kind);
+                }
+            }
+        }
+
+        /// A text that is compared is the text that was written, whatever is in it.
+        #[test]
+        fn a_text_is_never_syntax(text in "[^\u{0}]{0,100}") {
+            let written = serde_json::to_string(&text).unwrap();
+            let filter = format!("externalId eq {written}");
+            if filter.chars().count() <= SCIM_FILTER_MAX {
+                let found = parse(&filter, &[Kind::User]).unwrap();
+                prop_assert_eq!(found[0].key(), Some(Key::ExternalId(&text)));
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Groups: what an identity provider sorts people into. They carry no rights here.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::attributes::{Asked, Attribute, GROUP, Kind, Names};
+use super::filter::{Compared, Filter, Held, of_members};
+use super::group_rows::{self, GroupRow};
+use super::patch::{Change, Does, Operations, PATCH, changes, unfit};
+use super::resource::{Group, GroupMember, Meta, Nothing, Shown};
+use super::users::{ExternalId, Schemas, check_schemas, external_id};
+use crate::error::{Error, Result};
+use crate::id::{GroupId, MemberId};
+use crate::identity::members;
+use crate::identity::scim::Fault;
+use crate::limits::{NAME_MAX, SCIM_GROUP_MEMBERS_MAX, SCIM_GROUPS_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::{Read, Write};
+use crate::text::{Items, Text};
+
+/// A group of people was created or changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct GroupChanged {
+    /// The group.
+    group_id: GroupId,
+    /// Its name for people.
+    display_name: String,
+    /// Who is in it now and was not before.
+    added: Vec<MemberId>,
+    /// Who was in it before and is not now.
+    removed: Vec<MemberId>,
+}
+
+impl Event for GroupChanged {
+    const KIND: &'static str = "GroupChanged";
+}
+
+/// A group of people was deleted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct GroupDeleted {
+    /// The group.
+    group_id: GroupId,
+}
+
+impl Event for GroupDeleted {
+    const KIND: &'static str = "GroupDeleted";
+}
+
+/// A group with those who are in it, as far as they were read.
+#[derive(Clone, Debug)]
+pub(super) struct Full {
+    pub row: GroupRow,
+    pub members: Vec<MemberId>,
+}
+
+impl Full {
+    pub fn resource(self) -> Group {
+        let GroupRow { id, display_name, external_id, created_at, changed_at, .. } = self.row;
+        Group {
+            schemas: [GROUP],
+            id,
+            external_id,
+            display_name,
+            members: self.members.into_iter().map(GroupMember::of).collect(),
+            meta: Meta::of(Kind::Group, id, created_at, changed_at),
+        }
+    }
+}
+
+impl Compared for Full {
+    fn held(&self, attribute: Attribute) -> Held<'_> {
+        match attribute {
+            Attribute::Id => Held::Text(self.row.id.to_string().into()),
+            Attribute::ExternalId => match &self.row.external_id {
+                Some(id) => Held::Text(id.as_str().into()),
+                None => Held::Nothing,
+            },
+            Attribute::DisplayName => Held::Text(self.row.display_name.as_str().into()),
+            Attribute::Members => Held::Ids(&self.members),
+            Attribute::UserName | Attribute::Active => Held::Nothing,
+            Attribute::Created => Held::Time(self.row.created_at),
+            Attribute::LastModified => Held::Time(self.row.changed_at),
+            Attribute::ResourceType => Held::Text(Kind::Group.name().into()),
+        }
+    }
+}
+
+/// A user who is in a group.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub(super) struct Named {
+    /// The user's id.
+    value: String,
+}
+
+/// The users who are in a group.
+type Members = Items<Named, SCIM_GROUP_MEMBERS_MAX>;
+
+/// Creates a group of people of the workspace, and returns it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct CreateGroup {
+    /// The schemas of the resource.
+    schemas: Option<Schemas>,
+    /// Its name for people.
+    display_name: Text<1, NAME_MAX>,
+    /// What the identity provider calls it.
+    external_id: Option<ExternalId>,
+    /// Who is in it: users of the workspace.
+    members: Option<Members>,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Group>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    check_schemas(input.schemas.as_ref(), GROUP)?;
+    if group_rows::count(cx)? >= SCIM_GROUPS_MAX {
+        return Err(unfit(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
+    }
+    let wanted = ids_of(input.members.as_ref())?;
+    check_people(cx, wanted.iter().copied())?;
+    let (id, now): (GroupId, _) = (cx.new_id()?, cx.now());
+    let display_name = input.display_name.to_string();
+    let added: Vec<MemberId> = wanted.into_iter().collect();
+    let event = GroupChanged { group_id: id, display_name, added, removed: Vec::new() };
+    let lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
+    let row = GroupRow {
+        id,
+        workspace_id: cx.caller().workspace_id,
+        display_name: event.display_name,
+        external_id: input.external_id.as_deref().map(str::to_owned),
+        created_at: now,
+        changed_at: now,
+        lsn,
+    };
+    group_rows::insert(cx, &row)?;
+    event.added.iter().try_for_each(|member| group_rows::add(cx, id, *member))?;
+    Shown::of(Full { row, members: event.added }.resource(), &asked)
+}
+
+/// Returns the ids of users that a request names, each once.
+fn ids_of(named: Option<&Members>) -> Result<BTreeSet<MemberId>> {
+    named.into_iter().flat_map(|named| named.iter()).map(|named| id_of(&named.value)).collect()
+}
+
+fn id_of(text: &str) -> Result<MemberId> {
+    text.parse::<Uuid>().map(MemberId::from).map_err(|_| unfit("`members`: names nobody"))
+}
+
+/// Fails if one of these is not a person of the caller's workspace.
+fn check_people(cx: &Read<'_>, mut ids: impl Iterator<Item = MemberId>) -> Result<()> {
+    ids.try_for_each(|id| match members::person(cx, id)? {
+        Some(_) => Ok(()),
+        None => Err(unfit("`members`: names somebody who is no user here")),
+    })
+}
+
+/// Returns a group of people.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct GetGroup {
+    /// The group's id.
+    id: String,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn get(cx: &Read<'_>, input: &GetGroup) -> Result<Shown<Group>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let row = load(cx, &input.id)?;
+    let members = if asked.has("members") { group_rows::members(cx, row.id)? } else { Vec::new() };
+    Shown::of(Full { row, members }.resource(), &asked)
+}
+
+/// Loads a group of the caller's workspace. What is no id is that of no group.
+fn load(cx: &Read<'_>, id: &str) -> Result<GroupRow> {
+    let found = match id.parse::<Uuid>() {
+        Ok(id) => group_rows::group(cx, GroupId::from(id))?,
+        Err(_) => None,
+    };
+    found.ok_or_else(|| Error::not_found("group"))
+}
+
+/// Replaces a group: its name, what the identity provider calls it, and who is in it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ReplaceGroup {
+    /// The group's id.
+    id: String,
+    /// The schemas of the resource.
+    schemas: Option<Schemas>,
+    /// Its name for people.
+    display_name: Text<1, NAME_MAX>,
+    /// What the identity provider calls it. Default: nothing.
+    external_id: Option<ExternalId>,
+    /// Who is in it. Default: nobody.
+    members: Option<Members>,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<Shown<Group>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    check_schemas(input.schemas.as_ref(), GROUP)?;
+    let before = load(cx, &input.id)?;
+    let wanted = GroupRow {
+        display_name: input.display_name.to_string(),
+        external_id: input.external_id.as_deref().map(str::to_owned),
+        ..before.clone()
+    };
+    let were = group_rows::members(cx, before.id)?.into_iter().collect();
+    let after = apply(cx, &before, wanted, &were, ids_of(input.members.as_ref())?)?;
+    Shown::of(after.resource(), &asked)
+}
+
+/// Changes a group by the operations of a SCIM PATCH, all of them or none, and returns it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct PatchGroup {
+    /// The group's id.
+    id: String,
+    /// The schemas of the request.
+    schemas: Option<Schemas>,
+    /// The changes, in order.
+    #[serde(rename = "Operations")]
+    operations: Operations,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Group>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    check_schemas(input.schemas.as_ref(), PATCH)?;
+    let before = load(cx, &input.id)?;
+    let were: BTreeSet<MemberId> = group_rows::members(cx, before.id)?.into_iter().collect();
+    let (mut wanted, mut members) = (before.clone(), were.clone());
+    for change in changes(Kind::Group, &input.operations)? {
+        match change.attribute {
+            Attribute::Members => change_members(&mut members, &change)?,
+            Attribute::ExternalId => wanted.external_id = external_id(change.some_text()?)?,
+            Attribute::DisplayName if change.does == Does::Remove => {
+                return Err(Fault::Mutability.error("the attribute is required"));
+            }
+            Attribute::DisplayName => {
+                let name = Text::<1, NAME_MAX>::new(change.text()?.to_owned());
+                let name = name.map_err(|detail| unfit(format!("`displayName`: {detail}")))?;
+                wanted.display_name = name.to_string();
+            }
+            _ => {}
+        }
+    }
+    let after = apply(cx, &before, wanted, &were, members)?;
+    Shown::of(after.resource(), &asked)
+}
+
+/// Changes who is in a group, in memory.
+fn change_members(members: &mut BTreeSet<MemberId>, change: &Change) -> Result<()> {
+    let named = || named_in(change.value.as_ref());
+    match (change.does, &change.of) {
+        (Does::Remove, Some(of)) => {
+            let of = of_members(of)?;
+            members.retain(|member| !of.matches(&One([*member])));
+        }
+        // Some clients name whom they remove in the value.
+        (Does::Remove, None) => match &change.value {
+            None | Some(Value::Null) => members.clear(),
+            Some(_) => {
+                let named = named()?;
+                members.retain(|member| !named.contains(member));
+            }
+        },
+        (_, Some(_)) => return Err(Fault::InvalidPath.error("`path`: members are added by their ids")),
+        (Does::Add, None) => members.extend(named()?),
+        (Does::Replace, None) => *members = named()?,
+    }
+    Ok(())
+}
+
+/// One member of a group, to be compared with the filter of a path.
+struct One([MemberId; 1]);
+
+impl Compared for One {
+    fn held(&self, attribute: Attribute) -> Held<'_> {
+        if attribute == Attribute::Members { Held::Ids(&self.0) } else { Held::Nothing }
+    }
+}
+
+/// Returns the ids in a value of a PATCH: a list of members, or one.
+fn named_in(value: Option<&Value>) -> Result<BTreeSet<MemberId>> {
+    let items = match value {
+        Some(Value::Array(items)) => items.as_slice(),
+        Some(one @ Value::Object(_)) => std::slice::from_ref(one),
+        _ => return Err(unfit("`members`: expected a list of members")),
+    };
+    let id = |item: &Value| {
+        let named = item.get("value").and_then(Value::as_str);
+        id_of(named.ok_or_else(|| unfit("`members`: a member has a value, which is an id"))?)
+    };
+    items.iter().map(id).collect()
+}
+
+/// Makes a group what is wanted, and returns it.
+fn apply(
+    cx: &mut Write<'_>,
+    before: &GroupRow,
+    mut wanted: GroupRow,
+    were: &BTreeSet<MemberId>,
+    members: BTreeSet<MemberId>,
+) -> Result<Full> {
+    let added: Vec<MemberId> = members.difference(were).copied().collect();
+    let removed: Vec<MemberId> = were.difference(&members).copied().collect();
+    if members.len() > SCIM_GROUP_MEMBERS_MAX {
+        return Err(unfit(format!("a group has at most {SCIM_GROUP_MEMBERS_MAX} members")));
+    }
+    if wanted == *before && added.is_empty() && removed.is_empty() {
+        return Ok(Full { row: wanted, members: members.into_iter().collect() });
+    }
+    check_people(cx, added.iter().copied())?;
+    wanted.changed_at = cx.now();
+    group_rows::update(cx, &wanted)?;
+    added.iter().try_for_each(|member| group_rows::add(cx, wanted.id, *member))?;
+    removed.iter().try_for_each(|member| group_rows::drop_member(cx, wanted.id, *member))?;
+    let display_name = wanted.display_name.clone();
+    cx.emit(Subject::WORKSPACE, &GroupChanged { group_id: wanted.id, display_name, added, removed })?;
+    Ok(Full { row: wanted, members: members.into_iter().collect() })
+}
+
+/// Deletes a group. The people in it stay.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteGroup {
+    /// The group's id.
+    id: String,
+}
+
+pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteGroup) -> Result<Nothing> {
+    let group = load(cx, &input.id)?;
+    group_rows::delete(cx, group.id)?;
+    cx.emit(Subject::WORKSPACE, &GroupDeleted { group_id: group.id })?;
+    Ok(Nothing {})
+}
+
+/// Returns a group with its members, if the filter or the answer needs them.
+pub(super) fn full(cx: &Read<'_>, row: GroupRow, filter: Option<&Filter>) -> Result<Full> {
+    let needed = filter.is_some_and(Filter::names_members);
+    let members = if needed { group_rows::members(cx, row.id)? } else { Vec::new() };
+    Ok(Full { row, members })
+}

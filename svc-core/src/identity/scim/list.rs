@@ -1,0 +1,318 @@
+//! Lists and searches: pages of users, of groups, or of both.
+//!
+//! A page is named by the place of its first resource, so the resources before it are counted each time, and
+//! so are all that match, because the answer says how many there are. An equality of `id`, `userName`,
+//! `externalId` or of a group's member is found by an index; any other filter is compared with each resource,
+//! a thousand at a time and no more than 100,000 (`tooMany`). A page ends early, as RFC 7644 allows, once the
+//! groups on it have more members than one group can have.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::attributes::{Asked, Kind, Names};
+use super::filter::{Filter, Key, parse};
+use super::group_rows;
+use super::groups::{Full, full};
+use super::resource::{Group, List, Shown, User, UserOrGroup};
+use super::users::{Schemas, check_schemas};
+use crate::error::Result;
+use crate::id::{GroupId, MemberId};
+use crate::identity::members::{self, Person};
+use crate::identity::scim::Fault;
+use crate::limits::{SCIM_COUNT_MAX, SCIM_GROUP_MEMBERS_MAX, SCIM_SCAN_MAX};
+use crate::op::Read;
+
+/// Returns SCIM resources that match a filter, in the order in which they were created.
+///
+/// Sorting is not supported: `sortBy` and `sortOrder` are ignored.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ListResources {
+    /// What the resources match. Default: all.
+    filter: Option<String>,
+    /// The place of the first to return, counted from 1. Default: 1.
+    start_index: Option<i64>,
+    /// How many to return, at most 200; with 0 they are only counted. Default: 200.
+    count: Option<i64>,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+    /// Ignored.
+    #[serde(rename = "sortBy")]
+    _sort_by: Option<String>,
+    /// Ignored.
+    #[serde(rename = "sortOrder")]
+    _sort_order: Option<String>,
+}
+
+/// Returns SCIM resources that match a filter, in the order in which they were created.
+///
+/// It is the same as the list, with a body instead of a query.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SearchResources {
+    /// The schemas of the request.
+    schemas: Option<Schemas>,
+    /// What the resources match. Default: all.
+    filter: Option<String>,
+    /// The place of the first to return, counted from 1. Default: 1.
+    start_index: Option<i64>,
+    /// How many to return, at most 200; with 0 they are only counted. Default: 200.
+    count: Option<i64>,
+    /// The only attributes to return.
+    attributes: Option<Names<true>>,
+    /// Attributes not to return.
+    excluded_attributes: Option<Names<true>>,
+    /// Ignored.
+    #[serde(rename = "sortBy")]
+    _sort_by: Option<String>,
+    /// Ignored.
+    #[serde(rename = "sortOrder")]
+    _sort_order: Option<String>,
+}
+
+const SEARCH: &str = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
+
+pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<Shown<User>>> {
+    input.search()?.run(cx, &[Kind::User])
+}
+
+pub(super) fn groups(cx: &Read<'_>, input: &ListResources) -> Result<List<Shown<Group>>> {
+    input.search()?.run(cx, &[Kind::Group])
+}
+
+pub(super) fn search_users(cx: &Read<'_>, input: &SearchResources) -> Result<List<Shown<User>>> {
+    input.search()?.run(cx, &[Kind::User])
+}
+
+pub(super) fn search_groups(cx: &Read<'_>, input: &SearchResources) -> Result<List<Shown<Group>>> {
+    input.search()?.run(cx, &[Kind::Group])
+}
+
+pub(super) fn search_all(cx: &Read<'_>, input: &SearchResources) -> Result<List<Shown<UserOrGroup>>> {
+    input.search()?.run(cx, &[Kind::User, Kind::Group])
+}
+
+impl ListResources {
+    fn search(&self) -> Result<Search<'_>> {
+        let asked = Asked::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
+        Ok(Search::new(self.filter.as_deref(), self.start_index, self.count, asked))
+    }
+}
+
+impl SearchResources {
+    fn search(&self) -> Result<Search<'_>> {
+        check_schemas(self.schemas.as_ref(), SEARCH)?;
+        let asked = Asked::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
+        Ok(Search::new(self.filter.as_deref(), self.start_index, self.count, asked))
+    }
+}
+
+/// What is searched for.
+struct Search<'a> {
+    filter: Option<&'a str>,
+    /// From 1.
+    start: i64,
+    count: usize,
+    asked: Asked,
+}
+
+impl<'a> Search<'a> {
+    fn new(filter: Option<&'a str>, start: Option<i64>, count: Option<i64>, asked: Asked) -> Self {
+        let count = count.unwrap_or(i64::MAX).max(0);
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(SCIM_COUNT_MAX);
+        Self { filter, start: start.unwrap_or(1).max(1), count, asked }
+    }
+
+    fn run<T>(&self, cx: &Read<'_>, kinds: &[Kind]) -> Result<List<Shown<T>>> {
+        let filters = self.filter.map(|text| parse(text, kinds)).transpose()?;
+        let mut page =
+            Window { skip: self.start.saturating_sub(1), room: self.count, total: 0, found: Vec::new() };
+        for (place, kind) in kinds.iter().enumerate() {
+            let filter = filters.as_ref().and_then(|filters| filters.get(place));
+            match kind {
+                Kind::User => find_users(cx, filter, &mut page)?,
+                Kind::Group => find_groups(cx, filter, &mut page)?,
+            }
+        }
+        let shown = self.shown(cx, page.found)?;
+        Ok(List::of(shown, self.start, page.total))
+    }
+
+    /// Returns the resources as they were asked for.
+    fn shown<T>(&self, cx: &Read<'_>, found: Vec<Found>) -> Result<Vec<Shown<T>>> {
+        let mut shown = Vec::with_capacity(found.len());
+        let mut members: usize = 0;
+        for resource in found {
+            shown.push(match resource {
+                Found::User(person) => Shown::of(User::of(person), &self.asked)?,
+                Found::Group(mut group) => {
+                    if self.asked.has("members") {
+                        group.members = group_rows::members(cx, group.row.id)?;
+                        members = members.saturating_add(group.members.len());
+                    }
+                    if members > SCIM_GROUP_MEMBERS_MAX && !shown.is_empty() {
+                        break;
+                    }
+                    Shown::of(group.resource(), &self.asked)?
+                }
+            });
+        }
+        Ok(shown)
+    }
+}
+
+/// A resource on a page.
+enum Found {
+    User(Person),
+    Group(Full),
+}
+
+/// A page while it is being filled, and the count of all that match.
+struct Window {
+    /// How many more are before it.
+    skip: i64,
+    /// How many more fit on it.
+    room: usize,
+    total: i64,
+    found: Vec<Found>,
+}
+
+impl Window {
+    fn take(&mut self, resource: Found) {
+        self.total = self.total.saturating_add(1);
+        if self.skip > 0 {
+            self.skip = self.skip.saturating_sub(1);
+        } else if self.room > 0 {
+            self.room = self.room.saturating_sub(1);
+            self.found.push(resource);
+        }
+    }
+
+    /// Counts `all`, of which `read` returns those from a place on.
+    fn take_all(&mut self, all: i64, read: impl FnOnce(i64, i64) -> Result<Vec<Found>>) -> Result<()> {
+        self.total = self.total.saturating_add(all);
+        if self.room > 0 && self.skip < all {
+            let found = read(self.skip, i64::try_from(self.room).unwrap_or(i64::MAX))?;
+            self.room = self.room.saturating_sub(found.len());
+            self.found.extend(found);
+        }
+        self.skip = self.skip.saturating_sub(all).max(0);
+        Ok(())
+    }
+}
+
+/// Resources that are compared at once.
+const AT_ONCE: i64 = 1000;
+
+/// One more than may be compared.
+const BEYOND: i64 = SCIM_SCAN_MAX + 1;
+
+fn too_many() -> crate::Error {
+    Fault::TooMany.error(format!("the filter would be compared with more than {SCIM_SCAN_MAX} resources"))
+}
+
+fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Result<()> {
+    let Some(filter) = filter else {
+        return page.take_all(members::count_people(cx)?, |skip, room| {
+            Ok(members::people_from(cx, skip, room)?.into_iter().map(Found::User).collect())
+        });
+    };
+    let one = |person: Option<Person>| person.into_iter().collect::<Vec<_>>();
+    let keyed = match filter.key() {
+        Some(Key::Id(id)) => one(id.map(|id| members::person(cx, MemberId::from(id))).transpose()?.flatten()),
+        Some(Key::UserName(name)) => one(members::person_by_name(cx, name)?),
+        Some(Key::ExternalId(id)) => members::people_by_external_id(cx, id, BEYOND)?,
+        Some(Key::Member(_)) | None => {
+            return scan(
+                |after| members::people_after(cx, after, AT_ONCE),
+                |person| person.lsn,
+                |person| {
+                    if filter.matches(&person) {
+                        page.take(Found::User(person));
+                    }
+                    Ok(())
+                },
+            );
+        }
+    };
+    if keyed.len() >= usize::try_from(BEYOND).unwrap_or(usize::MAX) {
+        return Err(too_many());
+    }
+    keyed.into_iter().filter(|person| filter.matches(person)).for_each(|one| page.take(Found::User(one)));
+    Ok(())
+}
+
+fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Result<()> {
+    let Some(filter) = filter else {
+        return page.take_all(group_rows::count(cx)?, |skip, room| {
+            let rows = group_rows::from(cx, skip, room)?.into_iter();
+            Ok(rows.map(|row| Found::Group(Full { row, members: Vec::new() })).collect())
+        });
+    };
+    let mut compare = |row| {
+        let group = full(cx, row, Some(filter))?;
+        if filter.matches(&group) {
+            page.take(Found::Group(group));
+        }
+        Ok(())
+    };
+    let keyed = match filter.key() {
+        Some(Key::Id(id)) => {
+            let found = id.map(|id| group_rows::group(cx, GroupId::from(id))).transpose()?;
+            found.flatten().into_iter().collect()
+        }
+        Some(Key::ExternalId(id)) => group_rows::by_external_id(cx, id, BEYOND)?,
+        Some(Key::Member(Some(member))) => group_rows::with_member(cx, member, BEYOND)?,
+        Some(Key::Member(None)) => Vec::new(),
+        Some(Key::UserName(_)) | None => {
+            return scan(|after| group_rows::after(cx, after, AT_ONCE), |row| row.lsn, compare);
+        }
+    };
+    keyed.into_iter().try_for_each(&mut compare)
+}
+
+/// Reads all rows, a thousand at a time, and hands each on. Fails if there are too many.
+fn scan<T>(
+    read: impl Fn(i64) -> Result<Vec<T>>,
+    position: impl Fn(&T) -> i64,
+    mut each: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let (mut after, mut compared) = (0, 0_i64);
+    loop {
+        let rows = read(after)?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        (after, compared) = (position(last), compared.saturating_add(AT_ONCE));
+        if compared > SCIM_SCAN_MAX {
+            return Err(too_many());
+        }
+        rows.into_iter().try_for_each(&mut each)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_ends_at_its_limit() {
+        let scanned = |all: i64| {
+            let mut seen = 0_i64;
+            let read = |after: i64| Ok((after + 1..=all.min(after + AT_ONCE)).collect::<Vec<i64>>());
+            let outcome = scan(
+                read,
+                |row| *row,
+                |_| {
+                    seen += 1;
+                    Ok(())
+                },
+            );
+            (outcome.is_ok(), seen)
+        };
+        assert_eq!(scanned(0), (true, 0));
+        assert_eq!(scanned(1500), (true, 1500));
+        assert_eq!(scanned(SCIM_SCAN_MAX), (true, SCIM_SCAN_MAX));
+        assert!(!scanned(SCIM_SCAN_MAX + 1).0);
+    }
+}

@@ -1,0 +1,200 @@
+//! SCIM 2.0 (RFC 7643, RFC 7644): how an identity provider keeps the people of a workspace.
+//!
+//! Its users are the people of the workspace of the token; agents, and people who were removed, are none of
+//! them. A user's `userName` is its handle, whatever the case; `displayName` is set when it is created, and a
+//! later value is ignored, as are attributes that are not announced. Groups carry no rights. What a value
+//! `active: false` ends, and that nothing comes back, is in `identity::ends`.
+//!
+//! A request fails before anything is changed: a PATCH is worked out in memory first. Failures have the type
+//! of RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.
+//!
+//! - `attributes`: which attributes there are, and which of them an answer has
+//! - `filter`: filters, and what they are compared with
+//! - `patch`: the operations of a PATCH
+//! - `resource`: what is returned
+//! - `users`, `groups`: the resources; `group_rows` has the tables of groups
+//! - `list`: pages of either or of both
+//! - `discovery`: what the service supports, in its own words
+
+mod attributes;
+mod filter;
+mod patch;
+mod resource;
+mod users;
+mod group_rows;
+mod groups;
+mod list;
+mod discovery;
+
+use serde_json::json;
+
+use crate::capability::Capability::TokenAdmin;
+use crate::error::{Code, Error};
+use crate::identity::ends::MemberRemoved;
+use crate::log::event::{Event, EventKind};
+use crate::op::{Feature, Fixture, Frame, Operation, Sample, destructive, idempotent, read, write};
+
+/// What is wrong with a request, in the words of RFC 7644 (3.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    InvalidFilter,
+    InvalidPath,
+    InvalidSyntax,
+    InvalidValue,
+    Mutability,
+    NoTarget,
+    TooMany,
+}
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Self::InvalidFilter => "invalidFilter",
+            Self::InvalidPath => "invalidPath",
+            Self::InvalidSyntax => "invalidSyntax",
+            Self::InvalidValue => "invalidValue",
+            Self::Mutability => "mutability",
+            Self::NoTarget => "noTarget",
+            Self::TooMany => "tooMany",
+        }
+    }
+
+    fn error(self, detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+        Error::malformed(detail).with("scimType", self.name())
+    }
+}
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("scim", users_and_groups())
+        .operations("scim", searches_and_discovery())
+        .events(vec![EventKind::of::<groups::GroupChanged>(), EventKind::of::<groups::GroupDeleted>()])
+        .projector(&[MemberRemoved::KIND], group_rows::forget)
+        .sample(
+            Sample::new("person", "create_scim_user", |_| json!({"userName": "mary@corp.example"}))
+                .id_at("/id"),
+        )
+        .sample(
+            Sample::new(
+                "scim_group",
+                "create_scim_group",
+                |w| json!({"displayName": "Engineers", "members": [{"value": w.id("person")}]}),
+            )
+            .id_at("/id"),
+        )
+}
+
+fn framed(row: Operation) -> Operation {
+    row.framed(Frame::Scim).needs(&[TokenAdmin])
+}
+
+fn users_and_groups() -> Vec<Operation> {
+    let user = |w: &Fixture| json!({"id": w.id("person")});
+    let group = |w: &Fixture| json!({"id": w.id("scim_group")});
+    vec![
+        framed(write("create_scim_user", users::create))
+            .title("Create a SCIM user")
+            .post("/scim/v2/Users")
+            .created()
+            .refuses(&[Code::HandleTaken])
+            .example(|_| json!({"userName": "grace@corp.example", "displayName": "Grace", "active": true})),
+        framed(read("get_scim_user", users::get))
+            .title("Read a SCIM user")
+            .get("/scim/v2/Users/{id}")
+            .example(user),
+        framed(idempotent("replace_scim_user", users::replace))
+            .title("Replace a SCIM user")
+            .put("/scim/v2/Users/{id}")
+            .refuses(&[Code::Forbidden, Code::HandleTaken])
+            .example(|w| {
+                json!({"id": w.id("person"), "userName": "mary@corp.example", "externalId": "00u1",
+                       "active": true})
+            }),
+        framed(idempotent("patch_scim_user", users::patch))
+            .title("Change a SCIM user")
+            .patch("/scim/v2/Users/{id}")
+            .refuses(&[Code::Forbidden, Code::HandleTaken])
+            .example(|w| {
+                json!({"id": w.id("person"),
+                       "Operations": [{"op": "replace", "path": "active", "value": false}]})
+            }),
+        framed(destructive("delete_scim_user", users::delete))
+            .title("Remove a SCIM user")
+            .delete("/scim/v2/Users/{id}")
+            .no_content()
+            .refuses(&[Code::Forbidden])
+            .example(user),
+        framed(write("create_scim_group", groups::create))
+            .title("Create a SCIM group")
+            .post("/scim/v2/Groups")
+            .created()
+            .example(|w| json!({"displayName": "Reviewers", "members": [{"value": w.id("person")}]})),
+        framed(read("get_scim_group", groups::get))
+            .title("Read a SCIM group")
+            .get("/scim/v2/Groups/{id}")
+            .example(group),
+        framed(idempotent("replace_scim_group", groups::replace))
+            .title("Replace a SCIM group")
+            .put("/scim/v2/Groups/{id}")
+            .example(|w| json!({"id": w.id("scim_group"), "displayName": "All engineers", "members": []})),
+        framed(idempotent("patch_scim_group", groups::patch))
+            .title("Change a SCIM group")
+            .patch("/scim/v2/Groups/{id}")
+            .example(|w| {
+                json!({"id": w.id("scim_group"), "Operations": [
+                    {"op": "add", "path": "members", "value": [{"value": w.id("person")}]}]})
+            }),
+        framed(destructive("delete_scim_group", groups::delete))
+            .title("Delete a SCIM group")
+            .delete("/scim/v2/Groups/{id}")
+            .no_content()
+            .example(group),
+    ]
+}
+
+fn searches_and_discovery() -> Vec<Operation> {
+    let by_name = |_: &Fixture| json!({"filter": "userName eq \"mary@corp.example\"", "count": 10});
+    let groups = |_: &Fixture| json!({"filter": "displayName sw \"Eng\"", "excludedAttributes": "members"});
+    vec![
+        framed(read("list_scim_users", list::users))
+            .title("List SCIM users")
+            .get("/scim/v2/Users")
+            .example(by_name),
+        framed(read("search_scim_users", list::search_users))
+            .title("Search SCIM users")
+            .post("/scim/v2/Users/.search")
+            .example(by_name),
+        framed(read("list_scim_groups", list::groups))
+            .title("List SCIM groups")
+            .get("/scim/v2/Groups")
+            .example(groups),
+        framed(read("search_scim_groups", list::search_groups))
+            .title("Search SCIM groups")
+            .post("/scim/v2/Groups/.search")
+            .example(|_| json!({"filter": "displayName sw \"Eng\"", "excludedAttributes": ["members"]})),
+        framed(read("search_scim", list::search_all))
+            .title("Search all SCIM resources")
+            .post("/scim/v2/.search")
+            .example(|_| json!({"startIndex": 1, "count": 10})),
+        framed(read("get_scim_config", discovery::config))
+            .title("Read what SCIM supports here")
+            .get("/scim/v2/ServiceProviderConfig")
+            .example(|_| json!({})),
+        framed(read("list_scim_resource_types", discovery::resource_types))
+            .title("List the SCIM resource types")
+            .get("/scim/v2/ResourceTypes")
+            .example(|_| json!({})),
+        framed(read("get_scim_resource_type", discovery::resource_type))
+            .title("Read a SCIM resource type")
+            .get("/scim/v2/ResourceTypes/{id}")
+            .example(|_| json!({"id": "User"})),
+        framed(read("list_scim_schemas", discovery::schemas))
+            .title("List the SCIM schemas")
+            .get("/scim/v2/Schemas")
+            .example(|_| json!({})),
+        framed(read("get_scim_schema", discovery::schema))
+            .title("Read a SCIM schema")
+            .get("/scim/v2/Schemas/{id}")
+            .example(|_| json!({"id": attributes::USER})),
+    ]
+}

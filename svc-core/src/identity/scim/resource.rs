@@ -1,0 +1,189 @@
+//! What is returned: users, groups, lists of them, and any resource as far as it was asked for.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::attributes::{Asked, GROUP, Kind, USER};
+use crate::error::{Error, Result};
+use crate::id::{GroupId, MemberId};
+use crate::identity::members::Person;
+use crate::time::Time;
+
+/// The schema of a list.
+pub(super) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
+
+/// A person of the workspace. An attribute is absent if it has no value or was not asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ScimUser", extend("required" = []))]
+pub(super) struct User {
+    schemas: [&'static str; 1],
+    /// The person's id as a member.
+    id: MemberId,
+    /// What the identity provider calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_id: Option<String>,
+    /// Its handle.
+    user_name: String,
+    /// Its name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_name: Option<String>,
+    /// Whether it may use the service.
+    active: bool,
+    meta: Meta,
+}
+
+impl User {
+    pub fn of(person: Person) -> Self {
+        Self {
+            schemas: [USER],
+            meta: Meta::of(
+                Kind::User,
+                person.id,
+                person.created_at,
+                person.changed_at.unwrap_or(person.created_at),
+            ),
+            id: person.id,
+            external_id: person.external_id,
+            user_name: person.handle,
+            display_name: person.display_name,
+            active: person.active,
+        }
+    }
+}
+
+/// A group of people. An attribute is absent if it has no value or was not asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ScimGroup", extend("required" = []))]
+pub(super) struct Group {
+    pub schemas: [&'static str; 1],
+    /// The group's id.
+    pub id: GroupId,
+    /// What the identity provider calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// Its name for people.
+    pub display_name: String,
+    /// Who is in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<GroupMember>,
+    pub meta: Meta,
+}
+
+/// A member of a group.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("required" = []))]
+pub(super) struct GroupMember {
+    /// The user's id.
+    value: MemberId,
+    /// Where the user is.
+    #[serde(rename = "$ref")]
+    reference: String,
+    /// Always `User`.
+    r#type: &'static str,
+}
+
+impl GroupMember {
+    pub fn of(value: MemberId) -> Self {
+        Self { value, reference: location(Kind::User, value), r#type: "User" }
+    }
+}
+
+/// What is known of a resource itself.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = []))]
+pub(super) struct Meta {
+    /// `User` or `Group`.
+    resource_type: &'static str,
+    created: Time,
+    last_modified: Time,
+    /// Where the resource is.
+    location: String,
+}
+
+impl Meta {
+    pub fn of(kind: Kind, id: impl std::fmt::Display, created: Time, last_modified: Time) -> Self {
+        Self { resource_type: kind.name(), created, last_modified, location: location(kind, id) }
+    }
+}
+
+/// Returns where a resource is. The frame puts the address of the service before it.
+fn location(kind: Kind, id: impl std::fmt::Display) -> String {
+    format!("/scim/v2{}/{id}", kind.endpoint())
+}
+
+/// A user or a group.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only the schema is read")]
+pub(super) enum UserOrGroup {
+    User(User),
+    Group(Group),
+}
+
+/// A resource as far as it was asked for; its schema is that of `T`.
+#[derive(Debug)]
+pub(super) struct Shown<T>(Value, PhantomData<fn() -> T>);
+
+impl<T> Shown<T> {
+    pub fn of<R: Serialize>(resource: R, asked: &Asked) -> Result<Self> {
+        let mut value = serde_json::to_value(resource).map_err(Error::internal)?;
+        if let Some(members) = value.as_object_mut() {
+            asked.shape(members);
+        }
+        Ok(Self(value, PhantomData))
+    }
+}
+
+impl<T> Serialize for Shown<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Shown<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ScimList_{T}")]
+pub(super) struct List<T> {
+    schemas: [&'static str; 1],
+    /// How many resources there are on all pages.
+    total_results: i64,
+    /// The place of the first of these, counted from 1.
+    start_index: i64,
+    /// How many there are on this page.
+    items_per_page: usize,
+    #[serde(rename = "Resources")]
+    resources: Vec<T>,
+}
+
+impl<T> List<T> {
+    pub fn of(resources: Vec<T>, start_index: i64, total_results: i64) -> Self {
+        Self { schemas: [LIST], total_results, start_index, items_per_page: resources.len(), resources }
+    }
+}
+
+/// An empty answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Nothing {}

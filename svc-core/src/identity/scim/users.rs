@@ -1,0 +1,298 @@
+//! Users: the people of the workspace.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::attributes::{Asked, Attribute, Flag, Kind, Names, USER};
+use super::filter::{Compared, Held};
+use super::patch::{Does, Operations, PATCH, changes, unfit};
+use super::resource::{Nothing, Shown, User};
+use crate::error::{Error, Result};
+use crate::id::MemberId;
+use crate::identity::ends;
+use crate::identity::enrol::{NewMember, check_handle_free, enrol};
+use crate::identity::members::{self, MemberKind, MemberUpdated, Person, UserName};
+use crate::identity::scim::Fault;
+use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
+use crate::log::event::Subject;
+use crate::op::{Read, Surface, Write};
+use crate::text::{Items, Text};
+
+/// The schemas that a request names.
+pub(super) type Schemas = Items<String, 20>;
+/// What an identity provider calls a resource.
+pub(super) type ExternalId = Text<1, EXTERNAL_ID_MAX>;
+
+/// Fails if a request names schemas, and not the one that it has to.
+pub(super) fn check_schemas(named: Option<&Schemas>, needed: &str) -> Result<()> {
+    match named {
+        Some(named) if !named.iter().any(|name| name.eq_ignore_ascii_case(needed)) => {
+            Err(Fault::InvalidSyntax.error(format!("`schemas`: expected {needed}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Compared for Person {
+    fn held(&self, attribute: Attribute) -> Held<'_> {
+        let text = |text: &'_ Option<String>| -> Held<'static> {
+            text.as_ref().map_or(Held::Nothing, |text| Held::Text(text.clone().into()))
+        };
+        match attribute {
+            Attribute::Id => Held::Text(self.id.to_string().into()),
+            Attribute::ExternalId => text(&self.external_id),
+            Attribute::UserName => Held::Text(self.handle.as_str().into()),
+            Attribute::DisplayName => text(&self.display_name),
+            Attribute::Active => Held::Flag(self.active),
+            Attribute::Members => Held::Nothing,
+            Attribute::Created => Held::Time(self.created_at),
+            Attribute::LastModified => Held::Time(self.changed_at.unwrap_or(self.created_at)),
+            Attribute::ResourceType => Held::Text(Kind::User.name().into()),
+        }
+    }
+}
+
+/// Creates a person of the workspace and returns it as a SCIM user.
+///
+/// The person has no token; it gets one, or signs in at an identity provider, as its handle. Attributes that
+/// `GET /scim/v2/Schemas` does not announce are ignored.
+///
+/// Fails with 409 `handle-taken` if another member of the workspace has the handle, whatever its case.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct CreateUser {
+    /// The schemas of the resource.
+    schemas: Option<Schemas>,
+    /// The person's handle, which may be an email. Its case does not matter.
+    user_name: UserName,
+    /// What the identity provider calls the person.
+    external_id: Option<ExternalId>,
+    /// A name for people to read, which cannot be changed by SCIM later.
+    display_name: Option<Text<1, NAME_MAX>>,
+    /// Whether the person may use the service. Default: true.
+    active: Option<Flag>,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<Shown<User>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    check_schemas(input.schemas.as_ref(), USER)?;
+    let new = NewMember {
+        workspace_id: cx.caller().workspace_id,
+        handle: &input.user_name,
+        kind: MemberKind::Human,
+        display_name: input.display_name.as_deref(),
+        surface: Some(Surface::Scim),
+    };
+    check_handle_free(cx, &new).map_err(unique)?;
+    let member = enrol(cx, &new)?;
+    let mut person = Person {
+        id: member.id,
+        handle: member.handle,
+        external_id: input.external_id.as_deref().map(str::to_owned),
+        display_name: member.display_name,
+        active: true,
+        created_at: member.created_at,
+        changed_at: None,
+        lsn: member.lsn,
+    };
+    if person.external_id.is_some() {
+        members::update_person(cx, &person)?;
+    }
+    if input.active == Some(Flag(false)) {
+        ends::deactivate(cx, person.id)?;
+        (person.active, person.changed_at) = (false, Some(cx.now()));
+    }
+    Shown::of(User::of(person), &asked)
+}
+
+/// Says of a handle that is taken what RFC 7644 calls that.
+fn unique(error: Error) -> Error {
+    error.with("scimType", "uniqueness")
+}
+
+/// Returns a person of the workspace as a SCIM user.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct GetUser {
+    /// The user's id, which is the person's id as a member.
+    id: String,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn get(cx: &Read<'_>, input: &GetUser) -> Result<Shown<User>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    Shown::of(User::of(load(cx, &input.id)?), &asked)
+}
+
+/// Loads a person of the caller's workspace. What is no id is that of nobody.
+fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
+    let found = match id.parse::<uuid::Uuid>() {
+        Ok(id) => members::person(cx, MemberId::from(id))?,
+        Err(_) => None,
+    };
+    found.ok_or_else(|| Error::not_found("user"))
+}
+
+/// Replaces what SCIM may change of a person, and returns it.
+///
+/// `externalId` is removed if it is absent; without `active` the person stays as it is. `displayName` stays
+/// in any case. `active: false` ends the person's tokens, those derived from and exchanged for them too, its
+/// sessions, its claims and the grants by which it acts for others; `true` brings nothing of that back.
+///
+/// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
+/// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
+/// member has the handle.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ReplaceUser {
+    /// The user's id.
+    id: String,
+    /// The schemas of the resource.
+    schemas: Option<Schemas>,
+    /// The person's handle.
+    user_name: UserName,
+    /// What the identity provider calls the person.
+    external_id: Option<ExternalId>,
+    /// Whether the person may use the service.
+    active: Option<Flag>,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Shown<User>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    check_schemas(input.schemas.as_ref(), USER)?;
+    let person = load(cx, &input.id)?;
+    let wanted = Person {
+        handle: input.user_name.to_string(),
+        external_id: input.external_id.as_deref().map(str::to_owned),
+        active: input.active.map_or(person.active, |Flag(active)| active),
+        ..person.clone()
+    };
+    Shown::of(User::of(apply(cx, &person, wanted)?), &asked)
+}
+
+/// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
+///
+/// What it means to become inactive or active is said at `PUT`. Attributes that the service does not have are
+/// ignored if RFC 7643 knows them, as is `displayName`.
+///
+/// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
+/// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
+/// member has the handle.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct PatchUser {
+    /// The user's id.
+    id: String,
+    /// The schemas of the request.
+    schemas: Option<Schemas>,
+    /// The changes, in order.
+    #[serde(rename = "Operations")]
+    operations: Operations,
+    /// The only attributes to return, with commas between them.
+    attributes: Option<Names>,
+    /// Attributes not to return, with commas between them.
+    excluded_attributes: Option<Names>,
+}
+
+pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Shown<User>> {
+    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    check_schemas(input.schemas.as_ref(), PATCH)?;
+    let person = load(cx, &input.id)?;
+    let wanted = patched(person.clone(), &input.operations)?;
+    Shown::of(User::of(apply(cx, &person, wanted)?), &asked)
+}
+
+/// Returns what the operations make of a person.
+fn patched(mut person: Person, operations: &Operations) -> Result<Person> {
+    for change in changes(Kind::User, operations)? {
+        let is_required = matches!(change.attribute, Attribute::UserName | Attribute::Active);
+        if change.does == Does::Remove && is_required {
+            return Err(Fault::Mutability.error("the attribute is required"));
+        }
+        match change.attribute {
+            Attribute::UserName => {
+                let name = UserName::new(change.text()?);
+                person.handle = name.map_err(|detail| unfit(format!("`userName`: {detail}")))?.to_string();
+            }
+            Attribute::Active => {
+                let active = change.value.as_ref().and_then(Flag::of);
+                person.active = active.ok_or_else(|| unfit("`active`: expected true or false"))?;
+            }
+            Attribute::ExternalId => person.external_id = external_id(change.some_text()?)?,
+            _ => {}
+        }
+    }
+    Ok(person)
+}
+
+/// Checks what an identity provider calls a resource.
+pub(super) fn external_id(text: Option<&str>) -> Result<Option<String>> {
+    let id = text.map(|text| ExternalId::new(text.to_owned())).transpose();
+    let id = id.map_err(|detail| unfit(format!("`externalId`: {detail}")))?;
+    Ok(id.as_deref().map(str::to_owned))
+}
+
+/// Makes a person what is wanted, and returns it.
+fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
+    if wanted == *person {
+        return Ok(wanted);
+    }
+    wanted.changed_at = Some(cx.now());
+    let called = |person: &Person| (person.handle.clone(), person.external_id.clone());
+    if called(person) != called(&wanted) {
+        if person.handle != wanted.handle {
+            check_free(cx, &wanted.handle)?;
+        }
+        members::update_person(cx, &wanted)?;
+        let updated = MemberUpdated {
+            member_id: wanted.id,
+            handle: wanted.handle.clone(),
+            display_name: wanted.display_name.clone(),
+        };
+        cx.emit(Subject::WORKSPACE.about(wanted.id), &updated)?;
+    }
+    match (person.active, wanted.active) {
+        (true, false) => ends::deactivate(cx, wanted.id)?,
+        (false, true) => ends::reactivate(cx, wanted.id)?,
+        _ => {}
+    }
+    Ok(wanted)
+}
+
+fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
+    let workspace_id = cx.caller().workspace_id;
+    let kind = MemberKind::Human;
+    let wanted = NewMember { workspace_id, handle, kind, display_name: None, surface: None };
+    check_handle_free(cx, &wanted).map_err(unique)
+}
+
+/// Removes a person for good. It is deactivated, its handle is free, and SCIM does not find it again.
+///
+/// What says who it is goes with it: its display name, what the identity provider calls it, and its links to
+/// sign-ins. What it has done stays under its id.
+///
+/// Fails with 403 `forbidden` if the person is you, or holds a token with `operator:global` or
+/// `audit:read-global` and yours does not carry the same.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteUser {
+    /// The user's id.
+    id: String,
+}
+
+pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteUser) -> Result<Nothing> {
+    let person = load(cx, &input.id)?;
+    ends::remove(cx, person.id, person.active)?;
+    Ok(Nothing {})
+}
