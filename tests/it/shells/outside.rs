@@ -1,6 +1,7 @@
 //! Agents with a client that is not ours, the Python package `mcp`, against the built programs.
 //!
-//! They work over a pipe and over HTTP, in the legacy handshake and in the revision that has none.
+//! They work over a pipe and over HTTP, in the legacy handshake and in the revision that has none. SCIM is
+//! tested by the Python package `scim2-tester`.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -55,6 +56,15 @@ impl Home {
 
     fn workspace(&self) -> &Value {
         &self.made["workspace"]["id"]
+    }
+
+    /// A server of the folder, and its address.
+    fn served(&self) -> (Stopped, String) {
+        let mut serve = command(program("svc-http"));
+        serve.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.data()).stdout(Stdio::piped());
+        let mut server = Stopped(serve.spawn().unwrap());
+        let first = BufReader::new(server.0.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        (server, first.rsplit(' ').next().unwrap().to_owned())
     }
 
     /// The agent on a pipe of its own.
@@ -176,14 +186,31 @@ fn agents_on_pipes_work_together() {
 fn agents_at_one_server_work_together() {
     for (mode, revision) in MODES {
         let home = Home::make();
-        let mut serve = command(program("svc-http"));
-        serve.args(["--listen", "127.0.0.1:0", "--data"]).arg(home.data()).stdout(Stdio::piped());
-        let mut server = Stopped(serve.spawn().unwrap());
-        let first = BufReader::new(server.0.stdout.take().unwrap()).lines().next().unwrap().unwrap();
-        let url = format!("{}/mcp", first.rsplit(' ').next().unwrap());
+        let (_server, address) = home.served();
+        let url = format!("{address}/mcp");
         let Some(worker) = home.agent("agent_token", &["--mode", mode, &url]) else { return };
         let Some(admin) = home.agent("token", &["--mode", mode, &url]) else { return };
         a_days_work(&home, revision, worker, admin);
+    }
+}
+
+/// The service is what it says to be, for a client that reads that first and then tries all of it.
+///
+/// The agent's token is the control: it lacks the capability, so no check passes.
+#[test]
+fn scim_is_as_its_outside_tester_expects() {
+    let Some(python) = std::env::var_os(PYTHON) else { return skipped("outside clients", PYTHON) };
+    let home = Home::make();
+    let (_server, address) = home.served();
+    for (token, passes) in [("token", true), ("agent_token", false)] {
+        let mut tester = command(&python);
+        tester.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("py/check_scim.py"));
+        tester.arg(format!("{address}/scim/v2"));
+        let tested = tester.env("SVC_TOKEN", home.made[token]["secret"].as_str().unwrap()).output().unwrap();
+        let said = String::from_utf8_lossy(&tested.stdout);
+        let failure = String::from_utf8_lossy(&tested.stderr);
+        assert_eq!(tested.status.success(), passes, "{token}: {said}\n{failure}");
+        assert!(said.contains(" passed"), "{token}: {said}\n{failure}");
     }
 }
 

@@ -13,6 +13,7 @@ pub mod load;
 pub mod pop;
 pub mod posts;
 pub mod reads;
+pub mod scim;
 pub mod simulate;
 pub mod stage;
 pub mod verify;

@@ -88,12 +88,14 @@ const COUNT: &str = "
     select count(*) from members m
     where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null";
 
-/// Writes what a directory has changed of a person: its name, what the directory calls it, and when.
+/// Writes what a directory has changed of a person: its names, what the directory calls it, and when.
 pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
-    cx.execute(1, UPDATE, &[&person.id, &person.handle, &person.external_id, &person.changed_at])
+    let Person { id, handle, external_id, display_name, changed_at, .. } = person;
+    cx.execute(1, UPDATE, &[id, handle, external_id, display_name, changed_at])
 }
 
-const UPDATE: &str = "update members set handle = $2, external_id = $3, changed_at = $4 where id = $1";
+const UPDATE: &str = "
+    update members set handle = $2, external_id = $3, display_name = $4, changed_at = $5 where id = $1";
 
 /// Writes down that a member may no longer use the service, as of now.
 pub(crate) fn deactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {

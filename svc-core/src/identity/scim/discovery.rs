@@ -118,7 +118,7 @@ fn described_schema(kind: Kind) -> Value {
     let attributes = match kind {
         Kind::User => vec![
             text("userName", "The person's handle, which may be an email").required().unique().value(),
-            text("displayName", "A name for people, set when the user is created").immutable().value(),
+            text("displayName", "A name for people, which is set once").immutable().value(),
             Described::of("active", "boolean", "Whether the person may use the service").required().value(),
         ],
         Kind::Group => vec![text("displayName", "A name for people").required().value(), members()],

@@ -1,8 +1,8 @@
 //! SCIM 2.0 (RFC 7643, RFC 7644): how an identity provider keeps the people of a workspace.
 //!
 //! Its users are the people of the workspace of the token; agents, and people who were removed, are none of
-//! them. A user's `userName` is its handle, whatever the case; `displayName` is set when it is created, and a
-//! later value is ignored, as are attributes that are not announced. Groups carry no rights. What a value
+//! them. A user's `userName` is its handle, whatever the case; `displayName` is set once, and a later value
+//! is ignored, as are attributes that are not announced. Groups carry no rights. What a value
 //! `active: false` ends, and that nothing comes back, is in `identity::ends`.
 //!
 //! A request fails before anything is changed: a PATCH is worked out in memory first. Failures have the type

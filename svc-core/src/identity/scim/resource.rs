@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::attributes::{Asked, GROUP, Kind, USER};
+use super::attributes::{Asked, Kind, USER};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::Person;

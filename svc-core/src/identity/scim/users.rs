@@ -67,7 +67,7 @@ pub(super) struct CreateUser {
     user_name: UserName,
     /// What the identity provider calls the person.
     external_id: Option<ExternalId>,
-    /// A name for people to read, which cannot be changed by SCIM later.
+    /// A name for people to read, which SCIM does not change later.
     display_name: Option<Text<1, NAME_MAX>>,
     /// Whether the person may use the service. Default: true.
     active: Option<Flag>,
@@ -142,9 +142,10 @@ fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
 
 /// Replaces what SCIM may change of a person, and returns it.
 ///
-/// `externalId` is removed if it is absent; without `active` the person stays as it is. `displayName` stays
-/// in any case. `active: false` ends the person's tokens, those derived from and exchanged for them too, its
-/// sessions, its claims and the grants by which it acts for others; `true` brings nothing of that back.
+/// `externalId` is removed if it is absent; without `active` the person stays as it is. A person that has a
+/// display name keeps it, whatever is sent; one that has none gets its first. `active: false` ends the
+/// person's tokens, those derived from and exchanged for them too, its sessions, its claims and the grants by
+/// which it acts for others; `true` brings nothing of that back.
 ///
 /// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
 /// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
@@ -160,6 +161,8 @@ pub(super) struct ReplaceUser {
     user_name: UserName,
     /// What the identity provider calls the person.
     external_id: Option<ExternalId>,
+    /// A name for people to read, if the person has none.
+    display_name: Option<String>,
     /// Whether the person may use the service.
     active: Option<Flag>,
     /// The only attributes to return, with commas between them.
@@ -175,6 +178,7 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Shown<U
     let wanted = Person {
         handle: input.user_name.to_string(),
         external_id: input.external_id.as_deref().map(str::to_owned),
+        display_name: first_name(&person, input.display_name.as_deref())?,
         active: input.active.map_or(person.active, |Flag(active)| active),
         ..person.clone()
     };
@@ -184,7 +188,7 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Shown<U
 /// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
 ///
 /// What it means to become inactive or active is said at `PUT`. Attributes that the service does not have are
-/// ignored if RFC 7643 knows them, as is `displayName`.
+/// ignored if RFC 7643 knows them, as is `displayName` of a person that has one.
 ///
 /// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
 /// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
@@ -230,10 +234,25 @@ fn patched(mut person: Person, operations: &Operations) -> Result<Person> {
                 person.active = active.ok_or_else(|| unfit("`active`: expected true or false"))?;
             }
             Attribute::ExternalId => person.external_id = external_id(change.some_text()?)?,
+            Attribute::DisplayName if change.does != Does::Remove && person.display_name.is_none() => {
+                person.display_name = first_name(&person, change.some_text()?)?;
+            }
             _ => {}
         }
     }
     Ok(person)
+}
+
+/// Returns the display name of a person for whom this one is sent: it is immutable once there is one.
+fn first_name(person: &Person, sent: Option<&str>) -> Result<Option<String>> {
+    match (&person.display_name, sent) {
+        (Some(name), _) => Ok(Some(name.clone())),
+        (None, sent) => {
+            let name = sent.map(|sent| Text::<1, NAME_MAX>::new(sent.to_owned())).transpose();
+            let name = name.map_err(|detail| unfit(format!("`displayName`: {detail}")))?;
+            Ok(name.as_deref().map(str::to_owned))
+        }
+    }
 }
 
 /// Checks what an identity provider calls a resource.
@@ -249,8 +268,7 @@ fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Pers
         return Ok(wanted);
     }
     wanted.changed_at = Some(cx.now());
-    let called = |person: &Person| (person.handle.clone(), person.external_id.clone());
-    if called(person) != called(&wanted) {
+    if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
         if person.handle != wanted.handle {
             check_free(cx, &wanted.handle)?;
         }

@@ -83,6 +83,30 @@ fn a_patch_is_done_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_display_name_is_set_once() {
+    on_both_engines(|world| {
+        for operation in ["patch_scim_user", "replace_scim_user"] {
+            let user = new_user(world, operation);
+            let named = |name: &str| {
+                let patch = [json!({"op": "add", "path": "displayName", "value": name})];
+                let input = match operation {
+                    "patch_scim_user" => json!({"id": user["id"], "Operations": patch}),
+                    _ => json!({"id": user["id"], "userName": user["userName"], "displayName": name}),
+                };
+                world.call(&world.people.admin, operation, input)
+            };
+            named(&"x".repeat(101)).refused(400, "malformed-request");
+            for name in ["Eva", "Other", "", &"x".repeat(101)] {
+                assert_eq!(named(name).output()["displayName"], "Eva", "{operation} {name}");
+            }
+            patch(world, &user, "remove", "displayName", json!(null)).output();
+            let member = world.admin("get_member", json!({"member_id": user["id"]}));
+            assert_eq!(member["display_name"], "Eva");
+        }
+    });
+}
+
+#[test]
 fn a_user_is_renamed_and_keeps_its_display_name() {
     on_both_engines(|world| {
         let named = json!({"userName": "eva", "displayName": "Ada", "externalId": "1"});
