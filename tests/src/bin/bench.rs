@@ -19,8 +19,8 @@ use svc_tests::bench::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
-    delegated|limits|scim [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench pop --engine postgres \
-    [--callers N] [--pairs N] [--json]\n   or: bench simulate [--engine sqlite|postgres] \
+    delegated|limits|scim [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench pop --engine \
+    postgres [--callers N] [--pairs N] [--json]\n   or: bench simulate [--engine sqlite|postgres] \
     [--steps N] [--seed N] [--json]";
 
 struct Arguments {
