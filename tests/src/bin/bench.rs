@@ -1,8 +1,8 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|
-//! scim [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json` the last line is an object. `bench pop
-//! --engine postgres [--callers N]` needs Postgres. `bench simulate [--engine ..] [--steps N] [--seed N]
+//! scim [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json` the last line is an object. `bench
+//! pop --engine postgres [--callers N]` needs Postgres. `bench simulate [--engine ..] [--steps N] [--seed N]
 //! [--json]` takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
