@@ -76,8 +76,8 @@ impl Ids {
 /// Makes the document name objects that exist: otherwise nearly every response would be 404.
 ///
 /// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, that
-/// a footprint names its repository unless it has only slots, and that a delegation grant and a share ticket
-/// end within what is allowed.
+/// a footprint names its repository unless it has only slots, that a delegation grant and a share ticket end
+/// within what is allowed, and what is a filter.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -94,14 +94,15 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
             if let Some(id) = operation.pointer_mut(MCP_ID) {
                 *id = json!({"type": "string"});
             }
-            let Some(content) = operation.pointer_mut("/requestBody/content/application~1json") else {
-                continue;
-            };
-            let fields = content["schema"]["properties"].as_object_mut();
-            fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
-            require_with(&mut content["schema"], "items", "repo");
-            end_soon(&mut content["schema"]);
-            content.as_object_mut().unwrap().remove("example");
+            for media in ["json", "scim+json"] {
+                let content = operation.pointer_mut(&format!("/requestBody/content/application~1{media}"));
+                let Some(content) = content else { continue };
+                let fields = content["schema"]["properties"].as_object_mut();
+                fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
+                require_with(&mut content["schema"], "items", "repo");
+                end_soon(&mut content["schema"]);
+                content.as_object_mut().unwrap().remove("example");
+            }
         }
     }
 }
@@ -122,6 +123,31 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
         *schema = json!({"enum": [null, footprint(None, "slot"), paths]});
     } else if name == "timeout_secs" {
         *schema = json!({"enum": [1]});
+    } else {
+        limit_of_scim(name, schema, ids);
+    }
+}
+
+/// The same for what RFC 7643 and RFC 7644 name: filters and changes are languages of their own.
+fn limit_of_scim(name: &str, schema: &mut Value, ids: &Ids) {
+    let is_list = schema["items"].is_object();
+    match name {
+        "id" => *schema = json!({"enum": ids.named(|name| ["person", "scim_group"].contains(&name))}),
+        "filter" => {
+            *schema = json!({"enum": ["displayName pr", "id eq \"x\" or not (displayName co \"a\")"]})
+        }
+        "excludedAttributes" => *schema = json!({"enum": [if is_list { json!([]) } else { json!("") }]}),
+        "userName" => *schema = json!({"type": "string", "pattern": "^[A-Za-z]{8,20}$"}),
+        "displayName" if schema["maxLength"].is_null() => *schema = json!({"enum": [null, "Mary"]}),
+        "members" if is_list => {
+            let person = ids.named(|name| name == "person");
+            *schema = json!({"enum": [[], [{"value": person[0]}]]});
+        }
+        "Operations" => {
+            let operation = |value: &str| json!([{"op": "add", "path": "externalId", "value": value}]);
+            *schema = json!({"enum": [[], operation("a"), operation("b")]});
+        }
+        _ => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! Attributes: which there are, which of them an answer has, and values that clients write in several ways.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use scim_v2::filter::AttrPath;
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::identity::scim::Fault;
 use crate::limits::SCIM_NAMES_MAX;
+use crate::text::Items;
 
 /// The schema of a user.
 pub(super) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
@@ -207,6 +209,56 @@ fn name_of(text: &str) -> Name {
     match plain.split_once('.') {
         Some((name, sub)) => (name.to_owned(), Some(sub.to_owned())),
         None => (plain, None),
+    }
+}
+
+/// The name of a schema.
+pub(super) trait SchemaName {
+    const NAME: &'static str;
+}
+
+/// That of a user.
+pub(super) struct UserSchema;
+
+impl SchemaName for UserSchema {
+    const NAME: &'static str = USER;
+}
+
+/// That of a group.
+pub(super) struct GroupSchema;
+
+impl SchemaName for GroupSchema {
+    const NAME: &'static str = GROUP;
+}
+
+/// The schemas that a request names, that of `S` among them.
+pub(super) struct Schemas<S>(PhantomData<fn() -> S>);
+
+/// Most schemas that a request names.
+const SCHEMAS_MAX: usize = 20;
+
+impl<'de, S: SchemaName> Deserialize<'de> for Schemas<S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let names = Items::<String, SCHEMAS_MAX>::deserialize(deserializer)?;
+        if names.iter().any(|name| name.eq_ignore_ascii_case(S::NAME)) {
+            return Ok(Self(PhantomData));
+        }
+        Err(de::Error::custom(format!("expected {}", S::NAME)))
+    }
+}
+
+impl<S: SchemaName> JsonSchema for Schemas<S> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("SchemasWith{}", S::NAME).into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array", "items": {"type": "string"}, "contains": {"const": S::NAME},
+            "maxItems": SCHEMAS_MAX,
+        })
     }
 }
 

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::attributes::{Asked, Attribute, GROUP, Kind, Names};
+use super::attributes::{Asked, Attribute, GROUP, GroupSchema, Kind, Names, Schemas};
 use super::filter::{Compared, Filter, Held, of_members};
 use super::group_rows::{self, GroupRow};
-use super::patch::{Change, Does, Operations, PATCH, changes, unfit};
+use super::patch::{Change, Does, Operations, PatchSchema, changes, unfit};
 use super::resource::{Group, GroupMember, Meta, Nothing, Shown};
-use super::users::{ExternalId, Schemas, check_schemas, external_id};
+use super::users::{ExternalId, external_id};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members;
@@ -104,7 +104,8 @@ type Members = Items<Named, SCIM_GROUP_MEMBERS_MAX>;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CreateGroup {
     /// The schemas of the resource.
-    schemas: Option<Schemas>,
+    #[serde(rename = "schemas")]
+    _schemas: Option<Schemas<GroupSchema>>,
     /// Its name for people.
     display_name: Text<1, NAME_MAX>,
     /// What the identity provider calls it.
@@ -119,7 +120,6 @@ pub(super) struct CreateGroup {
 
 pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Group>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    check_schemas(input.schemas.as_ref(), GROUP)?;
     if group_rows::count(cx)? >= SCIM_GROUPS_MAX {
         return Err(unfit(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
     }
@@ -196,7 +196,8 @@ pub(super) struct ReplaceGroup {
     /// The group's id.
     id: String,
     /// The schemas of the resource.
-    schemas: Option<Schemas>,
+    #[serde(rename = "schemas")]
+    _schemas: Option<Schemas<GroupSchema>>,
     /// Its name for people.
     display_name: Text<1, NAME_MAX>,
     /// What the identity provider calls it. Default: nothing.
@@ -211,7 +212,6 @@ pub(super) struct ReplaceGroup {
 
 pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<Shown<Group>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    check_schemas(input.schemas.as_ref(), GROUP)?;
     let before = load(cx, &input.id)?;
     let wanted = GroupRow {
         display_name: input.display_name.to_string(),
@@ -230,7 +230,8 @@ pub(super) struct PatchGroup {
     /// The group's id.
     id: String,
     /// The schemas of the request.
-    schemas: Option<Schemas>,
+    #[serde(rename = "schemas")]
+    _schemas: Option<Schemas<PatchSchema>>,
     /// The changes, in order.
     #[serde(rename = "Operations")]
     operations: Operations,
@@ -242,7 +243,6 @@ pub(super) struct PatchGroup {
 
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Group>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    check_schemas(input.schemas.as_ref(), PATCH)?;
     let before = load(cx, &input.id)?;
     let were: BTreeSet<MemberId> = group_rows::members(cx, before.id)?.into_iter().collect();
     let (mut wanted, mut members) = (before.clone(), were.clone());

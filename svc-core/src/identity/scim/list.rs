@@ -9,18 +9,18 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::attributes::{Asked, Kind, Names};
+use super::attributes::{Asked, Kind, Names, SchemaName, Schemas};
 use super::filter::{Filter, Key, parse};
 use super::group_rows;
 use super::groups::{Full, full};
 use super::resource::{Group, List, Shown, User, UserOrGroup};
-use super::users::{Schemas, check_schemas};
 use crate::error::Result;
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::{self, Person};
 use crate::identity::scim::Fault;
 use crate::limits::{SCIM_COUNT_MAX, SCIM_GROUP_MEMBERS_MAX, SCIM_SCAN_MAX};
 use crate::op::Read;
+use crate::text::Count;
 
 /// Returns SCIM resources that match a filter, in the order in which they were created.
 ///
@@ -31,9 +31,9 @@ pub(super) struct ListResources {
     /// What the resources match. Default: all.
     filter: Option<String>,
     /// The place of the first to return, counted from 1. Default: 1.
-    start_index: Option<i64>,
+    start_index: Option<Whole>,
     /// How many to return, at most 200; with 0 they are only counted. Default: 200.
-    count: Option<i64>,
+    count: Option<Whole>,
     /// The only attributes to return, with commas between them.
     attributes: Option<Names>,
     /// Attributes not to return, with commas between them.
@@ -53,13 +53,14 @@ pub(super) struct ListResources {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SearchResources {
     /// The schemas of the request.
-    schemas: Option<Schemas>,
+    #[serde(rename = "schemas")]
+    _schemas: Option<Schemas<SearchSchema>>,
     /// What the resources match. Default: all.
     filter: Option<String>,
     /// The place of the first to return, counted from 1. Default: 1.
-    start_index: Option<i64>,
+    start_index: Option<Whole>,
     /// How many to return, at most 200; with 0 they are only counted. Default: 200.
-    count: Option<i64>,
+    count: Option<Whole>,
     /// The only attributes to return.
     attributes: Option<Names<true>>,
     /// Attributes not to return.
@@ -72,7 +73,17 @@ pub(super) struct SearchResources {
     _sort_order: Option<String>,
 }
 
-const SEARCH: &str = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
+/// A place or a number of resources, which RFC 7644 lets be below the least that makes sense.
+type Whole = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
+/// The largest number that every reader of JSON preserves.
+const WHOLE_MAX: i64 = (1 << 53) - 1;
+
+/// That of a search.
+struct SearchSchema;
+
+impl SchemaName for SearchSchema {
+    const NAME: &'static str = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
+}
 
 pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<Shown<User>>> {
     input.search()?.run(cx, &[Kind::User])
@@ -103,7 +114,6 @@ impl ListResources {
 
 impl SearchResources {
     fn search(&self) -> Result<Search<'_>> {
-        check_schemas(self.schemas.as_ref(), SEARCH)?;
         let asked = Asked::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
         Ok(Search::new(self.filter.as_deref(), self.start_index, self.count, asked))
     }
@@ -119,10 +129,10 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(filter: Option<&'a str>, start: Option<i64>, count: Option<i64>, asked: Asked) -> Self {
-        let count = count.unwrap_or(i64::MAX).max(0);
+    fn new(filter: Option<&'a str>, start: Option<Whole>, count: Option<Whole>, asked: Asked) -> Self {
+        let count = count.map_or(i64::MAX, Whole::get).max(0);
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(SCIM_COUNT_MAX);
-        Self { filter, start: start.unwrap_or(1).max(1), count, asked }
+        Self { filter, start: start.map_or(1, Whole::get).max(1), count, asked }
     }
 
     fn run<T>(&self, cx: &Read<'_>, kinds: &[Kind]) -> Result<List<Shown<T>>> {

@@ -10,15 +10,19 @@ use scim_v2::filter::{AttrPath, PatchPath, ValFilter};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::attributes::{Attribute, Kind};
+use super::attributes::{Attribute, Kind, SchemaName};
 use super::filter::check_bounds;
 use crate::error::{Error, Result};
 use crate::identity::scim::Fault;
 use crate::limits::SCIM_OPERATIONS_MAX;
 use crate::text::Items;
 
-/// What the schema of a PATCH is called.
-pub(super) const PATCH: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
+/// That of a PATCH.
+pub(super) struct PatchSchema;
+
+impl SchemaName for PatchSchema {
+    const NAME: &'static str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
+}
 
 /// The operations of a PATCH.
 pub(super) type Operations = Items<PatchOperation, SCIM_OPERATIONS_MAX>;

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::attributes::{Asked, Attribute, Flag, Kind, Names, USER};
+use super::attributes::{Asked, Attribute, Flag, Kind, Names, Schemas, UserSchema};
 use super::filter::{Compared, Held};
-use super::patch::{Does, Operations, PATCH, changes, unfit};
+use super::patch::{Does, Operations, PatchSchema, changes, unfit};
 use super::resource::{Nothing, Shown, User};
 use crate::error::{Error, Result};
 use crate::id::MemberId;
@@ -16,22 +16,10 @@ use crate::identity::scim::Fault;
 use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
 use crate::log::event::Subject;
 use crate::op::{Read, Surface, Write};
-use crate::text::{Items, Text};
+use crate::text::Text;
 
-/// The schemas that a request names.
-pub(super) type Schemas = Items<String, 20>;
 /// What an identity provider calls a resource.
 pub(super) type ExternalId = Text<1, EXTERNAL_ID_MAX>;
-
-/// Fails if a request names schemas, and not the one that it has to.
-pub(super) fn check_schemas(named: Option<&Schemas>, needed: &str) -> Result<()> {
-    match named {
-        Some(named) if !named.iter().any(|name| name.eq_ignore_ascii_case(needed)) => {
-            Err(Fault::InvalidSyntax.error(format!("`schemas`: expected {needed}")))
-        }
-        _ => Ok(()),
-    }
-}
 
 impl Compared for Person {
     fn held(&self, attribute: Attribute) -> Held<'_> {
@@ -62,7 +50,8 @@ impl Compared for Person {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CreateUser {
     /// The schemas of the resource.
-    schemas: Option<Schemas>,
+    #[serde(rename = "schemas")]
+    _schemas: Option<Schemas<UserSchema>>,
     /// The person's handle, which may be an email. Its case does not matter.
     user_name: UserName,
     /// What the identity provider calls the person.
@@ -79,7 +68,6 @@ pub(super) struct CreateUser {
 
 pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<Shown<User>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    check_schemas(input.schemas.as_ref(), USER)?;
     let new = NewMember {
         workspace_id: cx.caller().workspace_id,
         handle: &input.user_name,
@@ -156,7 +144,8 @@ pub(super) struct ReplaceUser {
     /// The user's id.
     id: String,
     /// The schemas of the resource.
-    schemas: Option<Schemas>,
+    #[serde(rename = "schemas")]
+    _schemas: Option<Schemas<UserSchema>>,
     /// The person's handle.
     user_name: UserName,
     /// What the identity provider calls the person.
@@ -173,7 +162,6 @@ pub(super) struct ReplaceUser {
 
 pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Shown<User>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    check_schemas(input.schemas.as_ref(), USER)?;
     let person = load(cx, &input.id)?;
     let wanted = Person {
         handle: input.user_name.to_string(),
@@ -199,7 +187,8 @@ pub(super) struct PatchUser {
     /// The user's id.
     id: String,
     /// The schemas of the request.
-    schemas: Option<Schemas>,
+    #[serde(rename = "schemas")]
+    _schemas: Option<Schemas<PatchSchema>>,
     /// The changes, in order.
     #[serde(rename = "Operations")]
     operations: Operations,
@@ -211,7 +200,6 @@ pub(super) struct PatchUser {
 
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Shown<User>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    check_schemas(input.schemas.as_ref(), PATCH)?;
     let person = load(cx, &input.id)?;
     let wanted = patched(person.clone(), &input.operations)?;
     Shown::of(User::of(apply(cx, &person, wanted)?), &asked)
