@@ -6,8 +6,10 @@ create index people_by_external_id on members (workspace_id, external_id, lsn) w
 
 -- The live tokens that act as a member or that a member holds, and the grants that it holds, however many have
 -- ended.
-create index tokens_live_of_member on tokens (member_id) where revoked_at is null;
-create index tokens_live_of_actor on tokens (actor_id) where revoked_at is null;
+create index tokens_live_of_member on tokens (member_id, coalesce(expires_at, 9223372036854775807))
+    where revoked_at is null;
+create index tokens_live_of_actor on tokens (actor_id, coalesce(expires_at, 9223372036854775807))
+    where revoked_at is null;
 create index delegation_grants_held on delegation_grants (delegate_id, expires_at) where revoked_at is null;
 
 -- Groups of people as an identity provider keeps them. They carry no rights.

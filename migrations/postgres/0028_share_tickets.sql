@@ -15,3 +15,6 @@ create table share_tickets (
 );
 create unique index share_tickets_by_secret on share_tickets (secret_hash);
 create index share_tickets_in_order on share_tickets (workspace_id, lsn);
+-- The tickets that end with a member, however many have ended.
+create index share_tickets_of_owner on share_tickets (owner_id, expires_at) where revoked_at is null;
+create index share_tickets_of_creator on share_tickets (created_by, expires_at) where revoked_at is null;

@@ -59,6 +59,7 @@ migrations! {
     28 "0028_share_tickets",
     29 "0029_oidc",
     30 "0030_operator",
+    31 "0031_derived_tokens",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -428,3 +428,31 @@ fn a_ticket_opens_no_other_route() {
         assert_eq!(Ws::subscribe(world.address(), &first).receive(), Received::Closed(1008));
     });
 }
+
+/// A directory takes everything from who leaves, and gives nothing back to who returns.
+#[test]
+fn a_ticket_ends_with_its_owner_and_does_not_come_back() {
+    on_both_engines(|world| {
+        let channel = world.id("channel").to_string();
+        let (person, workspace) = (world.id("person"), world.id("workspace"));
+        let mint =
+            json!({"workspace_id": workspace, "member_id": person, "capability_set": "svc.human.admin"});
+        let token = text(&world.admin("mint_token", mint)["secret"]);
+        let (theirs, other) = (text(&issued(world, &token, &channel)["secret"]), secret(world, &channel));
+        assert!(get(world, &theirs, "/share/manifest").is_success());
+        let lsn = world.lsn();
+        let set = |active: bool| {
+            let operation = json!({"op": "replace", "path": "active", "value": active});
+            let patch = json!({"Operations": [operation]});
+            let path = format!("/scim/v2/Users/{person}");
+            let token = Some(&*world.people.admin);
+            assert!(world.rest().send(token, "PATCH", &path, &[], Some(&patch)).is_success());
+        };
+        set(false);
+        let kinds = world.kinds_after(lsn);
+        assert!(kinds.contains(&"ShareTicketRevoked".to_owned()), "{kinds:?}");
+        set(true);
+        get(world, &theirs, "/share/manifest").refused(401, "unauthenticated");
+        assert!(get(world, &other, "/share/manifest").is_success(), "another's stays");
+    });
+}

@@ -41,6 +41,10 @@ const CHANGES: &[(&str, &str, &[&str])] = &[
     ("identity/members/profile.rs", "update members set display_name", &["MemberUpdated"]),
     ("identity/members/frozen.rs", "update members set frozen_at = $2", &["MemberFrozen"]),
     ("identity/members/frozen.rs", "update members set frozen_at = null", &["MemberUnfrozen"]),
+    ("identity/members/people.rs", "update members set handle = $2, external_id", &["MemberUpdated"]),
+    ("identity/members/people.rs", "update members set deactivated_at = $2", &["MemberDeactivated"]),
+    ("identity/members/people.rs", "update members set deactivated_at = null", &["MemberReactivated"]),
+    ("identity/members/people.rs", "update members set handle = $2, display_name", &["MemberRemoved"]),
     ("conversation/channels/change.rs", "update channels set name", &["ChannelUpdated"]),
     (
         "conversation/channels/change.rs",

@@ -87,10 +87,11 @@ const ORIGIN: &str = "
 const LIVE_DERIVED: &str = "
     with recursive below (id) as (
         select t.id from tokens t
-        where t.parent_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+        where t.parent_id = $1 and t.revoked_at is null
+          and coalesce(t.expires_at, 9223372036854775807) > $2
         union all
         select t.id from below b join tokens t on t.parent_id = b.id
-        where t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+        where t.revoked_at is null and coalesce(t.expires_at, 9223372036854775807) > $2
     )
     select count(*) from (select id from below limit $3) counted";
 

@@ -53,7 +53,7 @@ const LIVE_WITH_DERIVED: &str = "
         select id, member_id, lsn from tokens where id = $1 and revoked_at is null
         union all
         select t.id, t.member_id, t.lsn from ending e join tokens t on t.parent_id = e.id
-        where t.revoked_at is null and (t.expires_at is null or t.expires_at > $2)
+        where t.revoked_at is null and coalesce(t.expires_at, 9223372036854775807) > $2
     )
     select id, member_id from ending order by lsn";
 
@@ -119,12 +119,12 @@ pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Res
 /// By the indexes of live tokens by the member that they act as, and by the member that holds them.
 const LIVE_OF_MEMBER: &str = "
     select id, capabilities from (
-        select t.id, t.capabilities, t.expires_at, t.lsn from tokens t
-        where t.member_id = $1 and t.revoked_at is null
+        select t.id, t.capabilities, t.lsn from tokens t
+        where t.member_id = $1 and t.revoked_at is null and coalesce(t.expires_at, 9223372036854775807) > $2
         union
-        select t.id, t.capabilities, t.expires_at, t.lsn from tokens t
-        where t.actor_id = $1 and t.revoked_at is null) live
-    where live.expires_at is null or live.expires_at > $2 order by live.lsn";
+        select t.id, t.capabilities, t.lsn from tokens t
+        where t.actor_id = $1 and t.revoked_at is null and coalesce(t.expires_at, 9223372036854775807) > $2
+    ) live order by live.lsn";
 
 /// Revokes the live tokens that act as a member or that it holds for others, and returns which ones ended.
 ///

@@ -21,6 +21,7 @@ use crate::capability::Right;
 use crate::conversation::places::visible;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
+use crate::identity::ends::MemberDeactivated;
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::op::{Feature, Fixture, Frame, Operation, Read, Sample, destructive, read, write};
@@ -132,6 +133,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ShareTicketIssued>(),
             EventKind::of::<ShareTicketRevoked>().invalidates(Invalidates::Access),
         ])
+        .projector(&[MemberDeactivated::KIND], revoke::end_with_members)
         .sample(Sample::new("share_ticket", "create_share_ticket", ticket))
 }
 

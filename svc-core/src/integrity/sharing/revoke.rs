@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{ShareTicketRevoked, load_ticket};
 use crate::error::Result;
-use crate::id::{ShareTicketId, WorkspaceId};
+use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
-use crate::log::event::Subject;
+use crate::log::event::{Recorded, Subject};
 use crate::op::Write;
 use crate::time::Time;
 
@@ -40,9 +40,34 @@ pub(super) fn revoke_share_ticket(cx: &mut Write<'_>, input: &RevokeShareTicket)
     if let Some(revoked_at) = ticket.revoked_at {
         return Ok(TicketRevocation { id: ticket.id, revoked_at });
     }
-    let subject = Subject::channel(ticket.channel_id).about(ticket.owner_id);
-    cx.emit(subject, &ShareTicketRevoked { ticket_id: ticket.id })?;
-    let revoked_at = cx.now();
-    cx.execute(1, REVOKE, &[&ticket.id, &revoked_at])?;
-    Ok(TicketRevocation { id: ticket.id, revoked_at })
+    end(cx, ticket.id, ticket.channel_id, ticket.owner_id)?;
+    Ok(TicketRevocation { id: ticket.id, revoked_at: cx.now() })
+}
+
+fn end(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberId) -> Result<()> {
+    cx.emit(Subject::channel(channel).about(owner), &ShareTicketRevoked { ticket_id: id })?;
+    let now = cx.now();
+    cx.execute(1, REVOKE, &[&id, &now])
+}
+
+/// By the indexes of the live tickets of a member, and of those that it has issued for others.
+const LIVE_OF_MEMBER: &str = "
+    select id, channel_id, owner_id from (
+        select s.id, s.channel_id, s.owner_id, s.lsn from share_tickets s
+        where s.owner_id = $1 and s.revoked_at is null and s.expires_at > $2
+        union
+        select s.id, s.channel_id, s.owner_id, s.lsn from share_tickets s
+        where s.created_by = $1 and s.revoked_at is null and s.expires_at > $2
+    ) live order by live.lsn";
+
+/// Revokes the tickets of members who were deactivated: none of them comes back with its member.
+pub(super) fn end_with_members(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let now = cx.now();
+    for member in events.iter().filter_map(|event| event.subject.member_id) {
+        let ending: Vec<(ShareTicketId, ChannelId, MemberId)> = cx.query(LIVE_OF_MEMBER, &[&member, &now])?;
+        for (id, channel, owner) in ending {
+            end(cx, id, channel, owner)?;
+        }
+    }
+    Ok(())
 }
