@@ -14,6 +14,7 @@ use svc_tests::client::Answer;
 use svc_tests::{Setup, World};
 
 use crate::house::areas::{Wanted, by_area};
+use crate::op::ended::{self, Refused};
 
 /// Operations that name nothing which another workspace could hide.
 ///
@@ -54,6 +55,10 @@ struct Matrix {
     lacking: BTreeMap<String, String>,
     /// A delegate of the admin, with every capability.
     delegate: String,
+    /// Delegated tokens of which one member is frozen.
+    frozen: Vec<Refused>,
+    /// Tokens that have ended.
+    ended: Vec<Refused>,
 }
 
 impl Matrix {
@@ -71,7 +76,8 @@ impl Matrix {
         let every: Vec<&str> = Capability::ALL.iter().map(|capability| capability.name()).collect();
         let [admin, agent] = ["admin", "agent"].map(|sample| world.id(sample).to_string());
         let delegate = world.delegated_beyond_grants(&admin, &agent, &every);
-        Self { world, lacking, delegate }
+        let (frozen, ended) = (ended::delegated_of_frozen(&world), ended::tokens(&world));
+        Self { world, lacking, delegate, frozen, ended }
     }
 
     /// The number of all events and all audit rows.
@@ -84,14 +90,19 @@ impl Matrix {
     fn check(&self, operation: &Operation) {
         let input = operation.docs().example(&self.world.fixture).unwrap();
         self.check_delegate(operation, &input);
-        let before = self.recorded();
+        self.check_delegate_of_frozen(operation, &input);
+        let (events, audit) = self.recorded();
+        let delegated = self.ended.iter().filter(|ended| ended.is_delegated).count();
+        let mut decisions = 0;
         for way in Way::of(operation) {
+            decisions += if operation.access().needs == Needs::Nothing { 0 } else { delegated };
             self.check_credentials(operation, way, &input);
             self.check_outsider(operation, way, &input);
             self.check_bystander(operation, way, &input);
             self.check_frozen(operation, way, &input);
         }
-        assert_eq!(self.recorded(), before, "{operation:?}: a rejection or a read left something behind");
+        let wanted = (events, audit + i64::try_from(decisions).unwrap());
+        assert_eq!(self.recorded(), wanted, "{operation:?}: a rejection or a read left something behind");
     }
 
     fn expect(&self, who: &str, operation: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
@@ -119,6 +130,9 @@ impl Matrix {
         ];
         for (who, token) in strangers {
             self.expect(who, operation, way, &way.call(&self.world, token, operation, input), refused);
+        }
+        for Refused { who, token, .. } in &self.ended {
+            self.expect(who, operation, way, &way.call(&self.world, Some(token), operation, input), refused);
         }
         if let Some(token) = self.lacking.get(&operation.access().needs.expression()) {
             let answer = way.call(&self.world, Some(token), operation, input);
@@ -189,6 +203,23 @@ impl Matrix {
             }
         }
         assert_eq!(self.recorded(), (events, audit + asked), "{operation:?}: one decision each");
+    }
+
+    /// Refuses the changes of a delegate if the member that it acts for is frozen, or the delegate itself.
+    ///
+    /// A freeze that only stopped a member's own tokens would let others go on doing its damage for it.
+    fn check_delegate_of_frozen(&self, operation: &Operation, input: &Value) {
+        let access = operation.access();
+        let is_open = access.needs == Needs::Nothing || access.open_to_frozen;
+        if operation.effect().changes_nothing() || is_open || access.personal {
+            return;
+        }
+        for way in Way::of(operation) {
+            for Refused { who, token, .. } in &self.frozen {
+                let answer = way.call(&self.world, Some(token), operation, input);
+                self.expect(who, operation, way, &answer, (403, "member-frozen"));
+            }
+        }
     }
 
     /// Refuses the changes of a frozen member and lets it read.

@@ -5,6 +5,7 @@ mod admission;
 mod borders;
 mod chores;
 mod cookies;
+mod ended;
 mod extension;
 mod homed;
 mod hooks;
