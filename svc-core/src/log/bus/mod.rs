@@ -341,6 +341,18 @@ mod tests {
                 .unwrap();
         }
 
+        /// Returns when the thread has nothing left to do before the clock is advanced.
+        fn wait_until_idle(&self) {
+            let has_work = || {
+                let state = self.bus.state.lock();
+                let now = self.clock.monotonic();
+                now >= state.next_poll || state.watches.values().any(|watch| watch.stale)
+            };
+            while has_work() || self.bus.at_work_since.load(Ordering::SeqCst) > 0 {
+                std::thread::yield_now();
+            }
+        }
+
         fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, kind: &str) -> Receiver<i64> {
             let (sender, receiver) = channel();
             let wake: Wake = Arc::new(move |events: &[NewEvent]| {
@@ -422,6 +434,7 @@ mod tests {
             let _ = released.lock().unwrap().recv();
         });
         fixture.bus.listen(HERE, 1, 0, EventFilter::on(["Any"]), wake);
+        fixture.wait_until_idle();
         fixture.clock.advance(BUS_WORK_MAX * 2);
         assert!(!fixture.bus.hangs(), "it is idle");
         fixture.append(HERE, 1, "Any");
