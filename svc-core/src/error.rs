@@ -139,6 +139,11 @@ codes! {
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
          event log; `svc verify` in svc(1) says how.";
+    /// The log does not have what follows the cursor: it was pruned there, or it is older than the cursor.
+    ///
+    /// `floor` is the oldest event left and `snapshot` the address of what the log comes to now.
+    MustRefetch = "must_refetch", 409, "The cursor is not in the log any more",
+        "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
     /// Setup has already been done; nothing was changed.
     AlreadyInitialised = "already-initialised", 409, "Already set up",
         "Use the service as it is set up; `svc token mint --as-instance` gives a new token.";

@@ -46,14 +46,14 @@
 //! | | [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
-//! | `log` | the event chain, canonical JSON, the batch that extends it, bus, cache, sealing, verifying |
+//! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
 //! | `conversation` | channels, messages, what is visible to whom |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
-//! | `integrity` | reading the event log and the audit trail, sharing a channel |
+//! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!
 //! A lower feature reaches a higher one through what that registers: guards, projectors and conditions.
@@ -80,6 +80,9 @@
 //! | head | the row of a workspace with the last LSN, hash and epochs of its log |
 //! | epoch | a number of a head that rises when cached entries of a kind become invalid |
 //! | seal | to encrypt a message with a key of its own |
+//! | room | the newest events of a workspace, which its subscribers in a process share |
+//! | floor | the position of the oldest event that a log still has |
+//! | consumer | a durable subscription: a name of a member, and how far it has acknowledged the log |
 //! | shelf | 4,096 LSNs of a workspace, whose message keys hang on one key tree |
 //! | scrub | to remove the bytes of destroyed keys from the database's files |
 //! | projector | a function that a change's events are shown to, in the transaction of the change |

@@ -289,8 +289,24 @@ pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
 /// Longest duration of a long read, such as a verification; after that its caller is referred elsewhere.
 pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
-/// How often a Postgres bus reads the heads in case a notification was lost.
-pub const BUS_RECONCILE: Duration = Duration::from_millis(1000);
+/// Milliseconds between two looks of a Postgres bus at the heads, in case a notification was lost.
+pub const DELIVERY_RECONCILE_MS: i64 = 1000;
+/// How long the bus and the listener of notifications pause after a failure.
+pub const BUS_RETRY: Duration = Duration::from_millis(1000);
+/// Most events that a workspace's room keeps for its subscribers.
+pub const FEED_RING_EVENTS: usize = 4096;
+/// Most bytes of events that a workspace's room keeps.
+pub const FEED_RING_BYTES: usize = 8 << 20;
+/// Most bytes of events that all rooms of a process keep together.
+pub const FEED_BYTES_MAX: usize = 64 << 20;
+/// Most events that a room, or a subscriber behind its room, reads of a log at once.
+pub const FEED_READ_ROWS: i64 = 1000;
+/// Bytes of payloads at which such a read ends.
+pub const FEED_READ_BYTES: usize = 1 << 20;
+/// Most events that are sent to a subscriber beyond what it has said that it wants.
+pub const REPLAY_MAX: usize = 10_000;
+/// Seconds that an event must be old before a durable subscription delivers it.
+pub const DELIVERY_STABILITY_SECS: i64 = 2;
 /// Longest time the bus may spend on one piece of work before readiness reports it as hung.
 pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
 /// Timeout for connecting to a Postgres server, unless the address says otherwise.

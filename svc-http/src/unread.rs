@@ -70,8 +70,7 @@ impl UnreadAnswers {
                 return Ok((made, share));
             }
             drop(made);
-            let waited = timeout_at(deadline, self.0.wait(client, size)).await;
-            kept = Some(waited.map_err(|_| full())?);
+            kept = Some(self.wait_for(client, size, deadline).await?);
         }
     }
 
@@ -81,6 +80,11 @@ impl UnreadAnswers {
     /// changes) exceed the quota by no more than the requests in progress.
     pub async fn wait(&self, client: Client, deadline: Instant) -> Result<()> {
         timeout_at(deadline, self.0.below_quota(client)).await.map_err(|_| full())
+    }
+
+    /// Waits until there is room for `size` bytes, and takes it.
+    pub async fn wait_for(&self, client: Client, size: usize, deadline: Instant) -> Result<Share<Client>> {
+        timeout_at(deadline, self.0.wait(client, size)).await.map_err(|_| full())
     }
 
     /// Takes room for `size` bytes, from the share `kept` or else from the supply.

@@ -53,6 +53,8 @@ pub struct Setup {
     pub link_email: bool,
     /// Whether who signs in at a provider and is no member joins.
     pub auto_provision: bool,
+    /// Most events that are sent to a subscriber ahead, if not the usual number.
+    pub replay_max: Option<usize>,
     /// The settings of the world's server.
     pub http: HttpSettings,
 }
@@ -74,6 +76,7 @@ impl Default for Setup {
             first_admin: false,
             link_email: false,
             auto_provision: false,
+            replay_max: None,
             http: HttpSettings::default(),
         }
     }
@@ -114,6 +117,7 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     options.settings.oidc_link_email = setup.link_email;
     options.settings.oidc_auto_provision = setup.auto_provision;
     options.settings.left_out = setup.left_out;
+    options.settings.replay_max = setup.replay_max.unwrap_or(options.settings.replay_max);
     options.reap_tick = None;
     options.session_key = Some(session_key());
     options.clock = setup.clock;

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use svc_core::op::{contract, routes};
+use svc_core::ops::subscription_contract;
 use svc_core::{Error, Result, operation_table};
 
 use crate::output::Printer;
@@ -22,6 +23,8 @@ enum What {
     Routes,
     /// Every kind of event, with the schema of its payload.
     Events,
+    /// Every frame of a subscription over WebSocket, with its schema.
+    Subscribe,
     /// Every capability, and the named sets it is in.
     Capabilities,
 }
@@ -33,6 +36,7 @@ pub fn run(command: &Contract, output: &Printer) -> Result<()> {
         What::Operations => contract::operations(&table),
         What::Routes => routes::routes(&table),
         What::Events => contract::events(&table),
+        What::Subscribe => subscription_contract(),
         What::Capabilities => contract::capabilities(),
     };
     let text = serde_json::to_string_pretty(&contract).map_err(Error::internal)?;

@@ -111,6 +111,10 @@ pub struct Config {
     pub reap_tick: Option<Duration>,
     /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; none means that no acknowledgement is required.
     pub ack_timeout: Option<Duration>,
+    /// How old an event must be before a durable subscription delivers it.
+    pub delivery_stability: Duration,
+    /// The time between two looks at the logs for what no notification told of.
+    pub delivery_reconcile: Duration,
     /// `SVC_LAND_ADVICE`.
     pub land_advice: bool,
     /// `SVC_LOG`.

@@ -190,6 +190,8 @@ impl Reader {
             lease_default: self.seconds("SVC_CLAIM_DEFAULT_LEASE_SECS"),
             reap_tick: Some(self.seconds("SVC_CLAIM_REAP_TICK_SECS")).filter(|span| !span.is_zero()),
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
+            delivery_stability: self.seconds("SVC_DELIVERY_STABILITY_SECS"),
+            delivery_reconcile: Duration::from_millis(self.number("SVC_DELIVERY_RECONCILE_MS")),
             land_advice: self.flag("SVC_LAND_ADVICE"),
             log: self.text("SVC_LOG"),
             log_format: if self.word("SVC_LOG_FORMAT") == "json" { LogFormat::Json } else { LogFormat::Text },

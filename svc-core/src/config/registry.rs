@@ -174,6 +174,10 @@ pub const VARIABLES: &[Variable] = &[
         gates have expired; 0 turns it off."),
     variable("SVC_CLAIM_ACK_TIMEOUT_SECS", Form::Number(limits::ACK_TIMEOUT_SECS, 0, limits::LEASE_MAX_SECS),
         "Seconds within which a claim must be acknowledged; 0 requires no acknowledgement."),
+    variable("SVC_DELIVERY_STABILITY_SECS", Form::Number(limits::DELIVERY_STABILITY_SECS, 0, 3600),
+        "Seconds that an event must be old before a durable subscription delivers it; 0 delivers at once."),
+    variable("SVC_DELIVERY_RECONCILE_MS", Form::Number(limits::DELIVERY_RECONCILE_MS, 10, 60_000),
+        "Milliseconds between two looks at the logs on Postgres, which find what no notification told of."),
     variable("SVC_LAND_ADVICE", Form::Flag,
         "Let callers ask what the close of a thread would meet (request_land_advice). The answer decides \
         nothing."),

@@ -7,13 +7,19 @@
 //! from `channels`, which lists and changes both, nothing else reads who is in a channel or whether it is
 //! private.
 
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::json;
+use uuid::Uuid;
+
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::log::cache::Cached;
 use crate::log::event::Invalidates;
 use crate::op::{Read, Sight};
-use crate::store::columns;
+use crate::store::{Engine, FromRow, columns};
 
 /// The condition that the caller sees the channel row called `$c`.
 ///
@@ -192,6 +198,85 @@ const PRIVATE_CHANNELS: &str = "
     select c.id from channel_members m join channels c on c.id = m.channel_id
     where m.member_id = $1 and c.private and c.archived_at is null";
 
+/// Who sees a channel, apart from those who see all.
+#[derive(Clone, Debug)]
+pub(crate) enum Audience {
+    /// Every member of the workspace.
+    Everybody,
+    /// Those who are in it.
+    Only(Arc<BTreeSet<MemberId>>),
+}
+
+impl Audience {
+    /// Returns whether `sight` covers what happens in `channel`, whose audience this is.
+    ///
+    /// It is the condition of `visible_at!` for who has the rows already.
+    pub(crate) fn is_seen_by(&self, sight: Sight, channel: ChannelId) -> bool {
+        match (sight, self) {
+            (Sight::Whole, _) | (Sight::Public | Sight::Member(_), Self::Everybody) => true,
+            (Sight::Member(member), Self::Only(members)) => members.contains(&member),
+            (Sight::Channel(own), _) => own == channel,
+            (Sight::Public, Self::Only(_)) | (Sight::Nothing, _) => false,
+        }
+    }
+}
+
+/// Returns whether `sight` covers what concerns the workspace itself.
+pub(crate) fn is_workspace_seen_by(sight: Sight) -> bool {
+    matches!(sight, Sight::Whole | Sight::Member(_))
+}
+
+/// Returns who sees each of these channels of the caller's workspace.
+///
+/// Nobody is in a channel that does not exist.
+pub(crate) fn audiences(cx: &Read<'_>, channels: &[ChannelId]) -> Result<HashMap<ChannelId, Audience>> {
+    let mut found: HashMap<ChannelId, Audience> =
+        channels.iter().map(|id| (*id, Audience::Only(Arc::default()))).collect();
+    let (mut private, mut members) = (Vec::new(), HashMap::<ChannelId, BTreeSet<MemberId>>::new());
+    for (id, is_private) in of_channels::<(ChannelId, bool)>(cx, channels, &PRIVACY)? {
+        if is_private {
+            private.push(id);
+        } else {
+            found.insert(id, Audience::Everybody);
+        }
+    }
+    for (id, member) in of_channels::<(ChannelId, MemberId)>(cx, &private, &MEMBERS)? {
+        members.entry(id).or_default().insert(member);
+    }
+    found.extend(members.into_iter().map(|(id, members)| (id, Audience::Only(Arc::new(members)))));
+    Ok(found)
+}
+
+/// Returns the rows of a statement about some channels of the caller's workspace.
+fn of_channels<T: FromRow>(cx: &Read<'_>, channels: &[ChannelId], sql: &[&'static str; 2]) -> Result<Vec<T>> {
+    if channels.is_empty() {
+        return Ok(Vec::new());
+    }
+    let [sqlite, postgres] = *sql;
+    let (ids, workspace) = (channels.iter().map(|id| id.uuid()), cx.caller().workspace_id);
+    match cx.engine() {
+        Engine::Sqlite => {
+            let ids: Vec<String> = ids.map(|id| id.simple().to_string()).collect();
+            cx.query(sqlite, &[&workspace, &json!(ids).to_string()])
+        }
+        Engine::Postgres => cx.query(postgres, &[&workspace, &ids.collect::<Vec<Uuid>>()]),
+    }
+}
+
+macro_rules! of_channels {
+    ($sql:literal) => {
+        [concat!($sql, " in (select unhex(value) from json_each($2))"), concat!($sql, " = any($2)")]
+    };
+}
+
+const PRIVACY: [&str; 2] =
+    of_channels!("select c.id, c.private from channels c where c.workspace_id = $1 and c.id");
+
+const MEMBERS: [&str; 2] = of_channels!(
+    "select m.channel_id, m.member_id from channel_members m join channels c on c.id = m.channel_id
+     where c.workspace_id = $1 and m.channel_id"
+);
+
 /// Fails if the channel is archived, where nothing can be added.
 pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
     refuse_archived(channel.archived)
@@ -230,6 +315,26 @@ mod tests {
     use crate::store::migrate::migrate;
     use crate::store::sqlite_for_tests;
     use crate::time::Time;
+
+    #[test]
+    fn an_audience_is_what_the_statements_say() {
+        let [channel, other] = [1, 2].map(|n| ChannelId::from(Uuid::from_u128(n)));
+        let [inside, outside] = [1, 2].map(|n| MemberId::from(Uuid::from_u128(n)));
+        let only = Audience::Only(Arc::new([inside].into()));
+        for (sight, public, private, workspace) in [
+            (Sight::Whole, true, true, true),
+            (Sight::Public, true, false, false),
+            (Sight::Member(inside), true, true, true),
+            (Sight::Member(outside), true, false, true),
+            (Sight::Channel(channel), true, true, false),
+            (Sight::Channel(other), false, false, false),
+            (Sight::Nothing, false, false, false),
+        ] {
+            let seen = |audience: &Audience| audience.is_seen_by(sight, channel);
+            let seen = (seen(&Audience::Everybody), seen(&only), is_workspace_seen_by(sight));
+            assert_eq!(seen, (public, private, workspace), "{sight:?}");
+        }
+    }
 
     #[test]
     fn an_archived_channel_accepts_nothing_new() {

@@ -14,7 +14,12 @@ pub use crate::identity::oidc::{
 pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
-pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent, WantedEvents};
+pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
+pub use crate::integrity::subscriptions::{
+    Asked, BatchBounds, Begin, ConsumerId, EventBatch, FeedState, FirstFrame, LaterFrame, Said, ServerFrame,
+    Subscribed, Subscriber, Subscription, WantedEvents, contract as subscription_contract,
+};
+pub use crate::log::feed::{FrameBytes, FrameForm};
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ use crate::host::shared_limits;
 use crate::id::WorkspaceId;
 use crate::identity::oidc::{self, ProviderClaims};
 use crate::identity::sessions::NewSession;
+use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
@@ -54,6 +55,8 @@ pub struct Options {
     ///
     /// None leaves them to [`Service::housekeep`] or another process.
     pub reap_tick: Option<std::time::Duration>,
+    /// The time between two looks at the logs on Postgres for what no notification told of.
+    pub delivery_reconcile: std::time::Duration,
     /// The source of time.
     pub clock: Clock,
     /// The source of ids and secrets.
@@ -75,6 +78,9 @@ impl Options {
             settings: Settings::default(),
             rates: RateSettings::default(),
             reap_tick: Some(std::time::Duration::from_secs(crate::limits::REAP_TICK_SECS.unsigned_abs())),
+            delivery_reconcile: std::time::Duration::from_millis(
+                crate::limits::DELIVERY_RECONCILE_MS.unsigned_abs(),
+            ),
             clock: Clock::System,
             entropy: Entropy::System,
             session_key: None,
@@ -91,6 +97,7 @@ impl Options {
             settings: Settings {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
+                delivery_stability: config.delivery_stability,
                 land_advice: config.land_advice,
                 session_ttl: config.session_ttl,
                 first_admin: config.first_admin,
@@ -104,6 +111,7 @@ impl Options {
                 window: config.rate_limit_window,
             },
             reap_tick: config.reap_tick,
+            delivery_reconcile: config.delivery_reconcile,
             session_key: config.session_secret.as_ref().map(SessionKey::new).transpose()?,
             ..Self::new(database_of(config)?, *keys.current.expose_secret())
         })
@@ -131,6 +139,7 @@ pub struct Service {
 
 struct Inner {
     dispatch: Arc<Dispatch>,
+    subscriptions: Subscriptions,
     scheduler: Arc<Scheduler>,
     process: Arc<Process>,
 }
@@ -155,7 +164,7 @@ impl Service {
         features.push(Upkeep::feature(opener.clone(), &options.clock)?);
         let process = Arc::new(Process::default());
         features.push(process.parts());
-        let bus = Arc::new(Bus::new(&options.clock));
+        let bus = Arc::new(Bus::new(&options.clock, options.delivery_reconcile));
         let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let (open_writer, open_reader) = (opener.clone(), opener.clone());
@@ -179,7 +188,8 @@ impl Service {
         threads.extend(shared_limits::start(&dispatch, &opener)?);
         *lock(&process.threads.scheduler) = Some(Scheduler::start(&scheduler)?);
         *lock(&process.threads.others) = threads;
-        Ok(Self { inner: Arc::new(Inner { dispatch, scheduler, process }) })
+        let subscriptions = Subscriptions::default();
+        Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process }) })
     }
 
     /// Returns everything that can be called, by name and by route.
@@ -307,7 +317,7 @@ impl Service {
     /// Takes as long as the database takes to respond.
     pub async fn health(&self) -> Vec<PartHealth> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.dispatch().submit_as_instance(health_in_database, move |outcome| {
+        self.dispatch().submit_as_instance(WorkspaceId::INSTANCE, health_in_database, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = sender.send(outcome);
         });
@@ -317,6 +327,13 @@ impl Service {
         };
         parts.extend(health_of_process(self.table().parts()));
         parts
+    }
+
+    /// Begins a subscription for an admitted caller, who needs what `wait_for_event` needs.
+    ///
+    /// Fails with 409 `must_refetch` if the log does not have what follows the position.
+    pub async fn subscribe(&self, admission: Admission, subscription: Subscription) -> Result<Subscribed> {
+        self.inner.subscriptions.begin(self.dispatch(), admission, subscription).await
     }
 
     /// Returns where a shell that serves this service makes its numbers known.

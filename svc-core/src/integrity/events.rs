@@ -17,10 +17,11 @@ use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::enrol::MemberCreated;
 use crate::identity::workspaces::own_workspace;
+use crate::integrity::floor::LogRange;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::log::stored::{StoredEvent, event_columns};
-use crate::log::verify::{ChainHead, ChainReport, ExpectedHead, Source, Verification};
+use crate::log::verify::{Break, ChainHead, ChainReport, ExpectedHead, Source, Verification};
 use crate::op::{Feature, LongPoll, Poll, Read, TypedOperation, WaitOutput, WaitSecs, long_read, read, wait};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
@@ -43,6 +44,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Read the event log")
                 .get("/workspaces/{workspace_id}/events")
                 .needs(&[WorkspaceRead])
+                .refuses(&[Code::MustRefetch])
                 .example(|w| {
                     json!({
                         "workspace_id": w.id("workspace"), "after_id": 1, "thread_id": w.id("thread"),
@@ -59,6 +61,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Wait for an event")
                 .get("/workspaces/{workspace_id}/wait/event")
                 .needs(&[EventSubscribe])
+                .refuses(&[Code::MustRefetch])
                 .example(|w| {
                     json!({"workspace_id": w.id("workspace"), "after_id": 0, "kind": MemberCreated::KIND,
                         "timeout_secs": 5})
@@ -74,12 +77,15 @@ pub(crate) fn feature() -> Feature {
 /// and ends at 1 MiB, so it may be short or empty although there is more: you have caught up when
 /// `next_cursor` is null. The payload of a message's event holds the content as it was hashed: sealed.
 /// `message` beside it holds the plaintext, which is blank once the message is withdrawn.
+///
+/// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
+/// it is an older log that was restored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListEvents {
     /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// Only events after this one. Default: 0, the beginning of the log. Ignored if `cursor` is given.
+    /// Only events after this one. Default: all that the log has. Ignored if `cursor` is given.
     after_id: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
     /// Only events in this channel.
@@ -107,46 +113,24 @@ pub struct EventPage {
 }
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
-    let wanted = WantedEvents {
+    let wanted = Selection {
         workspace_id: input.workspace_id,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
         kind: input.kind.clone(),
     };
-    let after = input.cursor.map_or_else(|| input.after_id.map_or(0, Count::get), |cursor| cursor.0);
+    let after = input.cursor.map(|cursor| cursor.0).or(input.after_id.map(Count::get));
     page(cx, &wanted, after, input.limit)
 }
 
-/// The events that a reader asks for.
-///
-/// A subscription has it as one object; the inputs of operations are flat, so they repeat its fields.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WantedEvents {
-    /// The workspace. It must be the reader's.
-    pub workspace_id: WorkspaceId,
+/// The events that a reader asks for. The inputs of operations are flat, so they repeat its fields.
+struct Selection {
+    workspace_id: WorkspaceId,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
     kind: Option<KindName>,
-}
-
-impl WantedEvents {
-    /// Returns the input that waits for the next of these events after `after_id`.
-    pub fn next_after(&self, after_id: i64, timeout_secs: i64) -> Result<WaitForEvent> {
-        let Self { workspace_id, channel_id, thread_id, member_id, kind } = self.clone();
-        Ok(WaitForEvent {
-            workspace_id,
-            after_id: Count::new(after_id).map_err(Error::internal)?,
-            channel_id,
-            thread_id,
-            member_id,
-            kind,
-            limit: None,
-            timeout_secs: Some(WaitSecs::new(timeout_secs).map_err(Error::internal)?),
-        })
-    }
 }
 
 /// The page's statement. `$workspace` and `$thread` are the conditions that decide which index is used.
@@ -183,8 +167,6 @@ const PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null o
 /// log.
 const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.thread_id = $9");
 
-const HEAD: &str = "select lsn from heads where workspace_id = $1";
-
 const HORIZON_OF_THREAD: &str =
     "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
@@ -199,10 +181,12 @@ fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
 ///
 /// The head is read first: everything up to it is committed, so a page without events has covered all of
 /// that.
-fn page(cx: &Read<'_>, wanted: &WantedEvents, after: i64, limit: Option<Limit>) -> Result<EventPage> {
-    let WantedEvents { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
+fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Limit>) -> Result<EventPage> {
+    let Selection { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
     own_workspace(cx, *workspace_id)?;
-    let room_lsn = cx.one::<(i64,)>(HEAD, &[workspace_id])?.map_or(0, |(lsn,)| lsn);
+    let range = LogRange::read(cx)?;
+    let (room_lsn, after) = (range.head, after.unwrap_or(range.beginning()));
+    range.check_after(*workspace_id, after)?;
     let (sql, horizon) = match *thread_id {
         // How far a page reads would reveal how many events a hidden thread has, so it is treated as no
         // thread at all.
@@ -228,12 +212,15 @@ fn page(cx: &Read<'_>, wanted: &WantedEvents, after: i64, limit: Option<Limit>) 
 /// Returns `{"timed_out": true}` when the time is over; then wait again with the same `after_id`. If a part
 /// of a long log is still to be read at that time, the page is empty, and its `after_id` is where to
 /// continue. Every result of `list_events` has the id of the last event as `room_lsn`.
+///
+/// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
+/// it is an older log that was restored.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitForEvent {
     /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
-    /// Only events after this one; 0 is the beginning of the log.
+    /// Only events after this one; 0 is the beginning of a log that was never pruned.
     after_id: Count<0, { i64::MAX }>,
     /// Only events in this channel.
     channel_id: Option<ChannelId>,
@@ -247,7 +234,7 @@ pub struct WaitForEvent {
     timeout_secs: Option<WaitSecs<0>>,
 }
 
-/// Waits for events. Within the process, subscriptions repeat it.
+/// Waits for events. Subscriptions need what it needs.
 pub const WAIT_FOR_EVENT: TypedOperation<WaitForEvent, WaitOutput<EventPage>> =
     TypedOperation::new("wait_for_event");
 
@@ -265,14 +252,14 @@ impl LongPoll for WaitForEvent {
 }
 
 fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventPage>> {
-    let wanted = WantedEvents {
+    let wanted = Selection {
         workspace_id: input.workspace_id,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
         kind: input.kind.clone(),
     };
-    let page = page(cx, &wanted, input.after_id.get(), input.limit)?;
+    let page = page(cx, &wanted, Some(input.after_id.get()), input.limit)?;
     if !page.events.items().is_empty() {
         return Ok(Poll::Ready(page));
     }
@@ -340,23 +327,23 @@ fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
     let ChainReport { workspace_id, valid, events, floor, head, broken } = report;
     match broken {
         None => Ok(ChainVerifyReport { workspace_id, valid, events, floor, head }),
-        Some(broken) => {
-            let reason = broken.defect.reason();
-            Err(Error::new(
-                Code::EventLogBroken,
-                format!("the event log is broken at {}: {reason}", broken.lsn),
-            )
-            .with("workspace_id", workspace_id)
-            .with("lsn", broken.lsn)
-            .with("defect", broken.defect))
-        }
+        Some(broken) => Err(broken_log(workspace_id, broken)),
     }
+}
+
+/// Returns the error that names what is broken.
+pub(super) fn broken_log(workspace_id: WorkspaceId, broken: Break) -> Error {
+    let reason = broken.defect.reason();
+    Error::new(Code::EventLogBroken, format!("the event log is broken at {}: {reason}", broken.lsn))
+        .with("workspace_id", workspace_id)
+        .with("lsn", broken.lsn)
+        .with("defect", broken.defect)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::verify::{Break, Defect};
+    use crate::log::verify::Defect;
 
     #[test]
     fn a_broken_log_is_a_problem_that_names_the_event() {

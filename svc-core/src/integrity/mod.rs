@@ -2,9 +2,12 @@
 //! and what of the record is shown to those who are no members.
 //!
 //! - `events`: reading the log, waiting for new events, and verifying the chain
+//! - `subscriptions`: following the log as it grows
 //! - `audit`: the rows that every change and every delegated request leaves
 //! - `sharing`: tickets by which somebody who is no member reads one channel
 
 pub(crate) mod audit;
+mod floor;
 pub(crate) mod events;
+pub(crate) mod subscriptions;
 pub(crate) mod sharing;

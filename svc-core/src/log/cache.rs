@@ -154,6 +154,11 @@ impl Cache {
         workspace_cache.epochs = epochs;
     }
 
+    /// Returns the epochs under which a workspace's entries are kept.
+    pub fn epochs(&self, workspace: WorkspaceId) -> Epochs {
+        self.workspaces.get(&workspace).map(|workspace_cache| workspace_cache.epochs).unwrap_or_default()
+    }
+
     /// Invalidates the entries made from rows that the running job changes: `epochs` are valid from now on.
     pub fn invalidate(&mut self, workspace: WorkspaceId, cached: Invalidates, epochs: Epochs) {
         self.check(workspace, epochs);

@@ -1,20 +1,22 @@
 //! The event log: one hash chain per workspace.
 //!
-//! It includes the batch that extends the chain, the bus that announces how far it reaches, and the sealing
-//! of content that may have to disappear from it. Nothing here depends on what the events mean.
+//! It includes the batch that extends the chain, the bus that announces how far it reaches, the feed of those
+//! who follow it, and the sealing of content that may have to disappear from it. Nothing here depends on what
+//! the events mean.
 
 pub(crate) mod canonical;
 mod cipher;
 pub(crate) mod event;
-pub(crate) mod bus;
-pub(crate) mod cache;
 pub mod chain;
-pub(crate) mod batch;
-pub mod key_tree;
 #[cfg(test)]
 mod probe;
+pub mod verify;
+pub(crate) mod feed;
+pub(crate) mod bus;
+pub(crate) mod cache;
+pub(crate) mod batch;
+pub mod key_tree;
 pub(crate) mod stored;
 pub(crate) mod tree_cache;
 pub mod seal;
 pub(crate) mod keys;
-pub mod verify;

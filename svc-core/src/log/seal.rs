@@ -6,6 +6,8 @@
 //! data bind it to its message, field and edit, so that sealed bytes cannot be moved.
 
 use aes_gcm::Aes256Gcm;
+use hkdf::Hkdf;
+use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
 pub use super::cipher::{MessageKey, Unopened};
@@ -35,6 +37,8 @@ struct Kek {
     id: [u8; KEK_ID_BYTES],
     /// The expanded key; wiped when it is dropped.
     cipher: Aes256Gcm,
+    /// What other keys are derived from.
+    derives: Hkdf<Sha256>,
 }
 
 impl Kek {
@@ -43,9 +47,9 @@ impl Kek {
         id.iter_mut()
             .zip(sha256(&[b"svc.kek-id/1".as_slice(), &key].concat()))
             .for_each(|(to, from)| *to = from);
-        let cipher = cipher(&key);
+        let (cipher, derives) = (cipher(&key), Hkdf::new(None, &key));
         key.zeroize();
-        Self { id, cipher }
+        Self { id, cipher, derives }
     }
 }
 
@@ -96,6 +100,19 @@ impl Sealer {
 
     fn kek(&self, id: &[u8]) -> Option<&Kek> {
         std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id)
+    }
+
+    /// Returns the keys for `label` (HKDF-SHA256, RFC 5869): that of the present key-encryption key, and then
+    /// those of retired ones.
+    ///
+    /// They are the same on every server, and reveal nothing about the key that they are derived from.
+    pub(crate) fn derived(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
+        let derive = |kek: &Kek| {
+            let mut key = Zeroizing::new([0; 32]);
+            kek.derives.expand(label.as_bytes(), key.as_mut_slice()).map_err(Error::internal)?;
+            Ok(key)
+        };
+        std::iter::once(&self.current).chain(&self.retired).map(derive).collect()
     }
 
     /// Generates a fresh message key.

@@ -60,6 +60,7 @@ migrations! {
     29 "0029_oidc",
     30 "0030_operator",
     31 "0031_derived_tokens",
+    32 "0032_feed",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -1,16 +1,13 @@
 //! `GET /ws/subscribe`: a workspace's events as they happen.
 //!
 //! The client's first frame has its credential, a filter and a position to start from; then each event is
-//! sent as one frame. This module has no access of its own to the events: a subscription repeats
-//! [`WAIT_FOR_EVENT`], which authenticates and filters each time, and continues from the position
-//! that it returned. So events come in the order of the log, without gaps or repetitions, and a client that
-//! does not read delays only itself.
+//! sent as one frame. This module only frames: a subscriber of the core returns what comes next, in the order
+//! of the log, without gaps or repetitions. A client that does not read delays only itself.
 
 mod socket;
-mod first_frame;
+mod delivery;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
@@ -19,13 +16,11 @@ use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, StatusCode, Version};
 use secrecy::SecretString;
-use serde::Serialize;
-use serde_json::{Value, json};
-use svc_core::op::{self, Admission, Takes, WaitOutput};
-use svc_core::ops::{EventPage, OpenedEvent, TypedReply, WAIT_FOR_EVENT, WantedEvents};
+use svc_core::op::{self, Admission, Takes};
+use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT};
 use svc_core::{Code, Error, Result, Service};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::encode::{self, Response};
@@ -33,18 +28,12 @@ use crate::origin::Use;
 use crate::phase::Phase;
 use crate::shares::Share;
 use crate::state::{Link, ServerState};
-use crate::unread::UnreadAnswers;
-use first_frame::FirstFrame;
+use crate::unread::{self, UnreadAnswers};
+use delivery::{BATCH, Delivery, must_refetch};
 use socket::{End, Socket};
-
-const SCHEMA_VERSION: u32 = 1;
 
 /// Time in which the first frame must arrive.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait of one poll, and so the time after which an ended credential is noticed at the latest.
-const POLL_SECS: i64 = 10;
-/// Pause before a failed poll is retried.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Responds to the handshake and spawns a task for the connection.
 ///
@@ -122,47 +111,6 @@ struct Client {
 /// The share of a page in the unread bytes, held until it is sent.
 type Unread = Share<svc_core::Client>;
 
-/// The result of one poll.
-struct Page {
-    /// The events as encoded frames, which are smaller than the events.
-    frames: Vec<String>,
-    /// The position up to which the log was read.
-    after_id: i64,
-    /// The last position in the log.
-    room_lsn: i64,
-}
-
-impl Page {
-    fn of(reply: TypedReply<WaitOutput<EventPage>>) -> Result<Self> {
-        let room_lsn = reply.lsn.unwrap_or(0);
-        match reply.output {
-            WaitOutput::Ready(page) => {
-                let frames = page.events.items().iter().map(frame).collect::<Result<_>>()?;
-                Ok(Self { frames, after_id: page.after_id, room_lsn })
-            }
-            // Nothing matched up to the end of the log, so the next poll can start there.
-            WaitOutput::TimedOut(_) => Ok(Self { frames: Vec::new(), after_id: room_lsn, room_lsn }),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.frames.iter().map(String::len).sum()
-    }
-}
-
-/// An event as it is sent: with the attribution at the top level as well.
-#[derive(Serialize)]
-struct Frame<'a> {
-    #[serde(flatten)]
-    event: &'a OpenedEvent,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attribution: Option<&'a Value>,
-}
-
-fn frame(event: &OpenedEvent) -> Result<String> {
-    serde_json::to_string(&Frame { event, attribution: event.attribution() }).map_err(Error::internal)
-}
-
 impl Client {
     async fn serve(self, upgraded: OnUpgrade) {
         let Ok(upgraded) = upgraded.await else { return };
@@ -187,36 +135,72 @@ impl Client {
         let mut frame = FirstFrame::read(&text).map_err(|error| End::refused(&error))?;
         // Counted and audited once for the whole subscription.
         let admission = self.admit(socket, frame.credential()).await?;
-        let subscription = match frame.subscription() {
-            Ok(subscription) => subscription,
+        let client =
+            admission.client().ok_or_else(|| End::refused(&Error::internal("a socket has no peer")))?;
+        let Asked { subscription, positions } = match frame.asked() {
+            Ok(asked) => asked,
             Err(refusal) => {
                 let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
                 return Err(End::refused(&socket.keep_alive_during(refused).await?));
             }
         };
-        // This first read authorizes the caller and finds the end of the log. It is not retried: like a new
-        // wait, a subscription that cannot begin has missed nothing, and its client may go to another server.
-        let position = subscription.after_id.unwrap_or(i64::MAX);
-        let first = self.read(&admission, &subscription.wanted, position, 0);
-        let (mut page, mut share) =
-            socket.keep_alive_during(first).await?.map_err(|error| End::refused(&error))?;
-        let mut after_id = subscription.after_id.unwrap_or(page.room_lsn);
-        let ack = json!({
-            "type": "subscribe_ack",
-            "schema_version": SCHEMA_VERSION,
-            "resume_token": subscription.resume_token(after_id),
-            "after_id": after_id,
-            "room_lsn": page.room_lsn,
-        });
-        socket.send(ack.to_string()).await?;
-        let follow_up = admission.follow_up();
+        // It is not retried: a subscription that cannot begin has missed nothing, and its client may go to
+        // another server.
+        let begun = socket.keep_alive_during(self.service.subscribe(admission, subscription)).await?;
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(error) => return Err(ended(socket, &error).await?),
+        };
+        let mut delivery = Delivery::begin(socket, begun, positions).await?;
         loop {
-            for frame in page.frames {
-                socket.send(frame).await?;
+            delivery.heed(socket.take_said())?;
+            match self.next_batch(socket, &mut delivery, client).await? {
+                None => {}
+                Some(Ok((batch, share))) => {
+                    delivery.send(socket, batch).await?;
+                    drop(share);
+                }
+                Some(Err(error)) => return Err(ended(socket, &error).await?),
             }
-            drop(share);
-            after_id = after_id.max(page.after_id);
-            (page, share) = self.poll(socket, &subscription.wanted, &follow_up, after_id).await?;
+        }
+    }
+
+    /// Takes the next events once there is room for them among the unread bytes.
+    ///
+    /// Returns none if the client has said something before that.
+    async fn next_batch(
+        &self,
+        socket: &mut Socket,
+        delivery: &mut Delivery,
+        client: svc_core::Client,
+    ) -> Result<Option<Result<(EventBatch, Unread)>>, End> {
+        let wait = delivery.wait();
+        let subscriber = &mut delivery.subscriber;
+        let batch = match socket.keep_alive_until_said(subscriber.next(BATCH, wait)).await? {
+            Some(Ok(batch)) => batch,
+            Some(Err(error)) => return Ok(Some(Err(error))),
+            None => return Ok(None),
+        };
+        let size = batch.frames.iter().map(|frame| frame.len()).sum();
+        if let Some(share) = self.unread.take(client, false, size, None) {
+            return Ok(Some(Ok((batch, share))));
+        }
+        // It is taken again once there is room.
+        drop(batch);
+        subscriber.put_back();
+        let deadline = Instant::now() + unread::TIMEOUT;
+        let kept = socket.keep_alive_during(self.unread.wait_for(client, size, deadline)).await?;
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(error) => return Ok(Some(Err(error))),
+        };
+        match socket.keep_alive_during(subscriber.next(BATCH, wait)).await? {
+            Ok(batch) => {
+                let size = batch.frames.iter().map(|frame| frame.len()).sum();
+                let share = self.unread.take(client, true, size, Some(kept)).ok_or_else(unread::full);
+                Ok(Some(share.map(|share| (batch, share))))
+            }
+            Err(error) => Ok(Some(Err(error))),
         }
     }
 
@@ -232,46 +216,14 @@ impl Client {
         };
         admitted.map_err(|error| End::refused(&error))
     }
+}
 
-    /// Polls for the next events, retrying as long as the service is overloaded or unavailable.
-    async fn poll(
-        &self,
-        socket: &mut Socket,
-        wanted: &WantedEvents,
-        admission: &Admission,
-        after_id: i64,
-    ) -> Result<(Page, Unread), End> {
-        loop {
-            let read = self.read(admission, wanted, after_id, POLL_SECS);
-            match socket.keep_alive_during(read).await? {
-                Ok(page) => return Ok(page),
-                Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
-                    socket.keep_alive_during(sleep(RETRY_PAUSE)).await?;
-                }
-                Err(error) => return Err(End::refused(&error)),
-            }
-        }
+/// Tells a client that its position is not in the log, if that is why it ends, and returns why it ends.
+async fn ended(socket: &mut Socket, error: &Error) -> Result<End, End> {
+    if error.code() == Code::MustRefetch {
+        socket.send(must_refetch(error)?).await?;
     }
-
-    /// Reads a page once there is room for it among the unread bytes.
-    async fn read(
-        &self,
-        admission: &Admission,
-        wanted: &WantedEvents,
-        after_id: i64,
-        timeout_secs: i64,
-    ) -> Result<(Page, Unread)> {
-        let client = admission.client().ok_or_else(|| Error::internal("a socket has no peer"))?;
-        let again = AtomicBool::new(false);
-        let read = || async {
-            // The first attempt was counted and audited, so a retry is not.
-            let is_again = again.swap(true, Ordering::Relaxed);
-            let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            let input = wanted.next_after(after_id, timeout_secs)?;
-            Page::of(WAIT_FOR_EVENT.ask(&self.service, admission, input).await?)
-        };
-        self.unread.hold(client, false, Page::bytes, read).await
-    }
+    Ok(End::refused(error))
 }
 
 #[cfg(test)]

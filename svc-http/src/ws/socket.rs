@@ -15,6 +15,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use svc_core::Error;
 use svc_core::limits::WS_FRAME_MAX_BYTES;
+use svc_core::ops::Said;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, interval, timeout};
@@ -54,6 +55,8 @@ pub(super) struct Socket {
     last_received: Instant,
     last_pong: Option<Instant>,
     controls: Controls,
+    /// What the client has said and nobody has heeded yet.
+    said: Said,
     phase: watch::Receiver<Phase>,
 }
 
@@ -116,7 +119,8 @@ impl Socket {
         ping_timer.reset();
         let last_received = Instant::now();
         let controls = Controls { since: last_received, count: 0 };
-        Self { frames, out, ping_timer, last_received, last_pong: None, controls, phase }
+        let said = Said::default();
+        Self { frames, out, ping_timer, last_received, last_pong: None, controls, said, phase }
     }
 
     /// Reads the first frame. A client may send nothing else before it.
@@ -135,8 +139,26 @@ impl Socket {
 
     /// Returns the outcome of `work`, keeping the connection alive meanwhile.
     ///
-    /// Pings are sent and answered. Any other frame of the client ends the connection.
+    /// Pings are sent and answered, and what the client says is kept.
     pub async fn keep_alive_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            if let Some(outcome) = self.keep_alive_until_said(work.as_mut()).await? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Takes what the client has said since this was called last.
+    pub fn take_said(&mut self) -> Said {
+        std::mem::take(&mut self.said)
+    }
+
+    /// The same as [`Socket::keep_alive_during`], but returns none as soon as the client says something.
+    pub async fn keep_alive_until_said<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>, End> {
         let mut work = std::pin::pin!(work);
         loop {
             let next = tokio::select! {
@@ -154,13 +176,18 @@ impl Socket {
                 () = closing(&mut self.phase) => return Err(going_away()),
             };
             match next {
-                Next::Done(outcome) => return Ok(outcome),
+                Next::Done(outcome) => return Ok(Some(outcome)),
+                Next::Frame(Message::Text(text)) => {
+                    self.last_received = Instant::now();
+                    self.said.add(text.as_str()).map_err(|error| End::refused(&error))?;
+                    return Ok(None);
+                }
                 Next::Frame(frame) => self.received(frame).await?,
             }
         }
     }
 
-    /// Handles a frame that came after the first.
+    /// Handles a frame without text that came after the first.
     async fn received(&mut self, frame: Message) -> Result<(), End> {
         self.last_received = Instant::now();
         match frame {
@@ -170,7 +197,7 @@ impl Socket {
                 self.pong(payload).await
             }
             Message::Pong(_) => self.controls.count(self.last_received),
-            _ => Err(End::policy("malformed-request: only one text frame may be sent")),
+            _ => Err(End::policy("malformed-request: only text frames may be sent")),
         }
     }
 
@@ -189,8 +216,8 @@ impl Socket {
     }
 
     /// Sends a text frame, and waits until it is written to the connection.
-    pub async fn send(&mut self, text: String) -> Result<(), End> {
-        self.write(Data::Text, text.into()).await?;
+    pub async fn send(&mut self, text: Bytes) -> Result<(), End> {
+        self.write(Data::Text, text).await?;
         // Nothing was read meanwhile, so the client must not count as silent.
         self.last_received = Instant::now();
         Ok(())

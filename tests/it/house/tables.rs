@@ -41,13 +41,14 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("claim_checkpoints", "coordination/checkpoint", &[]),
+    ("consumers", "integrity/subscriptions", &[]),
     ("dead_letters", "coordination/dead_letters", &[]),
     // The caller is found by its token, which ends with its grant.
     ("delegation_grants", "identity/delegation", &["op/call"]),
     ("delegation_policies", "identity/delegation", &[]),
-    ("events", "log", &["coordination/views", "integrity/events"]),
+    ("events", "log", &["coordination/views", "integrity/events", "integrity/floor"]),
     // The head's position is read where the caller is found, and where logs are read.
-    ("heads", "log", &["op/run", "integrity/audit", "integrity/events"]),
+    ("heads", "log", &["op/run", "integrity/audit", "integrity/floor", "integrity/subscriptions"]),
     (
         "footprints",
         "coordination/footprint",

@@ -3,3 +3,4 @@
 mod audit;
 mod events;
 mod sharing;
+mod subscriptions;

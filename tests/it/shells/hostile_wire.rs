@@ -334,7 +334,7 @@ fn calls_that_return_many_small_values() {
 fn a_client_that_disconnects_is_no_error() {
     let site = Site::found(Engine::Sqlite);
     let server = site.serve(&[("SVC_LOG", "error")]);
-    let arguments = json!({"workspace_id": site.founders.workspace_id, "after_id": 1_000_000});
+    let arguments = json!({"workspace_id": site.founders.workspace_id, "after_id": 1, "kind": "Nothing"});
     let params = json!({"name": "wait_for_event", "arguments": arguments});
     let wait = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let send = Rest { address: server.address() };

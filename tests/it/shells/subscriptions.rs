@@ -1,8 +1,12 @@
 //! WebSocket subscriptions: the log as it grows, without gap or repetition, filtered by visibility.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use svc_tests::client::ws::{Received, Ws, first_frame};
-use svc_tests::{Person, World, answer_of, call, in_parallel, on_both_engines, text};
+use svc_tests::database::engines;
+use svc_tests::process::until;
+use svc_tests::{Person, Setup, World, answer_of, call, in_parallel, on_both_engines, text};
 
 #[test]
 fn live_events_follow_past_ones_without_a_gap() {
@@ -54,9 +58,7 @@ fn a_subscription_shows_what_its_bearer_may_see_and_resumes_where_it_stopped() {
         drop(ws);
 
         world.admin("post_message", public("two"));
-        let filter = json!({"workspace_id": workspace, "kind": "MessagePosted"});
-        let resume =
-            json!({"token": world.people.bystander, "filter": filter, "resume_token": ack["resume_token"]});
+        let resume = json!({"token": world.people.bystander, "resume_token": ack["resume_token"]});
         let mut ws = Ws::subscribe(world.address(), &resume);
         ws.frame();
         let again = [ws.frame(), ws.frame()].map(|frame| frame["lsn"].clone());
@@ -74,12 +76,113 @@ fn a_member_without_the_capability_is_disconnected() {
             json!({"token": world.people.revoked, "filter": {"workspace_id": workspace}}),
             json!({"token": world.people.reader, "filter": {"workspace_id": workspace}}),
             json!({"token": world.people.outsider, "filter": {"workspace_id": workspace}}),
-            json!({"token": world.people.agent, "filter": {}}),
+            json!({"token": world.people.agent}),
             json!({"token": world.people.agent, "filter": {"workspace_id": workspace, "colour": "red"}}),
             Value::Null,
         ];
         for first in firsts {
             assert_eq!(Ws::subscribe(world.address(), &first).receive(), Received::Closed(1008), "{first}");
+        }
+    });
+}
+
+#[test]
+fn a_subscription_without_a_workspace_is_told_what_it_does_not_get() {
+    on_both_engines(|world| {
+        let first = json!({"token": world.people.agent, "filter": {"kind": "MessagePosted"}, "after_id": 3});
+        let mut ws = Ws::subscribe(world.address(), &first);
+        assert_eq!(ws.frame()["after_id"], world.lsn());
+        let hint = json!({
+            "type": "replay_hint", "workspace_id": world.id("workspace"), "room_lsn": world.lsn(),
+            "events": world.lsn() - 3,
+        });
+        assert_eq!(ws.frame(), hint);
+        world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "live"}));
+        assert_eq!(ws.frame()["message"]["body"], "live");
+    });
+}
+
+#[test]
+fn a_position_that_the_log_does_not_have_is_told_and_ends_the_connection() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        let beyond = first_frame(&world.people.agent, workspace, Some(world.lsn() + 1));
+        let mut ws = Ws::subscribe(world.address(), &beyond);
+        let told = json!({
+            "type": "must_refetch", "code": "CursorTooOld", "floor": 1, "room_lsn": world.lsn(),
+            "snapshot": format!("/workspaces/{workspace}/snapshot"),
+        });
+        assert_eq!((ws.frame(), ws.receive()), (told, Received::Closed(1008)));
+    });
+}
+
+#[test]
+fn a_client_that_was_sent_enough_says_where_to_go_on() {
+    for engine in engines() {
+        let world = World::with(engine, Setup { replay_max: Some(4), ..Setup::default() });
+        let mut first = first_frame(&world.people.admin, world.id("workspace"), Some(0));
+        first["positions"] = json!(true);
+        let mut ws = Ws::subscribe(world.address(), &first);
+        ws.frame();
+        let lsns = |ws: &mut Ws, count: usize| -> Vec<Value> {
+            (0..count).map(|_| ws.frame()["lsn"].clone()).collect()
+        };
+        assert_eq!(lsns(&mut ws, 4), [1, 2, 3, 4]);
+        let truncated = ws.frame();
+        assert_eq!(truncated["type"], "replay_truncated");
+        assert_eq!((&truncated["after_id"], &truncated["room_lsn"]), (&json!(4), &json!(world.lsn())));
+        ws.say(&json!({"after_id": 4}));
+        assert_eq!(lsns(&mut ws, 4), [5, 6, 7, 8]);
+        assert_eq!(ws.frame()["type"], "replay_truncated");
+        ws.say(&json!({"after_id": world.lsn() - 2}));
+        assert_eq!(lsns(&mut ws, 2), [world.lsn() - 1, world.lsn()]);
+        let position = ws.frame();
+        assert_eq!((&position["type"], &position["after_id"]), (&json!("position"), &json!(world.lsn())));
+        let resume = json!({"token": world.people.admin, "resume_token": truncated["resume_token"]});
+        let mut again = Ws::subscribe(world.address(), &resume);
+        again.frame();
+        assert_eq!(lsns(&mut again, 4), [5, 6, 7, 8]);
+    }
+}
+
+#[test]
+fn a_durable_subscription_goes_on_where_it_was_acknowledged() {
+    on_both_engines(|world| {
+        let mut first = first_frame(&world.people.agent, world.id("workspace"), Some(0));
+        let begins = world.lsn();
+        first["after_id"] = json!(begins);
+        (first["at_least_once"], first["consumer_id"]) = (json!(true), json!("indexer"));
+        let mut ws = Ws::subscribe(world.address(), &first);
+        assert_eq!(ws.frame()["after_id"], begins);
+        for body in ["one", "two"] {
+            world.agent("post_message", json!({"thread_id": world.id("thread"), "body": body}));
+        }
+        world.pass(Duration::from_secs(3));
+        assert_eq!([ws.frame()["lsn"].clone(), ws.frame()["lsn"].clone()], [begins + 1, begins + 2]);
+        ws.say(&json!({"ack": begins + 1}));
+        until("the position is written", || {
+            world.database.number("select after_id from consumers") == begins + 1
+        });
+        ws.say(&json!({"ack": begins + 3}));
+        assert_eq!(ws.receive(), Received::Closed(1008), "it was not sent that");
+        first["after_id"] = Value::Null;
+        let mut again = Ws::subscribe(world.address(), &first);
+        assert_eq!(again.frame()["after_id"], begins + 1);
+        assert_eq!(again.frame()["lsn"], begins + 2);
+    });
+}
+
+#[test]
+fn a_client_that_says_anything_else_is_disconnected() {
+    on_both_engines(|world| {
+        for said in
+            [json!({}), json!([]), json!({"ack": 1}), json!({"after_id": "1"}), json!({"after_id": -1})]
+        {
+            let first = first_frame(&world.people.agent, world.id("workspace"), None);
+            let mut ws = Ws::subscribe(world.address(), &first);
+            ws.frame();
+            ws.say(&said);
+            assert_eq!(ws.receive(), Received::Closed(1008), "{said}");
         }
     });
 }

@@ -340,9 +340,8 @@ fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> Path
 }
 
 /// Takes the newest migration back.
-const WITHOUT_THE_NEWEST: &str = "drop index tokens_derived;
-    create index tokens_derived on tokens (parent_id, expires_at)
-        where parent_id is not null and revoked_at is null;
+const WITHOUT_THE_NEWEST: &str = "drop table consumers; alter table heads drop column floor;
+    alter table heads drop column pruned_at; alter table heads drop column words_floor;
     delete from schema_migrations where version = (select max(version) from schema_migrations)";
 
 #[test]

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod claims;
 pub mod credentials;
+pub mod fanout;
 pub mod floor;
 pub mod footprints;
 pub mod herd;

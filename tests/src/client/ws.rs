@@ -48,6 +48,11 @@ impl Ws {
         })
     }
 
+    /// Sends a frame.
+    pub fn say(&mut self, frame: &Value) {
+        runtime().block_on(self.socket.send(Message::text(frame.to_string()))).unwrap();
+    }
+
     /// The next frame, or the end.
     pub fn receive(&mut self) -> Received {
         runtime().block_on(async {

@@ -6,6 +6,7 @@
 //! nothing here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,10 +20,11 @@ use super::edit::MessageEdited;
 use super::keys::{Wrapped, old_key};
 use super::plaintext::{self, Metadata};
 use super::post::MessagePosted;
-use crate::Result;
+use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::limits::{PAGE_BYTES, ROW_BYTES};
 use crate::log::event::Event as _;
+use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::log::stored::StoredEvent;
@@ -67,11 +69,32 @@ struct EventMessage {
 /// The page ends earlier if the texts would make it too long.
 pub(crate) fn open_words(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
     page.keep(fitting(page.items()), |event| event.lsn);
-    let keys = keys_of(cx, page.items())?;
+    let keys = keys_of(cx, page.items().iter().filter_map(Spoken::in_stored))?;
     page.try_map(|stored| {
-        let message = has_words(&stored).then(|| said(cx, &stored, &keys)).transpose()?;
+        let message = Spoken::in_stored(&stored).map(|spoken| said(cx, &spoken, &keys)).transpose()?;
         Ok(OpenedEvent { stored, message })
     })
+}
+
+/// Returns whether the event has the words of a message.
+pub(crate) fn is_spoken(event: &FeedEvent) -> bool {
+    is_kind_of_words(&event.kind)
+}
+
+/// Returns the frames of events with the plaintext of those that have one, in their order.
+pub(crate) fn frames_with_words(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<Vec<FrameBytes>> {
+    let parsed = |event: &Arc<FeedEvent>| match is_spoken(event) {
+        true => serde_json::from_str(&event.payload).map_err(Error::internal),
+        false => Ok(Value::Null),
+    };
+    let payloads = events.iter().map(parsed).collect::<Result<Vec<Value>>>()?;
+    let spoken = || events.iter().zip(&payloads).map(|(event, payload)| Spoken::of(&event.kind, payload));
+    let keys = keys_of(cx, spoken().flatten())?;
+    let framed = |(event, spoken): (&Arc<FeedEvent>, Option<Spoken<'_>>)| match spoken {
+        Some(spoken) => event.frame_with(&said(cx, &spoken, &keys)?),
+        None => event.frame(FrameForm::Full),
+    };
+    events.iter().zip(spoken()).map(framed).collect()
 }
 
 /// Returns how many of the events fit on a page with their texts, including the one that fills it.
@@ -88,27 +111,41 @@ fn fitting(events: &[StoredEvent]) -> usize {
 ///
 /// Plaintext is as long as sealed content, which is JSON too.
 fn weight(event: &StoredEvent) -> usize {
-    let plaintext = if has_words(event) { sealed(event).len() / 4 * 3 } else { 0 };
+    let plaintext = Spoken::in_stored(event).map_or(0, |spoken| spoken.sealed.len() / 4 * 3);
     ROW_BYTES.saturating_add(event.payload_bytes).saturating_add(plaintext)
 }
 
-fn has_words(event: &StoredEvent) -> bool {
-    [MessagePosted::KIND, MessageEdited::KIND].contains(&event.kind.as_str())
+/// The sealed words in a payload.
+struct Spoken<'a> {
+    message_id: Option<MessageId>,
+    edit: i64,
+    sealed: &'a str,
 }
 
-fn sealed(event: &StoredEvent) -> &str {
-    event.payload.get("sealed").and_then(Value::as_str).unwrap_or_default()
+impl<'a> Spoken<'a> {
+    fn in_stored(event: &'a StoredEvent) -> Option<Self> {
+        Self::of(&event.kind, &event.payload)
+    }
+
+    /// Returns the words in the payload of an event, if it is of a kind that has some.
+    fn of(kind: &str, payload: &'a Value) -> Option<Self> {
+        is_kind_of_words(kind).then(|| Self {
+            message_id: payload.get("message_id").and_then(|id| id.as_str()?.parse().ok()),
+            edit: payload.get("edit").and_then(Value::as_i64).unwrap_or(0),
+            sealed: payload.get("sealed").and_then(Value::as_str).unwrap_or_default(),
+        })
+    }
 }
 
-fn message_of(event: &StoredEvent) -> Option<MessageId> {
-    event.payload.get("message_id")?.as_str()?.parse().ok()
+fn is_kind_of_words(kind: &str) -> bool {
+    [MessagePosted::KIND, MessageEdited::KIND].contains(&kind)
 }
 
 /// Returns what an event's message said, as far as it can be read today.
-fn said(cx: &Read<'_>, event: &StoredEvent, keys: &HashMap<MessageId, KeyRow>) -> Result<EventMessage> {
-    let saying = match message_of(event) {
+fn said(cx: &Read<'_>, spoken: &Spoken<'_>, keys: &HashMap<MessageId, KeyRow>) -> Result<EventMessage> {
+    let saying = match spoken.message_id {
         Some(id) => match keys.get(&id) {
-            Some(key) if !key.withdrawn => Saying::of(id, open(cx, event, key)?),
+            Some(key) if !key.withdrawn => Saying::of(id, open(cx, spoken, key)?),
             // A message without a row is purged, and only withdrawn messages can be purged.
             _ => Saying::Withdrawn,
         },
@@ -119,12 +156,11 @@ fn said(cx: &Read<'_>, event: &StoredEvent, keys: &HashMap<MessageId, KeyRow>) -
     Ok(EventMessage { withdrawn, unreadable, body: plaintext.body, metadata: plaintext.metadata })
 }
 
-fn open(cx: &Read<'_>, event: &StoredEvent, row: &KeyRow) -> Result<Result<plaintext::Plaintext, Unopened>> {
-    let edit = event.payload.get("edit").and_then(Value::as_i64).unwrap_or(0);
+fn open(cx: &Read<'_>, spoken: &Spoken<'_>, row: &KeyRow) -> Result<Result<plaintext::Plaintext, Unopened>> {
     let key = row.key(cx)?;
     Ok(key.and_then(|key| {
-        let sealed = STANDARD.decode(sealed(event)).map_err(|_| Unopened)?;
-        plaintext::open(cx.sealer(), &key, row.bound.message_id, edit, &sealed)
+        let sealed = STANDARD.decode(spoken.sealed).map_err(|_| Unopened)?;
+        plaintext::open(cx.sealer(), &key, row.bound.message_id, spoken.edit, &sealed)
     }))
 }
 
@@ -152,10 +188,12 @@ columns! {
     }
 }
 
-/// Loads the keys of the events' messages with one statement.
-fn keys_of(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<MessageId, KeyRow>> {
-    let spoken = events.iter().filter(|event| has_words(event));
-    let mut ids: Vec<Uuid> = spoken.filter_map(message_of).map(MessageId::uuid).collect();
+/// Loads the keys of the messages with one statement.
+fn keys_of<'a>(
+    cx: &Read<'_>,
+    spoken: impl Iterator<Item = Spoken<'a>>,
+) -> Result<HashMap<MessageId, KeyRow>> {
+    let mut ids: Vec<Uuid> = spoken.filter_map(|spoken| spoken.message_id).map(MessageId::uuid).collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() {
@@ -222,9 +260,10 @@ mod tests {
             [(MessagePosted::KIND, true), (MessageEdited::KIND, true), ("MessageTombstoned", false)]
         {
             let event = event(kind, 1, payload.clone());
-            assert_eq!(has_words(&event), spoken, "{kind}");
-            assert_eq!(message_of(&event), Some(Uuid::from_u128(7).into()));
+            let found = Spoken::in_stored(&event).map(|spoken| spoken.message_id);
+            assert_eq!(found, spoken.then(|| Some(Uuid::from_u128(7).into())), "{kind}");
         }
-        assert_eq!(message_of(&event(MessagePosted::KIND, 1, json!({"message_id": 7}))), None);
+        let event = event(MessagePosted::KIND, 1, json!({"message_id": 7}));
+        assert!(Spoken::in_stored(&event).is_some_and(|spoken| spoken.message_id.is_none()));
     }
 }

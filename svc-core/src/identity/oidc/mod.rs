@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::error::Code;
 use crate::identity::ends::MemberRemoved;
-use crate::identity::sessions::ended_rows;
+use crate::identity::sessions::{KEPT, ended_rows};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Effect, Feature, Frame, homed};
 pub use callback::{OidcCallback, TakenLogin};
@@ -28,7 +28,7 @@ pub use members::ProviderClaims;
 pub(crate) use members::sign_in;
 
 pub(crate) fn feature() -> Feature {
-    let ended = ended_rows("oidc_logins", ANY_ENDED, REMOVE_ENDED);
+    let ended = ended_rows("oidc_logins", KEPT, ANY_ENDED, REMOVE_ENDED);
     Feature::new()
         .chore(ended)
         .projector(&[MemberRemoved::KIND], members::forget)

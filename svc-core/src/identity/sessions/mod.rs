@@ -30,7 +30,7 @@ pub(crate) use sign_in::{SessionOf, open_session};
 pub(crate) use sign_out::end_all_of;
 use sign_out::end_session;
 pub use sign_out::{SignOut, SignedOut};
-pub(crate) use tidy::ended_rows;
+pub(crate) use tidy::{KEPT, ended_rows};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().chore(tidy::of_sessions()).operations(

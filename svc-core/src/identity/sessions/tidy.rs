@@ -7,8 +7,8 @@ use crate::id::WorkspaceId;
 use crate::op::{Chore, Read, Round, Step, Who, Write};
 use crate::time::Time;
 
-/// How long a row is kept after its end.
-const KEPT: Duration = Duration::from_secs(86_400);
+/// How long most rows are kept after their end.
+pub(crate) const KEPT: Duration = Duration::from_secs(86_400);
 /// The time between two rounds.
 const EVERY: Duration = Duration::from_secs(300);
 /// The lease on removing.
@@ -17,36 +17,41 @@ const LEASE: Duration = Duration::from_secs(10);
 const OF_ONE_STEP: i64 = 500;
 
 pub(super) fn of_sessions() -> Chore {
-    ended_rows("sessions", ANY_OVER, REMOVE)
+    ended_rows("sessions", KEPT, ANY_OVER, REMOVE)
 }
 
-/// Returns the chore that removes rows a day after their end.
+/// Returns the chore that removes rows once they have been `kept` after their end.
 ///
 /// `any` selects 1 if a row ended at $1 or before; `remove` removes the first $2 of these.
-pub(crate) fn ended_rows(name: &'static str, any: &'static str, remove: &'static str) -> Chore {
+pub(crate) fn ended_rows(
+    name: &'static str,
+    kept: Duration,
+    any: &'static str,
+    remove: &'static str,
+) -> Chore {
     Chore {
         name,
         every: |_| Some(EVERY),
         lease: LEASE,
         who: Who::OneLeader,
-        run: Box::new(move |round| remove_some(round, any, remove)),
+        run: Box::new(move |round| remove_some(round, kept, any, remove)),
     }
 }
 
-fn remove_some(round: &Round<'_>, any: &'static str, remove: &'static str) -> Result<Step> {
-    if !round.read(move |cx| Ok(cx.one::<(i64,)>(any, &[&over_since(cx)])?.is_some()))? {
+fn remove_some(round: &Round<'_>, kept: Duration, any: &'static str, remove: &'static str) -> Result<Step> {
+    if !round.read(move |cx| Ok(cx.one::<(i64,)>(any, &[&over_since(cx, kept)])?.is_some()))? {
         return Ok(Step::Done);
     }
     let Some(lead) = round.lead()? else { return Ok(Step::Done) };
     let removed = lead.write(WorkspaceId::INSTANCE, move |cx: &mut Write<'_>| {
-        cx.change(remove, &[&over_since(cx), &OF_ONE_STEP])
+        cx.change(remove, &[&over_since(cx, kept), &OF_ONE_STEP])
     })?;
     Ok(if removed == 0 { Step::Done } else { Step::More })
 }
 
 /// The latest end of rows that are removed.
-fn over_since(cx: &Read<'_>) -> Time {
-    cx.now().shifted(-i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX))
+fn over_since(cx: &Read<'_>, kept: Duration) -> Time {
+    cx.now().shifted(-i64::try_from(kept.as_micros()).unwrap_or(i64::MAX))
 }
 
 const ANY_OVER: &str = "select 1 from sessions where coalesce(ended_at, expires_at) <= $1 limit 1";

@@ -292,6 +292,10 @@ impl BatchState for Batch {
     }
 
     fn committed(&mut self) {
+        let now = self.now();
+        for (workspace, head) in self.heads.iter().filter(|(_, head)| head.touched) {
+            self.bus.observe(*workspace, head.lsn, head.epochs.access, now);
+        }
         for (workspace, lsn) in self.committed_lsns() {
             self.bus.announce(workspace.into(), lsn);
         }
@@ -331,7 +335,7 @@ mod tests {
     fn begun(conn: &Conn) -> Batch {
         migrate(conn, Time::from_micros(1)).unwrap();
         let clock = Clock::mock(Time::from_micros(5));
-        let mut batch = Batch::new(clock.clone(), Arc::new(Bus::new(&clock)));
+        let mut batch = Batch::new(clock.clone(), Arc::new(Bus::new(&clock, crate::limits::BUS_RETRY)));
         conn.begin_write().unwrap();
         batch.begin(conn, &[HOME].into(), false, Held::Wait).unwrap();
         batch.begin_job();

@@ -64,7 +64,8 @@ impl EventFilter {
         }
     }
 
-    pub(super) fn matches(&self, kind: &str, subject: &Subject) -> bool {
+    /// Returns whether it selects an event.
+    pub(crate) fn matches(&self, kind: &str, subject: &Subject) -> bool {
         self.matches_alone(kind, subject) || self.or.iter().any(|other| other.matches(kind, subject))
     }
 

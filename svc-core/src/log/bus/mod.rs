@@ -1,6 +1,7 @@
 //! The bus: who waits for what, and how far each watched workspace's log has reached.
 //!
-//! It carries no events; one thread reads new ones from the log and wakes the listeners whose filter matches.
+//! One thread reads new events from the log and wakes the listeners whose filter matches. It carries none to
+//! them: a listener that wants the events themselves holds the workspace's room, which the thread fills.
 //! A listener has read the log up to a position and passes it, so nothing that arrived between reading and
 //! listening is missed. Other processes' commits are polled at fixed times, however much this one commits.
 //! Deadlines are left to the timers.
@@ -15,11 +16,12 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::limits::{BUS_RECONCILE, BUS_WORK_MAX, SQLITE_POLL};
+use crate::limits::{BUS_RETRY, BUS_WORK_MAX, SQLITE_POLL};
 use crate::log::event::Subject;
+use crate::log::feed::{Feed, FeedEvent, Room, service_time};
 use crate::monitor::Monitor;
 use crate::store::{Conn, Engine, Row};
-use crate::time::{Clock, Monotonic};
+use crate::time::{Clock, Monotonic, Time};
 pub use filter::EventFilter;
 use watch::{Listener, Watch};
 pub(crate) use watch::{NewEvent, Wake};
@@ -50,9 +52,15 @@ fn new_event(row: &mut Row) -> Result<(String, NewEvent)> {
     Ok((kind, NewEvent { lsn, subject }))
 }
 
+fn event_of(event: &FeedEvent) -> NewEvent {
+    NewEvent { lsn: event.lsn, subject: event.subject }
+}
+
 /// The listeners of this process.
 pub(crate) struct Bus {
     state: Arc<Monitor<State>>,
+    feed: Feed,
+    reconcile: Duration,
     listening: AtomicUsize,
     /// Whether notifications of other servers are interrupted.
     interrupted: AtomicBool,
@@ -63,9 +71,12 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    pub fn new(clock: &Clock) -> Self {
+    /// Creates a bus that looks at a shared database every `reconcile`, whatever it is notified of.
+    pub fn new(clock: &Clock, reconcile: Duration) -> Self {
         Self {
+            reconcile,
             state: Monitor::new(clock, State::default()),
+            feed: Feed::default(),
             listening: AtomicUsize::new(0),
             interrupted: AtomicBool::new(false),
             at_work_since: AtomicU64::new(0),
@@ -80,6 +91,22 @@ impl Bus {
         let mut state = self.state.lock();
         if state.watches.get_mut(&workspace).is_some_and(|watch| watch.announce(lsn)) {
             self.state.notify();
+        }
+    }
+
+    /// Returns the room of a workspace, which is filled while somebody listens there.
+    ///
+    /// A new one begins after `lsn`, which the caller has found committed.
+    pub fn enter(&self, workspace: WorkspaceId, lsn: i64) -> Arc<Room> {
+        self.feed.enter(workspace, lsn, self.state.clock())
+    }
+
+    /// Records the head of a workspace's log that this process has committed.
+    pub fn observe(&self, workspace: WorkspaceId, lsn: i64, epoch: i64, now: Time) {
+        if self.listening.load(Ordering::SeqCst) > 0
+            && let Some(room) = self.feed.room(workspace)
+        {
+            room.observe(lsn, epoch, self.state.clock(), now);
         }
     }
 
@@ -157,7 +184,7 @@ impl Bus {
     pub fn serve(&self, conn: &Conn) {
         let poll = match conn.engine() {
             Engine::Sqlite => SQLITE_POLL,
-            Engine::Postgres => BUS_RECONCILE,
+            Engine::Postgres => self.reconcile,
         };
         while let Some(work) = self.next_work(poll) {
             let now = self.state.clock().monotonic().micros();
@@ -171,7 +198,7 @@ impl Bus {
             if let Err(error) = done {
                 tracing::warn!(%error, cause = ?error.cause(), "the bus could not read the log");
                 let mut state = self.state.lock();
-                state.retry_at = self.state.clock().deadline(BUS_RECONCILE);
+                state.retry_at = self.state.clock().deadline(BUS_RETRY);
             }
             self.at_work_since.store(0, Ordering::SeqCst);
         }
@@ -215,7 +242,11 @@ impl Bus {
     fn poll_heads(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
         let mut heads = match conn.engine() {
             // Nothing has changed unless another process wrote to the file.
-            Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => return Ok(()),
+            Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => {
+                let rooms = watched.iter().filter_map(|workspace| self.feed.room(*workspace));
+                rooms.for_each(|room| room.is_current(self.state.clock()));
+                return Ok(());
+            }
             Engine::Sqlite => {
                 let ids: Vec<String> = watched.iter().map(|id| id.uuid().simple().to_string()).collect();
                 conn.query(HEADS_SQLITE, &[&format!("[\"{}\"]", ids.join("\",\""))])?
@@ -226,7 +257,10 @@ impl Bus {
             }
         };
         for head in &mut heads {
-            self.announce(head.take()?, head.take()?);
+            let (workspace, lsn): (WorkspaceId, i64) = (head.take()?, head.take()?);
+            let epoch = head.take()?;
+            self.observe(workspace, lsn, epoch, service_time(self.state.clock(), head.take()?));
+            self.announce(workspace, lsn);
         }
         Ok(())
     }
@@ -235,14 +269,19 @@ impl Bus {
         let Some(after) = self.state.lock().watches.get_mut(&workspace).map(Watch::begin) else {
             return Ok(());
         };
-        let events = next_events(conn, workspace, after).inspect_err(|_| {
-            if let Some(watch) = self.state.lock().watches.get_mut(&workspace) {
-                watch.stale = true;
-            }
-        })?;
+        let NewEvents { events, has_more, is_broken } =
+            self.new_events(conn, workspace, after).inspect_err(|_| {
+                if let Some(watch) = self.state.lock().watches.get_mut(&workspace) {
+                    watch.stale = true;
+                }
+            })?;
         let mut woken: Vec<(Wake, Vec<NewEvent>)> = Vec::new();
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return Ok(()) };
+        if is_broken {
+            // Whoever follows the log must learn that it ends here.
+            woken.extend(watch.listeners.values().map(|listener| (Arc::clone(&listener.wake), Vec::new())));
+        }
         for listener in watch.listeners.values_mut() {
             let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
             let matching: Vec<NewEvent> = new
@@ -254,17 +293,40 @@ impl Bus {
                 woken.push((Arc::clone(&listener.wake), matching));
             }
         }
-        watch.end(after, events.last().map(|(_, event)| event.lsn), events.len() >= EVENTS_MAX);
+        watch.end(after, events.last().map(|(_, event)| event.lsn), has_more);
         drop(state);
         woken.iter().for_each(|(wake, matching)| wake(matching));
         Ok(())
     }
+
+    /// Returns the events after `after`: from the workspace's room if that has them, else from the log.
+    fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<NewEvents> {
+        let room = self.feed.room(workspace);
+        let room_has_more = room.as_ref().map_or(Ok(false), |room| room.pull(conn, self.state.clock()))?;
+        let events = match room.as_ref().and_then(|room| room.kept_after(after, EVENTS_MAX)) {
+            Some(kept) => kept.iter().map(|event| (event.kind.clone(), event_of(event))).collect(),
+            None => next_events(conn, workspace, after)?,
+        };
+        let has_more = room_has_more || events.len() >= EVENTS_MAX;
+        Ok(NewEvents { events, has_more, is_broken: room.is_some_and(|room| room.is_broken()) })
+    }
+}
+
+/// The events after a position, by kind.
+struct NewEvents {
+    events: Vec<(String, NewEvent)>,
+    has_more: bool,
+    /// Whether the log is broken after them.
+    is_broken: bool,
 }
 
 const HEADS_SQLITE: &str = "
-    select workspace_id, lsn from heads where workspace_id in (select unhex(value) from json_each($1))";
+    select workspace_id, lsn, epoch, null
+    from heads where workspace_id in (select unhex(value) from json_each($1))";
 
-const HEADS_POSTGRES: &str = "select workspace_id, lsn from heads where workspace_id = any($1)";
+const HEADS_POSTGRES: &str = "
+    select workspace_id, lsn, epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+    from heads where workspace_id = any($1)";
 
 /// Events read at once.
 const EVENTS_MAX: usize = 1000;
@@ -312,18 +374,21 @@ mod tests {
             let writer = opener.first(OpenMode::Create).unwrap();
             writer
                 .batch(
-                    "create table heads (workspace_id blob primary key, lsn bigint);
+                    "create table heads (workspace_id blob primary key, lsn bigint, epoch bigint default 0);
                      create table events (workspace_id blob, lsn bigint, kind text, channel_id blob,
                          thread_id blob, member_id blob)",
                 )
                 .unwrap();
             let clock = Clock::mock(Time::from_micros(0));
-            let bus = Arc::new(Bus::new(&clock));
+            let bus = Arc::new(Bus::new(&clock, BUS_RETRY));
             let (serving, conn) = (Arc::clone(&bus), opener.reader().unwrap());
             let thread = Some(std::thread::spawn(move || serving.serve(&conn)));
             let fixture = Self { clock, bus, writer, thread, _folder: folder };
             for workspace in [HERE, other()] {
-                fixture.writer.execute("insert into heads values ($1, 0)", &[&workspace]).unwrap();
+                fixture
+                    .writer
+                    .execute("insert into heads (workspace_id, lsn) values ($1, 0)", &[&workspace])
+                    .unwrap();
             }
             fixture
         }

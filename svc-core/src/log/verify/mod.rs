@@ -7,12 +7,13 @@
 //! chain; verifying an entire database also checks that its rows exist.
 //!
 //! This file has what is found and reported; `rows` has the rows as they are stored, `verifier` judges one
-//! after another, `walk` reads them page by page, `database` does that for all logs of a database, and
-//! `presence` checks the audit trail.
+//! after another, `cursor` reads on from a verified position, `walk` reads page by page, `database` does that
+//! for all logs of a database, and `presence` checks the audit trail.
 
 mod presence;
 mod rows;
 mod verifier;
+mod cursor;
 mod walk;
 mod database;
 
@@ -25,8 +26,9 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::parse_hash;
 use crate::id::WorkspaceId;
+pub(crate) use cursor::{ChainCursor, ReadBounds};
 pub use database::verify_database;
-pub(crate) use rows::Source;
+pub(crate) use rows::{Fields, Source};
 pub(crate) use walk::Verification;
 
 /// What is wrong with an event, or with the head of the log.

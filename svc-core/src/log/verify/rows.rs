@@ -27,7 +27,8 @@ pub(super) struct EventRow<'a> {
     pub fields: Option<Fields<'a>>,
 }
 
-pub(super) struct Fields<'a> {
+/// The columns of an event's row.
+pub(crate) struct Fields<'a> {
     pub kind: &'a str,
     pub at: Time,
     pub subject: Subject,

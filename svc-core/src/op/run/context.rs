@@ -61,6 +61,10 @@ pub struct Settings {
     pub oidc_link_email: bool,
     /// Whether who signs in at a provider and is no member joins.
     pub oidc_auto_provision: bool,
+    /// How old an event must be before a durable subscription delivers it.
+    pub delivery_stability: Duration,
+    /// Most events that are sent to a subscriber beyond what it has said that it wants.
+    pub replay_max: usize,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
     pub(crate) reap_tick: Option<Duration>,
     /// The part of the claim engine that a test leaves out; a release build leaves nothing out.
@@ -77,6 +81,8 @@ impl Default for Settings {
             first_admin: false,
             oidc_link_email: false,
             oidc_auto_provision: false,
+            delivery_stability: Duration::from_secs(limits::DELIVERY_STABILITY_SECS.unsigned_abs()),
+            replay_max: limits::REPLAY_MAX,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
             left_out: None,
         }
@@ -189,6 +195,13 @@ impl<'a> Read<'a> {
                 Err(Error::internal(format!("{} rows where at most one was expected: {sql}", more.len())))
             }
         }
+    }
+
+    /// Returns the epoch of what decides who sees what in the caller's workspace.
+    ///
+    /// What was decided in another transaction still holds if that had the same epoch.
+    pub(crate) fn epoch(&self) -> i64 {
+        self.cache.with(|cache| cache.epochs(self.caller.workspace_id).access)
     }
 
     /// Returns what the connection has cached of the caller's workspace under `key`.

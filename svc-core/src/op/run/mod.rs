@@ -16,6 +16,7 @@ mod tasks;
 mod home;
 mod long;
 mod own;
+mod follow;
 pub(super) mod wait;
 
 use std::collections::BTreeSet;

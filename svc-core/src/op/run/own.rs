@@ -69,9 +69,10 @@ impl Dispatch {
         self.change(task, RunOn::Pool);
     }
 
-    /// Reads as the service itself on a core thread; `done` is called with the result.
+    /// Reads as the service itself on `workspace` on a core thread; `done` is called with the result.
     pub(crate) fn submit_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
+        workspace: WorkspaceId,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
@@ -81,13 +82,13 @@ impl Dispatch {
             *lock(&slot) = Some(run(cx)?);
             Ok(Box::new(()))
         });
-        let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
+        let call = Call::instance(self, workspace, Surface::System);
         self.read(ReadCall::new(call, Prepared::Ready(job), result_of(made, done)), RunOn::Pool);
     }
 }
 
 /// Hands what a job has put into the slot to `done`.
-fn result_of<T: Send + 'static>(
+pub(super) fn result_of<T: Send + 'static>(
     made: Arc<Mutex<Option<T>>>,
     done: impl FnOnce(Result<T>) + Send + 'static,
 ) -> Done {

@@ -15,7 +15,7 @@ use super::errors::unreachable;
 use super::session::opening_limit;
 use super::settings::Server;
 use crate::error::{Error, Result};
-use crate::limits::BUS_RECONCILE;
+use crate::limits::BUS_RETRY;
 use crate::log::bus::Bus;
 
 /// How soon the listener notices that the service shuts down.
@@ -44,7 +44,7 @@ pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
                                 %error, ?cause, "notifications are interrupted; polling continues"
                             );
                         }
-                        tokio::time::sleep(BUS_RECONCILE).await;
+                        tokio::time::sleep(BUS_RETRY).await;
                     }
                     () = closed(&bus) => return,
                 }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_silent_server_leaves_the_bus_interrupted() {
         let (_peer, server) = silent_server();
-        let bus = Arc::new(Bus::new(&Clock::System));
+        let bus = Arc::new(Bus::new(&Clock::System, BUS_RETRY));
         let thread = listen(&server, Arc::clone(&bus)).unwrap();
         assert!(bus.is_interrupted());
         bus.close();

@@ -77,6 +77,11 @@ impl Rounds {
         Ok((self.admitted.fetch_add(1, Ordering::SeqCst), permit))
     }
 
+    /// Returns a number for who listens at the bus and is no wait; it is that of no wait.
+    pub fn next_number(&self) -> u64 {
+        self.admitted.fetch_add(1, Ordering::SeqCst)
+    }
+
     /// Counts a wait that was parked.
     pub fn parked(&self) {
         self.parked.fetch_add(1, Ordering::SeqCst);

@@ -1,0 +1,87 @@
+//! What a workspace's log still has: from its floor, the oldest event that is left, to its head.
+//!
+//! Whoever asks for what is not there any more is told so, and where to begin again.
+
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::op::Read;
+
+/// The part of a log that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogRange {
+    /// The position of the oldest event; 1 if nothing was pruned.
+    pub floor: i64,
+    /// The position of the newest event; 0 if there is none.
+    pub head: i64,
+}
+
+impl LogRange {
+    /// Reads it for the caller's workspace.
+    pub fn read(cx: &Read<'_>) -> Result<Self> {
+        let row: Option<(i64, i64)> = cx.one(RANGE, &[&cx.caller().workspace_id])?;
+        Ok(row.map_or(Self { floor: 1, head: 0 }, |(floor, head)| Self { floor, head }))
+    }
+
+    /// Returns the position from which all that is left is read.
+    pub fn beginning(self) -> i64 {
+        self.floor.saturating_sub(1)
+    }
+
+    /// Returns whether the log has everything after a position.
+    ///
+    /// A position beyond the head is one of another history, from before the log was restored.
+    pub fn has_after(self, position: i64) -> bool {
+        (self.beginning()..=self.head).contains(&position)
+    }
+
+    /// Fails with 409 `must_refetch` unless the log has everything after a position.
+    pub fn check_after(self, workspace: WorkspaceId, position: i64) -> Result<()> {
+        if self.has_after(position) { Ok(()) } else { Err(self.must_refetch(workspace)) }
+    }
+
+    /// Returns the error for a position that the log does not have.
+    pub fn must_refetch(self, workspace: WorkspaceId) -> Error {
+        Error::new(
+            Code::MustRefetch,
+            format!(
+                "the log has the events from {} to {}, and not what follows the cursor",
+                self.floor, self.head
+            ),
+        )
+        .with("code", "CursorTooOld")
+        .with("floor", self.floor)
+        .with("snapshot", format!("/workspaces/{workspace}/snapshot"))
+        .with("room_lsn", self.head)
+    }
+
+    /// Returns the hash of the event at a position, to which the next one links; none before the first.
+    pub fn hash_at(self, cx: &Read<'_>, position: i64) -> Result<Option<[u8; 32]>> {
+        let row: Option<([u8; 32],)> = cx.one(HASH_AT, &[&cx.caller().workspace_id, &position])?;
+        Ok(row.map(|(hash,)| hash))
+    }
+}
+
+const RANGE: &str = "select floor, lsn from heads where workspace_id = $1";
+
+const HASH_AT: &str = "select content_hash from events where workspace_id = $1 and lsn = $2";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_in_the_log_from_before_its_floor_to_its_head() {
+        let range = LogRange { floor: 5, head: 9 };
+        let has: Vec<i64> = (-1..12).filter(|position| range.has_after(*position)).collect();
+        assert_eq!(has, [4, 5, 6, 7, 8, 9]);
+        let whole = LogRange { floor: 1, head: 0 };
+        assert!(whole.has_after(0) && !whole.has_after(1));
+        let error = range.check_after(WorkspaceId::INSTANCE, 3).unwrap_err();
+        let problem = serde_json::to_value(error.problem()).unwrap();
+        let (code, floor, head) = (&problem["code"], &problem["floor"], &problem["room_lsn"]);
+        assert_eq!(
+            (error.code(), code, floor, head),
+            (Code::MustRefetch, &"CursorTooOld".into(), &5.into(), &9.into())
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! Durable subscriptions: how far a consumer has acknowledged a log.
+//!
+//! A consumer belongs to a member and has a name. Its position moves only when its subscriber acknowledges
+//! events, and is written once a second at most; it is bookkeeping, which leaves no event and no audit row.
+//! One connection holds a consumer: the newest, on whatever server. What is not seen for 30 days is removed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::wanted::ConsumerId;
+use crate::error::{Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::sessions::ended_rows;
+use crate::op::{Chore, Dispatch, Read, Surface, Write};
+use crate::time::{Monotonic, Time};
+
+/// Most consumers of a member.
+const OF_A_MEMBER_MAX: i64 = 100;
+/// Most events that are sent without being acknowledged.
+pub(super) const UNACKNOWLEDGED_MAX: usize = 1000;
+/// The shortest time between two writes of a position.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// How long a consumer that nobody holds is kept.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// How old the record of when a consumer was seen may be while somebody holds it.
+const SEEN_EVERY: Duration = Duration::from_secs(86_400);
+
+/// The chore that removes consumers that were not seen for long.
+pub(super) fn tidy() -> Chore {
+    ended_rows("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
+}
+
+/// A consumer, as the connection that holds it knows it.
+pub(super) struct Consumer {
+    workspace: WorkspaceId,
+    member: MemberId,
+    id: ConsumerId,
+    holder: Uuid,
+    /// The positions of events that were sent and not acknowledged.
+    sent: VecDeque<i64>,
+    acknowledged: i64,
+    stored: i64,
+    /// When the position may be written next.
+    write_at: Monotonic,
+}
+
+impl Consumer {
+    /// Takes a consumer over from whoever holds it, and returns it with the position where it stands.
+    ///
+    /// `begin` moves it there; a new one stands at the end of the log.
+    pub async fn take(
+        dispatch: &Arc<Dispatch>,
+        (workspace, member): (WorkspaceId, MemberId),
+        id: ConsumerId,
+        begin: Option<i64>,
+    ) -> Result<(Self, i64)> {
+        let name = id.as_str().to_owned();
+        let taken = change(dispatch, workspace, move |cx| take(cx, member, &name, begin));
+        let (holder, position) = taken.await?;
+        let write_at = dispatch.clock.deadline(WRITE_EVERY);
+        let (acknowledged, stored) = (position, position);
+        let sent = VecDeque::new();
+        Ok((Self { workspace, member, id, holder, sent, acknowledged, stored, write_at }, position))
+    }
+
+    /// Returns how many more events may be sent before one is acknowledged.
+    pub fn room(&self) -> usize {
+        UNACKNOWLEDGED_MAX.saturating_sub(self.sent.len())
+    }
+
+    /// Records that events were sent.
+    pub fn sent(&mut self, positions: impl Iterator<Item = i64>) {
+        self.sent.extend(positions);
+    }
+
+    /// Records that everything up to `position` was processed, of what was sent up to `sent`.
+    pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
+        if position > sent {
+            return Err(Error::malformed(format!("`ack`: nothing after {sent} has been sent")));
+        }
+        while self.sent.front().is_some_and(|first| *first <= position) {
+            self.sent.pop_front();
+        }
+        self.acknowledged = self.acknowledged.max(position);
+        Ok(())
+    }
+
+    /// Returns when its position is to be written, if it is.
+    pub fn due(&self) -> Option<Monotonic> {
+        (self.acknowledged > self.stored).then_some(self.write_at)
+    }
+
+    /// Writes the position. Fails with 409 `wrong-state` if a newer connection holds the consumer.
+    pub async fn write(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
+        self.write_at = dispatch.clock.deadline(WRITE_EVERY);
+        let position = self.acknowledged;
+        self.store(dispatch, position).await?;
+        self.stored = position;
+        Ok(())
+    }
+
+    /// Checks that no newer connection holds the consumer.
+    pub async fn check(&self, dispatch: &Arc<Dispatch>) -> Result<()> {
+        let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
+        let (done, receiver) = oneshot::channel();
+        let read = move |cx: &Read<'_>| {
+            let found: Option<(Uuid, Time)> = cx.one(HELD, &[&cx.caller().workspace_id, &member, &name])?;
+            let seen_at = found.filter(|(held_by, _)| *held_by == holder).map(|(_, seen_at)| seen_at);
+            Ok(seen_at.map(|seen_at| cx.now().since(seen_at) > SEEN_EVERY))
+        };
+        dispatch.submit_as_instance(self.workspace, read, move |outcome| {
+            // The connection may have ended; then nobody needs the outcome.
+            let _ = done.send(outcome);
+        });
+        match receiver.await.map_err(Error::internal)?? {
+            Some(false) => Ok(()),
+            Some(true) => self.store(dispatch, self.stored).await,
+            None => Err(taken_over()),
+        }
+    }
+
+    async fn store(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
+        let moved = change(dispatch, self.workspace, self.moved_to(position)).await?;
+        if moved == 0 { Err(taken_over()) } else { Ok(()) }
+    }
+
+    /// Returns the change that moves it, if it is still held, and says how many rows that were.
+    fn moved_to(&self, position: i64) -> impl FnMut(&mut Write<'_>) -> Result<u64> + Send + 'static {
+        let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
+        move |cx| {
+            let (workspace, now) = (cx.caller().workspace_id, cx.now());
+            cx.change(MOVE, &[&workspace, &member, &name, &holder, &position, &now])
+        }
+    }
+
+    /// Writes the last position of a connection that ends.
+    pub fn close(&self, dispatch: &Arc<Dispatch>) {
+        if self.acknowledged > self.stored {
+            let write = self.moved_to(self.acknowledged);
+            // If it fails, the events are sent again.
+            dispatch.submit_change_as_instance(self.workspace, Surface::System, write, drop);
+        }
+    }
+}
+
+/// Returns the error of a connection whose consumer another one has taken over.
+pub(super) fn taken_over() -> Error {
+    Error::wrong_state("a newer connection holds this consumer")
+}
+
+async fn change<T: Send + 'static>(
+    dispatch: &Arc<Dispatch>,
+    workspace: WorkspaceId,
+    run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (done, receiver) = oneshot::channel();
+    dispatch.submit_change_as_instance(workspace, Surface::System, run, move |outcome| {
+        // The connection may have ended; then nobody needs the outcome.
+        let _ = done.send(outcome);
+    });
+    receiver.await.map_err(Error::internal)?
+}
+
+fn take(cx: &mut Write<'_>, member: MemberId, name: &str, begin: Option<i64>) -> Result<(Uuid, i64)> {
+    let (workspace, now) = (cx.caller().workspace_id, cx.now());
+    let stands: Option<(i64,)> = cx.one(STANDS, &[&workspace, &member, &name])?;
+    let head = cx.one::<(i64,)>(HEAD, &[&workspace])?.map_or(0, |(lsn,)| lsn);
+    let position = begin.or(stands.map(|(after,)| after)).unwrap_or(head);
+    let holder = Uuid::from_bytes(cx.entropy().bytes()?);
+    if stands.is_some() {
+        cx.execute(1, TAKE, &[&workspace, &member, &name, &holder, &position, &now])?;
+        return Ok((holder, position));
+    }
+    let count = cx.one::<(i64,)>(COUNT, &[&workspace, &member])?.map_or(0, |(count,)| count);
+    if count >= OF_A_MEMBER_MAX {
+        return Err(Error::wrong_state(format!("a member has at most {OF_A_MEMBER_MAX} consumers")));
+    }
+    cx.execute(1, INSERT, &[&workspace, &member, &name, &holder, &position, &now])?;
+    Ok((holder, position))
+}
+
+const STANDS: &str =
+    "select after_id from consumers where workspace_id = $1 and member_id = $2 and consumer_id = $3";
+
+const HELD: &str = "
+    select holder, seen_at from consumers
+    where workspace_id = $1 and member_id = $2 and consumer_id = $3";
+
+const HEAD: &str = "select lsn from heads where workspace_id = $1";
+
+const COUNT: &str = "select count(*) from consumers where workspace_id = $1 and member_id = $2";
+
+const INSERT: &str = "
+    insert into consumers (workspace_id, member_id, consumer_id, holder, after_id, seen_at)
+    values ($1, $2, $3, $4, $5, $6)";
+
+const TAKE: &str = "
+    update consumers set holder = $4, after_id = $5, seen_at = $6
+    where workspace_id = $1 and member_id = $2 and consumer_id = $3";
+
+/// Moves a consumer for who holds it.
+const MOVE: &str = "
+    update consumers set after_id = $5, seen_at = $6
+    where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";
+
+const ANY_UNSEEN: &str = "select 1 from consumers where seen_at <= $1 limit 1";
+
+/// By the index of when they were seen.
+const REMOVE_UNSEEN: &str = "
+    delete from consumers where (workspace_id, member_id, consumer_id) in (
+        select workspace_id, member_id, consumer_id from consumers where seen_at <= $1
+        order by seen_at limit $2)";

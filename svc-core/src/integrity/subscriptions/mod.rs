@@ -1,0 +1,203 @@
+//! Subscriptions: following a workspace's log, from any position on and as it grows.
+//!
+//! One engine serves every kind of connection. A subscriber pulls batches and holds its position alone, so
+//! a slow one delays only itself; shells frame what it returns and decide nothing. Of each workspace that
+//! somebody follows, the process reads each event once and verifies it; whoever is behind reads pages of the
+//! log. One filter selects live events and those of pages alike, and nothing is delivered to a credential
+//! that does not hold at that moment.
+//!
+//! - `wanted`: what is subscribed to
+//! - `frames`: how that is said over WebSocket
+//! - `resume`: tokens with which a subscription goes on
+//! - `consumers`: durable subscriptions, which acknowledge
+//! - `rounds`: what subscribers of a workspace need of the database, read once for all
+//! - `page`: pages of the log itself
+//! - `wakeup`: what wakes a subscriber
+//! - `subscriber`: taking the next events
+
+mod wanted;
+mod frames;
+mod resume;
+mod consumers;
+mod rounds;
+mod page;
+mod wakeup;
+mod subscriber;
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::integrity::events::WAIT_FOR_EVENT;
+use crate::integrity::floor::LogRange;
+use crate::op::{Admission, Caller, Dispatch, Feature, Read};
+use crate::sync::lock;
+use consumers::Consumer;
+pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
+use resume::Resumption;
+use rounds::SharedRoom;
+pub use subscriber::{BatchBounds, EventBatch, FeedState, Subscriber};
+use wakeup::{Listening, Pass, Wakeup, in_time};
+pub use wanted::{Begin, ConsumerId, Subscription, WantedEvents};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().chore(consumers::tidy())
+}
+
+/// How long the first read of a subscription may take. One that was not begun has missed nothing.
+const OPENED_WITHIN: Duration = Duration::from_secs(5);
+
+/// A consumer of a member.
+type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
+
+/// The subscriptions of this process.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    rooms: Mutex<HashMap<WorkspaceId, Weak<SharedRoom>>>,
+    /// The connections that hold a consumer.
+    consumers: Mutex<HashMap<ConsumerKey, Weak<Wakeup>>>,
+}
+
+/// A subscription that has begun.
+pub struct Subscribed {
+    /// What takes its events.
+    pub subscriber: Subscriber,
+    /// The workspace whose log it follows.
+    pub workspace_id: WorkspaceId,
+    /// Where it began.
+    pub after_id: i64,
+    /// The last position in the log.
+    pub room_lsn: i64,
+    /// How many events a subscription without a workspace did not get, because it gets only live ones.
+    pub hint: Option<i64>,
+}
+
+/// What the first read of a subscription found.
+struct Opened {
+    caller: Caller,
+    epoch: i64,
+    range: LogRange,
+    wanted: WantedEvents,
+    after: Option<i64>,
+}
+
+impl Subscriptions {
+    /// Begins a subscription for an admitted caller.
+    ///
+    /// Fails as the operation `wait_for_event` would, and with 409 `must_refetch` if the log does not have
+    /// what follows the position.
+    pub async fn begin(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        admission: Admission,
+        subscription: Subscription,
+    ) -> Result<Subscribed> {
+        let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
+        let further = admission.follow_up();
+        let Subscription { form, consumer, .. } = subscription.clone();
+        let checked = move |cx: &Read<'_>| open(cx, &subscription);
+        let reading = dispatch.read_for(operation, admission, false, checked);
+        let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
+        let Opened { caller, epoch, range, wanted, after } = opened;
+        let workspace = caller.workspace_id;
+        let wakeup = Arc::new(Wakeup::default());
+        let consumer = match (consumer, caller.member) {
+            (Some(id), Some(member)) => {
+                self.hold((workspace, member, id.clone()), &wakeup);
+                Some(Consumer::take(dispatch, (workspace, member), id, after).await?)
+            }
+            (Some(_), None) => return Err(Error::forbidden("only a member has consumers")),
+            (None, _) => None,
+        };
+        let (consumer, stands) = consumer.unzip();
+        let has_replay = wanted.workspace_id.is_some() || consumer.is_some();
+        let begins = stands.or(after).filter(|_| has_replay).unwrap_or(range.head);
+        // A consumer that began at the end may have read that later than the range was.
+        if stands != Some(begins) || begins < range.head {
+            range.check_after(workspace, begins)?;
+        }
+        let room_lsn = range.head.max(begins);
+        let hint = (!has_replay).then(|| range.head.saturating_sub(after.unwrap_or(range.beginning())));
+        let filter = wanted.filter();
+        let shared = self.room(dispatch, workspace, room_lsn);
+        let listening = Listening::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
+        let subscriber = Subscriber {
+            dispatch: Arc::clone(dispatch),
+            operation: Arc::clone(operation),
+            admission: further,
+            shared,
+            wanted,
+            filter,
+            form,
+            pass: Pass { caller, epoch, checked: dispatch.clock.monotonic() },
+            range,
+            after: begins,
+            offered: None,
+            cursor: None,
+            ahead: 0,
+            consumer,
+            wakeup,
+            _listening: listening,
+        };
+        Ok(Subscribed { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
+    }
+
+    /// Returns what the subscribers of a workspace share; a new room begins after `lsn`.
+    fn room(&self, dispatch: &Arc<Dispatch>, workspace: WorkspaceId, lsn: i64) -> Arc<SharedRoom> {
+        let mut rooms = lock(&self.rooms);
+        if let Some(shared) = rooms.get(&workspace).and_then(Weak::upgrade) {
+            return shared;
+        }
+        rooms.retain(|_, shared| shared.strong_count() > 0);
+        let shared = SharedRoom::new(dispatch, workspace, dispatch.bus.enter(workspace, lsn));
+        rooms.insert(workspace, Arc::downgrade(&shared));
+        shared
+    }
+
+    /// Records who holds a consumer, and ends the connection of this process that did.
+    fn hold(&self, key: ConsumerKey, wakeup: &Arc<Wakeup>) {
+        let mut consumers = lock(&self.consumers);
+        consumers.retain(|_, held| held.strong_count() > 0);
+        let before = consumers.insert(key, Arc::downgrade(wakeup));
+        if let Some(before) = before.and_then(|held| held.upgrade()) {
+            before.superseded.store(true, Ordering::SeqCst);
+            before.wake();
+        }
+    }
+}
+
+/// Finds out for a caller what it subscribes to.
+fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<Opened> {
+    subscription.check()?;
+    let caller = cx.caller().clone();
+    let (wanted, after) = match &subscription.begin {
+        Begin::Token(token) => resumed(cx, &caller, token, subscription.wanted.as_ref())?,
+        begin => {
+            let wanted = subscription.wanted.clone().unwrap_or_default();
+            (wanted, if let Begin::After(position) = begin { Some(*position) } else { None })
+        }
+    };
+    own_workspace(cx, wanted.workspace_id.unwrap_or(caller.workspace_id))?;
+    Ok(Opened { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
+}
+
+/// Returns what a resume token stands for, if it is the caller's and does not contradict the filter.
+fn resumed(
+    cx: &Read<'_>,
+    caller: &Caller,
+    token: &str,
+    filter: Option<&WantedEvents>,
+) -> Result<(WantedEvents, Option<i64>)> {
+    let found = Resumption::of(token, cx.sealer(), cx.now())?;
+    if (found.workspace_id, found.member_id) != (caller.workspace_id, caller.member) {
+        return Err(Error::malformed("`resume_token`: it is not valid here, or has expired"));
+    }
+    if filter.is_some_and(|filter| *filter != found.wanted) {
+        return Err(Error::malformed("`resume_token`: it belongs to another filter"));
+    }
+    Ok((found.wanted, Some(found.after_id)))
+}

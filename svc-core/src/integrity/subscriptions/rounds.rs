@@ -1,0 +1,172 @@
+//! Rounds: what subscribers of one workspace need of the database to deliver live events, read once for all.
+//!
+//! These are who sees the events' channels, and what messages say at the moment of delivery. Whoever needs
+//! that asks; what was asked for while a round was read is the next one. Nothing of it is kept but who sees a
+//! channel, and that only as long as the workspace's epoch stands.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
+
+use crate::conversation::messages::{frames_with_words, is_spoken};
+use crate::conversation::places::{Audience, audiences, is_workspace_seen_by};
+use crate::error::{Error, Result};
+use crate::id::{ChannelId, WorkspaceId};
+use crate::log::feed::{FeedEvent, FrameBytes, Room};
+use crate::op::{Dispatch, Read, Sight};
+use crate::sync::lock;
+
+/// Bytes of events that one round reads the words of, at most; one subscriber's may be more.
+const ROUND_BYTES: usize = 4 << 20;
+
+/// What the subscribers of a workspace in this process share.
+pub(super) struct SharedRoom {
+    pub room: Arc<Room>,
+    dispatch: Arc<Dispatch>,
+    workspace: WorkspaceId,
+    audiences: Mutex<Audiences>,
+    asked: Mutex<Asked>,
+}
+
+/// Who sees which channels, as of an epoch.
+#[derive(Default)]
+struct Audiences {
+    epoch: i64,
+    known: HashMap<ChannelId, Audience>,
+}
+
+#[derive(Default)]
+struct Asked {
+    asks: Vec<Ask>,
+    is_running: bool,
+}
+
+/// What one subscriber needs.
+struct Ask {
+    events: Vec<Arc<FeedEvent>>,
+    done: oneshot::Sender<Result<Arc<RoundResult>>>,
+}
+
+/// What a round has read.
+pub(super) struct RoundResult {
+    /// The epoch of the transaction.
+    pub epoch: i64,
+    audiences: HashMap<ChannelId, Audience>,
+    /// The frames of events with words, by position.
+    pub frames: HashMap<i64, FrameBytes>,
+}
+
+impl RoundResult {
+    /// Returns whether `sight` covers an event that was asked for.
+    pub fn shows(&self, event: &FeedEvent, sight: Sight) -> bool {
+        is_seen_by(event, sight, |channel| self.audiences.get(&channel).cloned()).unwrap_or(false)
+    }
+}
+
+/// Returns whether `sight` covers an event; none if that depends on an audience that is not known.
+pub(super) fn is_seen_by(
+    event: &FeedEvent,
+    sight: Sight,
+    audience: impl Fn(ChannelId) -> Option<Audience>,
+) -> Option<bool> {
+    match event.subject.channel_id {
+        None => Some(is_workspace_seen_by(sight)),
+        Some(channel) => audience(channel).map(|audience| audience.is_seen_by(sight, channel)),
+    }
+}
+
+impl SharedRoom {
+    pub fn new(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, room: Arc<Room>) -> Arc<Self> {
+        let dispatch = Arc::clone(dispatch);
+        let (audiences, asked) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { room, dispatch, workspace, audiences, asked })
+    }
+
+    /// Returns whether `sight` covers an event under `epoch`; none if a round must say so.
+    pub fn shows(&self, event: &FeedEvent, sight: Sight, epoch: i64) -> Option<bool> {
+        let known = lock(&self.audiences);
+        is_seen_by(
+            event,
+            sight,
+            |channel| {
+                if known.epoch == epoch { known.known.get(&channel).cloned() } else { None }
+            },
+        )
+    }
+
+    /// Reads what is needed to deliver these events.
+    pub async fn ask(self: &Arc<Self>, events: Vec<Arc<FeedEvent>>) -> Result<Arc<RoundResult>> {
+        let (done, receiver) = oneshot::channel();
+        if !self.is_running_with(Ask { events, done }) {
+            self.begin();
+        }
+        receiver.await.map_err(Error::internal)?
+    }
+
+    /// Adds an ask, and returns whether a round is running after which it has its turn.
+    fn is_running_with(&self, ask: Ask) -> bool {
+        let mut asked = lock(&self.asked);
+        asked.asks.push(ask);
+        std::mem::replace(&mut asked.is_running, true)
+    }
+
+    /// Begins a round of as many asks as fit into one, or ends if there are none.
+    fn begin(self: &Arc<Self>) {
+        let mut asked = lock(&self.asked);
+        // Who has gone needs nothing.
+        asked.asks.retain(|ask| !ask.done.is_closed());
+        let asks = first_of(&mut asked.asks);
+        asked.is_running = !asks.is_empty();
+        drop(asked);
+        if asks.is_empty() {
+            return;
+        }
+        let events: BTreeMap<i64, Arc<FeedEvent>> =
+            asks.iter().flat_map(|ask| &ask.events).map(|event| (event.lsn, Arc::clone(event))).collect();
+        let events: Vec<Arc<FeedEvent>> = events.into_values().collect();
+        let shared = Arc::clone(self);
+        let done = move |outcome: Result<RoundResult>| shared.end(asks, outcome.map(Arc::new));
+        self.dispatch.submit_as_instance(self.workspace, move |cx| read_round(cx, &events), done);
+    }
+
+    fn end(self: &Arc<Self>, asks: Vec<Ask>, outcome: Result<Arc<RoundResult>>) {
+        if let Ok(round) = &outcome {
+            let mut audiences = lock(&self.audiences);
+            if audiences.epoch < round.epoch {
+                *audiences = Audiences { epoch: round.epoch, known: HashMap::new() };
+            }
+            if audiences.epoch == round.epoch {
+                let found = round.audiences.iter();
+                audiences.known.extend(found.map(|(channel, audience)| (*channel, audience.clone())));
+            }
+        }
+        for ask in asks {
+            // It may have gone away; then it needs nothing.
+            let _ = ask.done.send(outcome.clone());
+        }
+        self.begin();
+    }
+}
+
+/// Takes the first asks whose events are not too much for one round, and one at least.
+fn first_of(asks: &mut Vec<Ask>) -> Vec<Ask> {
+    let mut bytes: usize = 0;
+    let fits = asks.iter().take_while(|ask| {
+        let is_first = bytes == 0;
+        bytes = ask.events.iter().map(|event| event.weight()).fold(bytes, usize::saturating_add);
+        is_first || bytes <= ROUND_BYTES
+    });
+    let count = fits.count();
+    asks.drain(..count).collect()
+}
+
+fn read_round(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<RoundResult> {
+    let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
+    channels.sort_unstable();
+    channels.dedup();
+    let spoken: Vec<Arc<FeedEvent>> = events.iter().filter(|event| is_spoken(event)).cloned().collect();
+    let frames = frames_with_words(cx, &spoken)?;
+    let frames = spoken.iter().map(|event| event.lsn).zip(frames).collect();
+    Ok(RoundResult { epoch: cx.epoch(), audiences: audiences(cx, &channels)?, frames })
+}

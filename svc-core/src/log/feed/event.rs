@@ -1,0 +1,157 @@
+//! An event as it is kept for subscribers: verified, and encoded once per form.
+//!
+//! What is encoded has no plaintext: the words of a message are added by whoever delivers the event.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::Result;
+use crate::error::Error;
+use crate::hash::hash_text;
+use crate::log::event::{Subject, type_name};
+use crate::log::verify::Fields;
+use crate::time::Time;
+
+/// An encoded event: a JSON object.
+pub type FrameBytes = Arc<[u8]>;
+
+/// How much of an event a subscriber gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrameForm {
+    /// All of it, with the plaintext of messages.
+    #[default]
+    Full,
+    /// Everything but the payload and the plaintext.
+    Lean,
+}
+
+/// One event of a log.
+pub(crate) struct FeedEvent {
+    pub lsn: i64,
+    pub kind: String,
+    pub at: Time,
+    pub subject: Subject,
+    pub payload: Box<str>,
+    prev_hash: [u8; 32],
+    content_hash: [u8; 32],
+    full: OnceLock<FrameBytes>,
+    lean: OnceLock<FrameBytes>,
+}
+
+/// An event on the wire, with the attribution at the top level as well.
+#[derive(Serialize)]
+struct Frame<'a> {
+    id: i64,
+    lsn: i64,
+    prev_hash: String,
+    content_hash: String,
+    kind: &'a str,
+    #[serde(rename = "$type")]
+    type_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribution: Option<&'a RawValue>,
+}
+
+/// What the frame repeats of the payload.
+#[derive(Deserialize)]
+struct Attributed<'a> {
+    #[serde(borrow)]
+    attribution: Option<&'a RawValue>,
+}
+
+impl FeedEvent {
+    /// Returns the event of a verified row.
+    pub fn of(lsn: i64, row: &Fields<'_>) -> Self {
+        Self {
+            lsn,
+            kind: row.kind.to_owned(),
+            at: row.at,
+            subject: row.subject,
+            payload: row.payload.into(),
+            prev_hash: row.prev_hash,
+            content_hash: row.content_hash,
+            full: OnceLock::new(),
+            lean: OnceLock::new(),
+        }
+    }
+
+    /// Returns about how many bytes it holds, encoded in its full form.
+    pub fn weight(&self) -> usize {
+        self.payload.len().saturating_mul(2).saturating_add(FRAME_BYTES)
+    }
+
+    /// Returns the frame without plaintext, which is encoded by whoever asks first.
+    pub fn frame(&self, form: FrameForm) -> Result<FrameBytes> {
+        let encoded = match form {
+            FrameForm::Full => &self.full,
+            FrameForm::Lean => &self.lean,
+        };
+        if let Some(frame) = encoded.get() {
+            return Ok(Arc::clone(frame));
+        }
+        let frame = self.encoded(form)?;
+        Ok(Arc::clone(encoded.get_or_init(|| frame)))
+    }
+
+    /// Returns the full frame with `message` added to it.
+    pub fn frame_with(&self, message: &impl Serialize) -> Result<FrameBytes> {
+        let frame = self.frame(FrameForm::Full)?;
+        let message = serde_json::to_vec(message).map_err(Error::internal)?;
+        let open = frame.strip_suffix(b"}").unwrap_or(&frame);
+        Ok([open, b",\"message\":", &message, b"}"].concat().into())
+    }
+
+    fn encoded(&self, form: FrameForm) -> Result<FrameBytes> {
+        let Attributed { attribution } = serde_json::from_str(&self.payload).map_err(Error::internal)?;
+        let payload: &RawValue = serde_json::from_str(&self.payload).map_err(Error::internal)?;
+        let frame = Frame {
+            id: self.lsn,
+            lsn: self.lsn,
+            prev_hash: hash_text(&self.prev_hash),
+            content_hash: hash_text(&self.content_hash),
+            kind: &self.kind,
+            type_name: type_name(&self.kind),
+            payload: (form == FrameForm::Full).then_some(payload),
+            attribution,
+        };
+        serde_json::to_vec(&frame).map(FrameBytes::from).map_err(Error::internal)
+    }
+}
+
+/// Bytes of a frame around the payload, and of the event itself, roughly.
+const FRAME_BYTES: usize = 600;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_is_the_event_with_its_attribution() {
+        let payload = r#"{"attribution":{"actor_id":null},"number":1}"#;
+        let row = Fields {
+            kind: "Probe",
+            at: Time::from_micros(1),
+            subject: Subject::WORKSPACE,
+            prev_hash: [1; 32],
+            content_hash: [2; 32],
+            payload,
+        };
+        let event = FeedEvent::of(7, &row);
+        let decoded = |frame: FrameBytes| -> Value { serde_json::from_slice(&frame).unwrap() };
+        let full = decoded(event.frame(FrameForm::Full).unwrap());
+        let payload: Value = serde_json::from_str(payload).unwrap();
+        assert_eq!((&full["id"], &full["$type"]), (&json!(7), &json!("svc.event.Probe/1")));
+        assert_eq!((&full["payload"], &full["attribution"]), (&payload, &payload["attribution"]));
+        let lean = decoded(event.frame(FrameForm::Lean).unwrap());
+        assert_eq!((lean.get("payload"), &lean["attribution"]), (None, &payload["attribution"]));
+        let spoken = decoded(event.frame_with(&json!({"body": "hi"})).unwrap());
+        assert_eq!((&spoken["payload"], &spoken["message"]["body"]), (&payload, &json!("hi")));
+        assert!(Arc::ptr_eq(&event.frame(FrameForm::Full).unwrap(), &event.frame(FrameForm::Full).unwrap()));
+    }
+}

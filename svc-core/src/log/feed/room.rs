@@ -1,0 +1,316 @@
+//! A room: the newest events of one workspace's log, as subscribers of this process get them.
+//!
+//! The bus's thread reads each event once, verifies that it links to the one before it, and keeps it in a
+//! bounded ring, from which all subscribers take. Whoever is behind the ring reads the log itself.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::event::FeedEvent;
+use crate::Result;
+use crate::id::WorkspaceId;
+use crate::limits::{FEED_BYTES_MAX, FEED_READ_BYTES, FEED_READ_ROWS, FEED_RING_BYTES, FEED_RING_EVENTS};
+use crate::log::verify::{Break, ChainCursor, ReadBounds};
+use crate::store::{Conn, Engine};
+use crate::sync::lock;
+use crate::time::{Clock, Monotonic, Time};
+
+/// The room of a workspace.
+pub(crate) struct Room {
+    workspace: WorkspaceId,
+    state: Mutex<State>,
+    /// Bytes in the rings of all rooms.
+    total: Arc<AtomicUsize>,
+}
+
+struct State {
+    ring: VecDeque<Arc<FeedEvent>>,
+    bytes: usize,
+    /// Up to where the log was read, and verified.
+    cursor: ChainCursor,
+    head: RoomHead,
+    broken: Option<Break>,
+}
+
+/// The head of a workspace's log, as it was read last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoomHead {
+    pub lsn: i64,
+    /// The epoch of what decides who sees what.
+    pub epoch: i64,
+    /// When it was read, by this process.
+    pub read_at: Monotonic,
+    /// The service's time then: that of the database, if servers share it.
+    pub now: Time,
+}
+
+impl RoomHead {
+    /// Returns the service's time at `moment`.
+    pub fn time_at(&self, moment: Monotonic) -> Time {
+        let later = i64::try_from(moment.since(self.read_at).as_micros()).unwrap_or(i64::MAX);
+        self.now.shifted(later)
+    }
+}
+
+/// What a room has for a subscriber at a position.
+pub(crate) enum RoomView {
+    /// The events after the position that the subscriber asked for, and up to where they were looked through.
+    Events { events: Vec<Arc<FeedEvent>>, up_to: i64, head: RoomHead },
+    /// The events after the position are not kept any more.
+    Behind,
+    /// The log is broken.
+    Broken(Break),
+}
+
+impl Room {
+    /// Opens a room whose first event is the one after `lsn`.
+    pub fn new(workspace: WorkspaceId, lsn: i64, clock: &Clock, total: Arc<AtomicUsize>) -> Self {
+        let head = RoomHead { lsn, epoch: -1, read_at: clock.monotonic(), now: clock.now() };
+        let cursor = ChainCursor::after(workspace, lsn, None);
+        let state = State { ring: VecDeque::new(), bytes: 0, cursor, head, broken: None };
+        Self { workspace, state: Mutex::new(state), total }
+    }
+
+    /// Returns the events after `after` that `takes` selects, at most `max` and as far as they were read.
+    pub fn view(&self, after: i64, max: usize, takes: impl Fn(&FeedEvent) -> bool) -> RoomView {
+        let state = lock(&self.state);
+        if let Some(broken) = state.broken {
+            return RoomView::Broken(broken);
+        }
+        let (last, head) = (state.cursor.lsn(), state.head);
+        if after >= last {
+            return RoomView::Events { events: Vec::new(), up_to: after, head };
+        }
+        let first = state.ring.front().map_or(i64::MAX, |event| event.lsn);
+        if after.saturating_add(1) < first {
+            return RoomView::Behind;
+        }
+        let skipped = usize::try_from(after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let (mut events, mut up_to) = (Vec::new(), after);
+        for event in state.ring.iter().skip(skipped) {
+            if takes(event) {
+                if events.len() >= max {
+                    break;
+                }
+                events.push(Arc::clone(event));
+            }
+            up_to = event.lsn;
+        }
+        RoomView::Events { events, up_to, head }
+    }
+
+    /// Returns the head as it was read last.
+    pub fn head(&self) -> RoomHead {
+        lock(&self.state).head
+    }
+
+    /// Returns the events after `after`, at most `max`, if the room has read that far and keeps all of them.
+    pub fn kept_after(&self, after: i64, max: usize) -> Option<Vec<Arc<FeedEvent>>> {
+        if after > lock(&self.state).cursor.lsn() {
+            return None;
+        }
+        match self.view(after, max, |_| true) {
+            RoomView::Events { events, .. } => Some(events),
+            RoomView::Behind | RoomView::Broken(_) => None,
+        }
+    }
+
+    /// Records a head that was read, or committed by this process.
+    pub fn observe(&self, lsn: i64, epoch: i64, clock: &Clock, now: Time) {
+        let mut state = lock(&self.state);
+        if lsn >= state.head.lsn && epoch >= state.head.epoch {
+            state.head = RoomHead { lsn, epoch, read_at: clock.monotonic(), now };
+        }
+    }
+
+    /// Records that nobody has written to the log since the head was read.
+    pub fn is_current(&self, clock: &Clock) {
+        let head = &mut lock(&self.state).head;
+        (head.read_at, head.now) = (clock.monotonic(), clock.now());
+    }
+
+    /// Returns whether the log was found broken.
+    pub fn is_broken(&self) -> bool {
+        lock(&self.state).broken.is_some()
+    }
+
+    /// Reads the next events of the log. Returns whether there are more.
+    ///
+    /// The head is read first: everything up to it is committed, so what is not found is missing.
+    pub fn pull(&self, conn: &Conn, clock: &Clock) -> Result<bool> {
+        let Some((lsn, epoch, now)) = read_head(conn, self.workspace, clock)? else { return Ok(false) };
+        let (mut cursor, broken) = {
+            let state = lock(&self.state);
+            (state.cursor.clone(), state.broken)
+        };
+        if broken.is_some() || lsn <= cursor.lsn() {
+            self.observe(lsn, epoch, clock, now);
+            return Ok(false);
+        }
+        let not_after = Time::from_micros(i64::MAX);
+        let bounds = ReadBounds { up_to: lsn, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, not_after };
+        let mut events = Vec::new();
+        let read = cursor.read(conn, bounds, |lsn, row| {
+            events.push(Arc::new(FeedEvent::of(lsn, row)));
+            true
+        })?;
+        let has_more = read.is_ok() && cursor.lsn() < lsn;
+        self.observe(lsn, epoch, clock, now);
+        self.keep(events, cursor, read.err());
+        Ok(has_more)
+    }
+
+    fn keep(&self, events: Vec<Arc<FeedEvent>>, cursor: ChainCursor, broken: Option<Break>) {
+        let mut state = lock(&self.state);
+        (state.cursor, state.broken) = (cursor, broken);
+        for event in events {
+            state.bytes = state.bytes.saturating_add(event.weight());
+            self.total.fetch_add(event.weight(), Ordering::Relaxed);
+            state.ring.push_back(event);
+        }
+        while state.ring.len() > FEED_RING_EVENTS
+            || state.bytes > FEED_RING_BYTES
+            || self.total.load(Ordering::Relaxed) > FEED_BYTES_MAX
+        {
+            let Some(oldest) = state.ring.pop_front() else { break };
+            state.bytes = state.bytes.saturating_sub(oldest.weight());
+            self.total.fetch_sub(oldest.weight(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.total.fetch_sub(lock(&self.state).bytes, Ordering::Relaxed);
+    }
+}
+
+/// Returns the position, the epoch and the time of a workspace's log.
+fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Option<(i64, i64, Time)>> {
+    let sql = match conn.engine() {
+        Engine::Sqlite => HEAD_SQLITE,
+        Engine::Postgres => HEAD_POSTGRES,
+    };
+    let mut rows = conn.query(sql, &[&workspace])?;
+    let Some(row) = rows.first_mut() else { return Ok(None) };
+    let (lsn, epoch) = (row.take()?, row.take()?);
+    Ok(Some((lsn, epoch, service_time(clock, row.take()?))))
+}
+
+/// Returns the service's time: that of the database, if servers share it and it has said it.
+pub(crate) fn service_time(clock: &Clock, theirs: Option<i64>) -> Time {
+    let skew = theirs.map_or(0, |theirs| clock.skew_to(Time::from_micros(theirs)));
+    clock.now().shifted(skew)
+}
+
+const HEAD_SQLITE: &str = "select lsn, epoch, null from heads where workspace_id = $1";
+
+const HEAD_POSTGRES: &str = "
+    select lsn, epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+    from heads where workspace_id = $1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::event::Subject;
+    use crate::log::probe::log_of_probes;
+    use crate::store::migrate::migrate;
+    use crate::store::sqlite_for_tests;
+
+    const EVENTS: i64 = 20;
+
+    fn workspace() -> WorkspaceId {
+        uuid::Uuid::from_u128(7).into()
+    }
+
+    fn stored(conn: &Conn) {
+        migrate(conn, Time::from_micros(1)).unwrap();
+        let log = log_of_probes(workspace(), Subject::default(), EVENTS);
+        for event in &log {
+            conn.execute(
+                "insert into events (workspace_id, lsn, kind, at, prev_hash, content_hash, payload)
+                 values ($1, $2, $3, $4, $5, $6, $7)",
+                &[
+                    &workspace(),
+                    &event.lsn,
+                    &event.kind,
+                    &event.at,
+                    &event.prev_hash,
+                    &event.content_hash,
+                    &event.payload,
+                ],
+            )
+            .unwrap();
+        }
+        conn.execute(
+            "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch) values ($1, $2, $3, 0, 0, 4)",
+            &[&workspace(), &EVENTS, &log.last().unwrap().content_hash],
+        )
+        .unwrap();
+    }
+
+    fn room_after(lsn: i64) -> Room {
+        Room::new(workspace(), lsn, &Clock::mock(Time::from_micros(5)), Arc::default())
+    }
+
+    fn lsns(view: RoomView) -> Result<Vec<i64>, &'static str> {
+        match view {
+            RoomView::Events { events, .. } => Ok(events.iter().map(|event| event.lsn).collect()),
+            RoomView::Behind => Err("behind"),
+            RoomView::Broken(_) => Err("broken"),
+        }
+    }
+
+    #[test]
+    fn a_room_has_what_followed_its_beginning() {
+        let (_folder, conn) = sqlite_for_tests();
+        stored(&conn);
+        let (room, clock) = (room_after(12), Clock::mock(Time::from_micros(9)));
+        assert!(!room.pull(&conn, &clock).unwrap());
+        let all = |after| lsns(room.view(after, 100, |_| true));
+        assert_eq!(all(12), Ok((13..=20).collect()));
+        assert_eq!(all(20), Ok(Vec::new()));
+        assert_eq!(all(30), Ok(Vec::new()), "who has read further waits");
+        assert_eq!(all(11), Err("behind"));
+        assert_eq!(lsns(room.view(12, 2, |event| event.lsn % 2 == 0)), Ok(vec![14, 16]));
+        let RoomView::Events { up_to, head, .. } = room.view(12, 2, |event| event.lsn % 2 == 0) else {
+            panic!("it has events");
+        };
+        assert_eq!((up_to, head.lsn, head.epoch), (17, 20, 4), "up to before the next that matches");
+        assert_eq!(room.kept_after(15, 100).unwrap().len(), 5);
+        assert!(room.kept_after(3, 100).is_none());
+    }
+
+    #[test]
+    fn a_broken_log_ends_a_room() {
+        for tamper in [
+            "update events set payload = replace(payload, 'number', 'numbes') where lsn = 15",
+            "delete from events where lsn = 15",
+            "delete from events where lsn >= 15",
+            "update events set prev_hash = zeroblob(32) where lsn = 15",
+        ] {
+            let (_folder, conn) = sqlite_for_tests();
+            stored(&conn);
+            conn.execute(tamper, &[]).unwrap();
+            let room = room_after(12);
+            assert!(!room.pull(&conn, &Clock::mock(Time::from_micros(9))).unwrap());
+            let RoomView::Broken(broken) = room.view(12, 100, |_| true) else { panic!("{tamper}") };
+            assert_eq!(broken.lsn, 15, "{tamper}");
+        }
+    }
+
+    #[test]
+    fn rings_are_bounded_together() {
+        let (_folder, conn) = sqlite_for_tests();
+        stored(&conn);
+        let total = Arc::new(AtomicUsize::new(FEED_BYTES_MAX));
+        let clock = Clock::mock(Time::from_micros(5));
+        let room = Room::new(workspace(), 12, &clock, Arc::clone(&total));
+        room.pull(&conn, &clock).unwrap();
+        assert_eq!(lsns(room.view(12, 100, |_| true)), Err("behind"), "others have taken all room");
+        assert_eq!(total.load(Ordering::Relaxed), FEED_BYTES_MAX);
+        drop(room);
+        assert_eq!(total.load(Ordering::Relaxed), FEED_BYTES_MAX);
+    }
+}

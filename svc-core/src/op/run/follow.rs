@@ -1,0 +1,47 @@
+//! Reads on behalf of a connection that follows a workspace.
+//!
+//! They go through the same pipeline as a request. What the connection began with was counted and recorded;
+//! its further reads are not.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
+
+use super::own::result_of;
+use super::pipeline::Prepared;
+use super::tasks::ReadCall;
+use super::{Admission, Dispatch};
+use crate::error::{Error, Result};
+use crate::op::call::request::Input;
+use crate::op::declare::job::ReadJob;
+use crate::op::declare::operation::Operation;
+use crate::op::run::context::Read;
+use crate::sync::lock;
+
+impl Dispatch {
+    /// Reads on behalf of an admitted caller, who needs what `operation` needs.
+    ///
+    /// A long read takes turns with others, so that none delays those that are quick.
+    pub(crate) async fn read_for<T: Send + 'static>(
+        self: &Arc<Self>,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        is_long: bool,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: ReadJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Box::new(()))
+        });
+        let (sender, receiver) = oneshot::channel();
+        let done = result_of(made, move |outcome| {
+            // The connection may have ended; then nobody needs the outcome.
+            let _ = sender.send(outcome);
+        });
+        let call = self.call(Some(operation), admission, &Input::default());
+        self.executor.read(Box::new(ReadCall::new(call, Prepared::Ready(job), done)), is_long);
+        receiver.await.map_err(Error::internal)?
+    }
+}
