@@ -103,6 +103,9 @@ codes! {
     /// The close is refused: the detail and `reasons` name the conditions that are not met.
     CloseRefused = "close-refused", 409, "The thread may not close yet",
         "Meet the conditions in `reasons` and close the thread again, or cancel the thread.";
+    /// The workspace is under a legal hold, and nothing of it is destroyed before the last one is released.
+    LegalHold = "legal-hold", 409, "The workspace is under a legal hold",
+        "Leave it as it is, or have the holds that `list_legal_holds` returns released.";
     /// The operation belongs to a part of the service that the operator has not enabled.
     NotEnabled = "not-enabled", 409, "Not enabled here",
         "Do without it, or ask the operator to set the variable that the detail names.";

@@ -61,6 +61,8 @@ ids! {
     SessionId,
     /// A share ticket's id.
     ShareTicketId,
+    /// A legal hold's id.
+    HoldId,
     /// The id of a SCIM group.
     GroupId,
     /// A channel's id.

@@ -16,7 +16,7 @@ use crate::log::event::Invalidates;
 use crate::log::key_tree::{KeyTree, Leaf, shelf_of};
 use crate::log::seal::Unopened;
 use crate::log::tree_cache::Slot;
-use crate::op::{Read, Write};
+use crate::op::{DestroyPermit, Read, Write};
 
 /// Returns the leaf for the message at `lsn` of the caller's workspace, creating its shelf if needed.
 pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
@@ -75,7 +75,7 @@ fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
 /// Cuts the leaf of the message at `lsn` out of its shelf and requests the scrub, for the event at `because`.
 ///
 /// It changes nothing if the leaf is cut already or no shelf opens.
-pub(super) fn cut(cx: &mut Write<'_>, lsn: i64, because: i64) -> Result<()> {
+pub(super) fn cut(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
     for number in numbers(lsn) {
         let Some(shelf) = shelf(cx, number)? else { continue };
         let Some(mut tree) = shelf.open(cx) else { continue };

@@ -54,6 +54,7 @@ pub(crate) fn features() -> Vec<Feature> {
         integrity::events::feature(),
         integrity::subscriptions::feature(),
         integrity::audit::feature(),
+        integrity::holds::feature(),
         integrity::sharing::feature(),
         parts::in_database(),
     ]

@@ -4,10 +4,12 @@
 //! - `events`: reading the log, waiting for new events, and verifying the chain
 //! - `subscriptions`: following the log as it grows
 //! - `audit`: the rows that every change and every delegated request leaves
+//! - `holds`: legal holds, under which nothing is destroyed
 //! - `sharing`: tickets by which somebody who is no member reads one channel
 
 pub(crate) mod audit;
 mod floor;
 pub(crate) mod events;
 pub(crate) mod subscriptions;
+pub(crate) mod holds;
 pub(crate) mod sharing;

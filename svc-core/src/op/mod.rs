@@ -35,6 +35,7 @@ pub(crate) use run::RunOn;
 pub use run::context::{Read, Settings, Shared, Write};
 pub use run::health::PartHealth;
 pub(crate) use run::health::{DATABASE, health_in_database, health_of_process, health_without_database};
+pub(crate) use run::permit::DestroyPermit;
 pub use run::wait::WaitCounts;
 pub use run::{Admission, Dispatch, Reply, Ticket};
 pub use show::routes::{FIXED, Fixed, FixedRoute};

@@ -61,6 +61,7 @@ migrations! {
     30 "0030_operator",
     31 "0031_derived_tokens",
     32 "0032_feed",
+    33 "0033_legal_holds",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

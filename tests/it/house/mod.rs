@@ -4,6 +4,7 @@ mod agreed;
 pub mod areas;
 mod document;
 mod order;
+mod permits;
 pub mod rules;
 pub mod schema;
 mod security;

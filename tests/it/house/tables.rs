@@ -58,6 +58,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("key_checks", "log/keys", &[]),
     ("land_gates", "gates/land_gate", &[]),
     ("leases", "op/declare/chore", &[]),
+    // Nothing is destroyed while there is one.
+    ("legal_holds", "integrity/holds", &["op/run"]),
     ("live_items", "coordination/obstacles", &["coordination/queue", "coordination/slots"]),
     ("member_skills", "identity/members", &[]),
     // The caller is found by its token, with its member.

@@ -2,5 +2,6 @@
 
 mod audit;
 mod events;
+mod holds;
 mod sharing;
 mod subscriptions;

@@ -340,8 +340,7 @@ fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> Path
 }
 
 /// Takes the newest migration back.
-const WITHOUT_THE_NEWEST: &str = "drop table consumers; alter table heads drop column floor;
-    alter table heads drop column pruned_at; alter table heads drop column words_floor;
+const WITHOUT_THE_NEWEST: &str = "drop table legal_holds;
     delete from schema_migrations where version = (select max(version) from schema_migrations)";
 
 #[test]

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use super::Stored;
 use crate::Result;
 use crate::conversation::{scrub, shelves};
 use crate::id::{MessageId, WorkspaceId};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
-use crate::op::{Read, Write};
+use crate::op::{DestroyPermit, Read, Write};
 use crate::store::columns;
 
 /// Wraps the key of a message that is posted at `lsn` of the caller's workspace.
@@ -52,20 +53,19 @@ impl Wrapped {
     }
 }
 
-/// Destroys the key of the message at `lsn`, for the event at `because`.
+/// Destroys the key of a message, for the event at `because`.
 ///
 /// The message's row must no longer hold it.
 pub(super) fn destroy(
     cx: &mut Write<'_>,
-    message: MessageId,
-    wrapped: Option<&Wrapped>,
-    lsn: i64,
+    permit: &DestroyPermit<'_>,
+    message: &Stored,
     because: i64,
 ) -> Result<()> {
-    match wrapped {
-        Some(Wrapped::ByLeaf(_)) => shelves::cut(cx, lsn, because),
+    match &message.wrapped {
+        Some(Wrapped::ByLeaf(_)) => shelves::cut(cx, permit, message.lsn, because),
         Some(Wrapped::ByKek(_)) => {
-            cx.execute(1, DELETE_OLD, &[&message])?;
+            cx.execute(1, DELETE_OLD, &[&message.id])?;
             scrub::ask(cx, scrub::OLD_KEYS, because)
         }
         None => Ok(()),

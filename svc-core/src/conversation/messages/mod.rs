@@ -160,13 +160,13 @@ fn operations() -> Vec<Operation> {
             .title("Withdraw a message")
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
-            .refuses(&[Code::Forbidden])
+            .refuses(&[Code::Forbidden, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("purge_message", withdraw::purge_message)
             .title("Purge a withdrawn message")
             .post("/messages/{message_id}/purge")
             .needs(&[TokenAdmin])
-            .refuses(&[Code::WrongState])
+            .refuses(&[Code::WrongState, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("withdrawn_message")})),
         read("list_message_edits", edit::list_message_edits)
             .title("List a message's earlier texts")

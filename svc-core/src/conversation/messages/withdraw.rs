@@ -7,13 +7,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Saying, keys, visible_message};
+use super::{Message, Saying, Stored, keys, visible_message};
 use crate::Result;
 use crate::capability::Capability;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
 use crate::log::event::{Event, Recorded};
-use crate::op::{Caller, Write};
+use crate::op::{Caller, DestroyPermit, Write};
 
 /// A message that was purged.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -70,7 +70,8 @@ impl Event for MessagePurged {
 /// message gives the reason of a cancel, the reason disappears from the thread's notices too, but the event
 /// ThreadCancelled keeps it. Your own message needs `message:post` or `channel:admin`.
 ///
-/// Fails with 403 `forbidden` if it is another member's message and you lack `channel:admin`.
+/// Fails with 403 `forbidden` if it is another member's message and you lack `channel:admin`. Fails with 409
+/// `legal-hold` while the workspace is under a legal hold.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMessage {
@@ -84,18 +85,24 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     if stored.withdrawn {
         return Ok(stored.with(Saying::Withdrawn));
     }
+    let permit = cx.permit()?;
     let event = MessageTombstoned {
         message_id: stored.id,
         author_id: stored.author_id,
         withdrawn_by: cx.caller().member,
     };
     let withdrawal = cx.emit(stored.place(), &event)?.lsn;
+    blank(cx, &permit, &stored, withdrawal)?;
+    stored.withdrawn = true;
+    Ok(stored.with(Saying::Withdrawn))
+}
+
+/// Destroys what a message and its edits say, for the event at `because`.
+fn blank(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, stored: &Stored, because: i64) -> Result<()> {
     let now = cx.now();
     cx.execute(1, BLANK_MESSAGE, &[&stored.id, &now])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
-    keys::destroy(cx, stored.id, stored.wrapped.as_ref(), stored.lsn, withdrawal)?;
-    stored.withdrawn = true;
-    Ok(stored.with(Saying::Withdrawn))
+    keys::destroy(cx, permit, stored, because)
 }
 
 const BLANK_MESSAGE: &str =
@@ -118,7 +125,8 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
 ///
 /// Its row and those of its edits are removed; it is no longer found.
 ///
-/// Fails with 409 `wrong-state` if the message is not withdrawn.
+/// Fails with 409 `wrong-state` if the message is not withdrawn. Fails with 409 `legal-hold` while the
+/// workspace is under a legal hold.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeMessage {
@@ -131,12 +139,18 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
     if !stored.withdrawn {
         return Err(Error::wrong_state("only a withdrawn message can be purged"));
     }
+    let permit = cx.permit()?;
     let event =
         MessagePurged { message_id: stored.id, author_id: stored.author_id, purged_by: cx.caller().member };
     cx.emit(stored.place(), &event)?;
-    cx.execute_any(DELETE_EDITS, &[&stored.id])?;
-    cx.execute(1, DELETE_MESSAGE, &[&stored.id])?;
+    remove(cx, &permit, stored.id)?;
     Ok(Purged { message_id: stored.id })
+}
+
+/// Removes the rows of a message.
+fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, message: MessageId) -> Result<()> {
+    cx.execute_any(DELETE_EDITS, &[&message])?;
+    cx.execute(1, DELETE_MESSAGE, &[&message])
 }
 
 const DELETE_EDITS: &str = "delete from message_edits where message_id = $1";

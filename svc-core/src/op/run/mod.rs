@@ -6,6 +6,7 @@
 
 pub(super) mod audit;
 pub(super) mod context;
+pub(super) mod permit;
 pub(super) mod health;
 mod credentials;
 mod lookups;

@@ -1,0 +1,100 @@
+//! Content is destroyed only by permit: whoever runs a statement that does takes one.
+
+use crate::house::rules::{none, sources};
+use crate::house::source::Source;
+
+/// The tables that hold what members have written, or the keys that open it.
+const CONTENT: [&str; 4] = ["messages", "message_edits", "message_keys", "shelves"];
+
+/// The functions that run such a statement and destroy nothing.
+const EXCEPTIONS: [(&str, &str); 1] = [
+    // The key is on a shelf by then.
+    ("conversation/messages/keys.rs", "move_range"),
+];
+
+/// Whether a statement removes content, or what opens it.
+fn destroys(statement: &str) -> bool {
+    let words: Vec<&str> = statement.split_whitespace().collect();
+    match words.as_slice() {
+        ["delete", "from", table, ..] => CONTENT.contains(table),
+        ["update", "shelves", "set", ..] => true,
+        ["update", table, "set", set @ ..] => {
+            let set = set.join(" ");
+            CONTENT.contains(table)
+                && ["sealed = null", "wrapped = null"].iter().any(|part| set.contains(part))
+        }
+        _ => false,
+    }
+}
+
+/// The functions of a file that name a constant, each with its signature.
+fn users(source: &Source, constant: &str) -> Vec<(String, String)> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let tests = source.text.find("#[cfg(test)]\nmod tests").unwrap_or(source.text.len());
+    let uses = source.code.match_indices(constant).map(|(at, _)| at).filter(|at| *at < tests);
+    let whole = uses.filter(|at| {
+        let after = source.code[at + constant.len()..].chars().next();
+        let before = source.code[..*at].chars().next_back();
+        !after.is_some_and(is_word) && !before.is_some_and(is_word)
+    });
+    let uses = whole.filter(|at| !source.code[..*at].ends_with("const "));
+    uses.map(|at| {
+        let begins = source.code[..at].rfind("fn ").expect("a statement is used in a function");
+        let signature: String = source.code[begins..at].split('{').next().unwrap_or_default().to_owned();
+        let name =
+            signature["fn ".len()..].split(|c: char| !is_word(c)).next().unwrap_or_default().to_owned();
+        (name, signature)
+    })
+    .collect()
+}
+
+/// The name of the constant whose value begins at a line.
+fn constant_at(source: &Source, line: usize) -> Option<String> {
+    let before: Vec<&str> = source.text.lines().take(line).collect();
+    let declared = before.iter().rev().take(3).find_map(|line| line.trim_start().split_once("const "))?;
+    declared.1.split(':').next().map(str::to_owned)
+}
+
+/// What of a file destroys content without a permit, and the functions that were looked at.
+fn findings_of(source: &Source) -> (Vec<String>, usize) {
+    let (mut findings, mut seen) = (Vec::new(), 0);
+    for literal in source.literals.iter().filter(|literal| !literal.in_tests && destroys(&literal.text)) {
+        let Some(constant) = constant_at(source, literal.line) else {
+            findings.push(format!("{}:{}: a statement that is no constant", source.path, literal.line));
+            continue;
+        };
+        for (name, signature) in users(source, &constant) {
+            seen += 1;
+            let is_exception =
+                EXCEPTIONS.iter().any(|(file, function)| source.path.ends_with(file) && name == *function);
+            if !is_exception && !signature.contains("DestroyPermit") {
+                findings.push(format!("{}: {name} runs {constant} without a permit", source.path));
+            }
+        }
+    }
+    (findings, seen)
+}
+
+#[test]
+fn content_is_destroyed_only_by_permit() {
+    let (mut findings, mut seen) = (Vec::new(), 0);
+    for source in sources().iter().filter(|source| source.path.starts_with("svc-core/src/")) {
+        let (of_file, of_functions) = findings_of(source);
+        findings.extend(of_file);
+        seen += of_functions;
+    }
+    assert!(seen >= 6, "only {seen} functions destroy content, so this test does not find them");
+    none(findings);
+}
+
+#[test]
+fn a_function_without_a_permit_is_found() {
+    let text = "const REMOVE: &str = \"delete from messages where id = $1\";\n\
+                fn with(cx: &mut Write<'_>, _: &DestroyPermit<'_>) { cx.execute(1, REMOVE, &[]) }\n\
+                fn without(cx: &mut Write<'_>) { cx.execute(1, REMOVE, &[]) }\n";
+    let (findings, seen) = findings_of(&Source::read("svc-core/src/x.rs".to_owned(), text));
+    assert_eq!((findings.len(), seen), (1, 2), "{findings:?}");
+    for harmless in ["delete from ready", "update messages set wrapped = $2", "select 1 from messages"] {
+        assert!(!destroys(harmless), "{harmless}");
+    }
+}
