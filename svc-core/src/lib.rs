@@ -80,7 +80,7 @@
 //! | head | the row of a workspace with the last LSN, hash and epochs of its log |
 //! | epoch | a number of a head that rises when cached entries of a kind become invalid |
 //! | seal | to encrypt a message with a key of its own |
-//! | room | the newest events of a workspace, which its subscribers in a process share |
+//! | tail | the newest events of a log, which its subscribers in a process share |
 //! | floor | the position of the oldest event that a log still has |
 //! | consumer | a durable subscription: a name of a member, and how far it has acknowledged the log |
 //! | shelf | 4,096 LSNs of a workspace, whose message keys hang on one key tree |

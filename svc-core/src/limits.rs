@@ -293,13 +293,13 @@ pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
 pub const DELIVERY_RECONCILE_MS: i64 = 1000;
 /// How long the bus and the listener of notifications pause after a failure.
 pub const BUS_RETRY: Duration = Duration::from_millis(1000);
-/// Most events that a workspace's room keeps for its subscribers.
+/// Most events that a tail of a workspace's log keeps for its subscribers.
 pub const FEED_RING_EVENTS: usize = 4096;
-/// Most bytes of events that a workspace's room keeps.
+/// Most bytes of events that a tail of a workspace's log keeps.
 pub const FEED_RING_BYTES: usize = 8 << 20;
-/// Most bytes of events that all rooms of a process keep together.
+/// Most bytes of events that all tails of a process keep together.
 pub const FEED_BYTES_MAX: usize = 64 << 20;
-/// Most events that a room, or a subscriber behind its room, reads of a log at once.
+/// Most events that a tail, or a subscriber behind it, reads of a log at once.
 pub const FEED_READ_ROWS: i64 = 1000;
 /// Bytes of payloads at which such a read ends.
 pub const FEED_READ_BYTES: usize = 1 << 20;

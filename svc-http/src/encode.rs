@@ -103,6 +103,13 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
+/// Returns a JSON response that anybody may cache for an hour.
+pub(crate) fn cached_json(body: &serde_json::Value) -> Response {
+    let mut response = json(StatusCode::OK, body.to_string().into());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    response
+}
+
 /// Returns a response without a body that must not be cached.
 pub(crate) fn empty(status: StatusCode) -> Response {
     let mut response = hyper::Response::new(ResponseBody::default());

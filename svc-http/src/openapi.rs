@@ -78,6 +78,7 @@ fn describe(own: Fixed) -> Description {
         Fixed::Liveness => liveness(),
         Fixed::OpenApi => this_document(),
         Fixed::Problem => problem(),
+        Fixed::RoomScheme => room_scheme(),
         Fixed::WebSocket => subscribe(),
         Fixed::Mcp => mcp(),
     }
@@ -129,6 +130,27 @@ fn this_document() -> Description {
         summary: "This document",
         description: "Returns the OpenAPI document of the service. Needs no credential.",
         responses: json!({"200": answer("The document.", JSON, &json!({"type": "object"}))}),
+        refused: &[400, 403, 429, 500, 503],
+        more: json!({}),
+    }
+}
+
+fn room_scheme() -> Description {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "scheme": {"const": "svc"},
+            "uri_template": {"type": "string"},
+            "header": {"const": "Svc-Room-LSN"},
+            "links": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        "required": ["scheme", "uri_template", "header", "links"],
+    });
+    Description {
+        summary: "Where the record of a workspace is",
+        description: "Returns how addresses of this service are made, and the templates of the paths at \
+                      which the record of a workspace is read. Names no workspace, and needs no credential.",
+        responses: json!({"200": answer("The card.", JSON, &schema)}),
         refused: &[400, 403, 429, 500, 503],
         more: json!({}),
     }

@@ -21,6 +21,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use svc_core::op::{Depth, Fixed, Shell};
+use svc_core::ops::scheme_card;
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
 use tokio::net::{TcpListener, TcpStream};
@@ -318,6 +319,10 @@ impl Server {
             Fixed::Problem => {
                 self.admit_open(link, &request).await?;
                 problems::page(request.uri().path(), request.headers())
+            }
+            Fixed::RoomScheme => {
+                self.admit_open(link, &request).await?;
+                Ok(encode::cached_json(&scheme_card()))
             }
             Fixed::WebSocket => ws::upgrade(&self.state, link, request).await,
             Fixed::Mcp => mcp::handle(&self.mcp, &self.state, link, request, unverified).await,

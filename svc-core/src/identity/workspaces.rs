@@ -125,7 +125,7 @@ const ALL: &str =
 
 fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspace>> {
     if !cx.caller().capabilities.has(OperatorGlobal) {
-        return Ok(Page::whole(vec![load(cx, cx.caller().workspace_id)?]));
+        return Ok(Page::whole(vec![load_workspace(cx, cx.caller().workspace_id)?]));
     }
     let rows = cx.rows(ALL, &[&Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     Ok(Page::of(rows, input.limit, |workspace: &Workspace| workspace.lsn))
@@ -141,12 +141,13 @@ struct GetWorkspace {
 
 fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
     own_workspace(cx, input.workspace_id)?;
-    load(cx, input.workspace_id)
+    load_workspace(cx, input.workspace_id)
 }
 
 const BY_ID: &str = concat!("select ", workspace_columns!(), " from workspaces w where w.id = $1");
 
-fn load(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
+/// Loads a workspace.
+pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
     cx.one(BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
 }
 
@@ -167,7 +168,7 @@ const RENAME: &str = "update workspaces set name = $2 where id = $1";
 
 fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Workspace> {
     own_workspace(cx, input.workspace_id)?;
-    let mut workspace = load(cx, input.workspace_id)?;
+    let mut workspace = load_workspace(cx, input.workspace_id)?;
     let Some(name) = input.name.get().filter(|name| ***name != *workspace.name) else { return Ok(workspace) };
     cx.emit(Subject::WORKSPACE, &WorkspaceUpdated { name: name.to_string() })?;
     cx.execute(1, RENAME, &[&input.workspace_id, name])?;
@@ -192,7 +193,7 @@ struct SetWorkspaceHandle {
 
 fn set_workspace_handle(cx: &mut Write<'_>, input: &SetWorkspaceHandle) -> Result<Workspace> {
     own_workspace(cx, input.workspace_id)?;
-    let workspace = load(cx, input.workspace_id)?;
+    let workspace = load_workspace(cx, input.workspace_id)?;
     match cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&input.handle])? {
         Some((id,)) if id == workspace.id => return Ok(workspace),
         Some(_) => {

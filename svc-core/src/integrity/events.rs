@@ -18,6 +18,7 @@ use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::enrol::MemberCreated;
 use crate::identity::workspaces::own_workspace;
 use crate::integrity::floor::LogRange;
+use crate::integrity::{catch_up, tombstones};
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::log::stored::{StoredEvent, event_columns};
@@ -66,6 +67,8 @@ pub(crate) fn feature() -> Feature {
                     json!({"workspace_id": w.id("workspace"), "after_id": 0, "kind": MemberCreated::KIND,
                         "timeout_secs": 5})
                 }),
+            catch_up::operation(),
+            tombstones::operation(),
         ],
     )
 }

@@ -2,6 +2,8 @@
 //! and what of the record is shown to those who are no members.
 //!
 //! - `events`: reading the log, waiting for new events, and verifying the chain
+//! - `catch_up`: the whole log as a chain, and `tombstones`: what was withdrawn
+//! - `room`: where the record is, and how far it goes
 //! - `subscriptions`: following the log as it grows
 //! - `audit`: the rows that every change and every delegated request leaves
 //! - `holds`: legal holds, under which nothing is destroyed
@@ -9,7 +11,10 @@
 
 pub(crate) mod audit;
 mod floor;
+mod catch_up;
+mod tombstones;
 pub(crate) mod events;
+pub(crate) mod room;
 pub(crate) mod subscriptions;
 pub(crate) mod holds;
 pub(crate) mod sharing;

@@ -5,6 +5,8 @@
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use crate::Result;
@@ -29,6 +31,11 @@ impl MessageKey {
     pub(super) fn of(bytes: Zeroizing<Vec<u8>>) -> Result<Self, Unopened> {
         let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| Unopened)?;
         Ok(Self(Zeroizing::new(key)))
+    }
+
+    /// Returns the key for whoever may open the message by itself.
+    pub(crate) fn to_base64(&self) -> String {
+        STANDARD.encode(self.bytes())
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

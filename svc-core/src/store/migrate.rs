@@ -62,6 +62,7 @@ migrations! {
     31 "0031_derived_tokens",
     32 "0032_feed",
     33 "0033_legal_holds",
+    34 "0034_withdrawals",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

@@ -38,6 +38,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "integrity/audit",
             "integrity/events",
             "integrity/sharing",
+            "integrity/tombstones",
         ],
     ),
     ("claim_checkpoints", "coordination/checkpoint", &[]),
@@ -46,7 +47,17 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     // The caller is found by its token, which ends with its grant.
     ("delegation_grants", "identity/delegation", &["op/call"]),
     ("delegation_policies", "identity/delegation", &[]),
-    ("events", "log", &["coordination/views", "integrity/events", "integrity/floor"]),
+    (
+        "events",
+        "log",
+        &[
+            "coordination/views",
+            "integrity/catch_up",
+            "integrity/events",
+            "integrity/floor",
+            "integrity/tombstones",
+        ],
+    ),
     // The head's position is read where the caller is found, and where logs are read.
     ("heads", "log", &["op/run", "integrity/audit", "integrity/floor", "integrity/subscriptions"]),
     (

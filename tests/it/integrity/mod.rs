@@ -3,5 +3,6 @@
 mod audit;
 mod events;
 mod holds;
+mod record;
 mod sharing;
 mod subscriptions;

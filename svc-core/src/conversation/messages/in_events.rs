@@ -5,7 +5,7 @@
 //! withdrawn, the event stays and its text is blank. Payloads are returned unchanged, and other events cost
 //! nothing here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -95,6 +95,29 @@ pub(crate) fn frames_with_words(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Res
         None => event.frame(FrameForm::Full),
     };
     events.iter().zip(spoken()).map(framed).collect()
+}
+
+/// Returns the keys that open the content of these events, by position: of messages that live.
+///
+/// Whoever gets them gets the words, so they are for those alone who may read the whole log.
+pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
+    let keys = keys_of(cx, events.iter().filter_map(Spoken::in_stored))?;
+    let mut found = HashMap::new();
+    for event in events {
+        let message = Spoken::in_stored(event).and_then(|spoken| spoken.message_id);
+        let live = message.and_then(|id| keys.get(&id)).filter(|key| !key.withdrawn);
+        if let Some(Ok(key)) = live.map(|row| row.key(cx)).transpose()? {
+            found.insert(event.lsn, key.to_base64());
+        }
+    }
+    Ok(found)
+}
+
+/// Returns which of these messages of the caller's workspace have no row any more.
+pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
+    let named = messages.iter().map(|id| Spoken { message_id: Some(*id), edit: 0, sealed: "" });
+    let kept = keys_of(cx, named)?;
+    Ok(messages.iter().copied().filter(|id| !kept.contains_key(id)).collect())
 }
 
 /// Returns how many of the events fit on a page with their texts, including the one that fills it.

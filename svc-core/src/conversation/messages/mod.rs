@@ -31,7 +31,7 @@ use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 pub use in_events::OpenedEvent;
-pub(crate) use in_events::{frames_with_words, is_spoken, open_words};
+pub(crate) use in_events::{are_purged, frames_with_words, is_spoken, live_keys, open_words};
 use keys::{Wrapped, old_key};
 pub(crate) use plaintext::Metadata;
 use plaintext::Plaintext;

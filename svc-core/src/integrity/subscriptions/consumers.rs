@@ -68,7 +68,7 @@ impl Consumer {
     }
 
     /// Returns how many more events may be sent before one is acknowledged.
-    pub fn room(&self) -> usize {
+    pub fn left(&self) -> usize {
         UNACKNOWLEDGED_MAX.saturating_sub(self.sent.len())
     }
 

@@ -39,7 +39,7 @@ use crate::sync::lock;
 use consumers::Consumer;
 pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
 use resume::Resumption;
-use rounds::SharedRoom;
+use rounds::SharedTail;
 pub use subscriber::{BatchBounds, EventBatch, FeedState, Subscriber};
 use wakeup::{Listening, Pass, Wakeup, in_time};
 pub use wanted::{Begin, ConsumerId, Subscription, WantedEvents};
@@ -57,7 +57,7 @@ type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
 /// The subscriptions of this process.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
-    rooms: Mutex<HashMap<WorkspaceId, Weak<SharedRoom>>>,
+    tails: Mutex<HashMap<WorkspaceId, Weak<SharedTail>>>,
     /// The connections that hold a consumer.
     consumers: Mutex<HashMap<ConsumerKey, Weak<Wakeup>>>,
 }
@@ -123,7 +123,7 @@ impl Subscriptions {
         let room_lsn = range.head.max(begins);
         let hint = (!has_replay).then(|| range.head.saturating_sub(after.unwrap_or(range.beginning())));
         let filter = wanted.filter();
-        let shared = self.room(dispatch, workspace, room_lsn);
+        let shared = self.tail(dispatch, workspace, room_lsn);
         let listening = Listening::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
         let subscriber = Subscriber {
             dispatch: Arc::clone(dispatch),
@@ -146,15 +146,15 @@ impl Subscriptions {
         Ok(Subscribed { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
     }
 
-    /// Returns what the subscribers of a workspace share; a new room begins after `lsn`.
-    fn room(&self, dispatch: &Arc<Dispatch>, workspace: WorkspaceId, lsn: i64) -> Arc<SharedRoom> {
-        let mut rooms = lock(&self.rooms);
-        if let Some(shared) = rooms.get(&workspace).and_then(Weak::upgrade) {
+    /// Returns what the subscribers of a workspace share; a new tail begins after `lsn`.
+    fn tail(&self, dispatch: &Arc<Dispatch>, workspace: WorkspaceId, lsn: i64) -> Arc<SharedTail> {
+        let mut tails = lock(&self.tails);
+        if let Some(shared) = tails.get(&workspace).and_then(Weak::upgrade) {
             return shared;
         }
-        rooms.retain(|_, shared| shared.strong_count() > 0);
-        let shared = SharedRoom::new(dispatch, workspace, dispatch.bus.enter(workspace, lsn));
-        rooms.insert(workspace, Arc::downgrade(&shared));
+        tails.retain(|_, shared| shared.strong_count() > 0);
+        let shared = SharedTail::new(dispatch, workspace, dispatch.bus.enter(workspace, lsn));
+        tails.insert(workspace, Arc::downgrade(&shared));
         shared
     }
 

@@ -1,4 +1,4 @@
-//! Pages of the log, for a subscriber that is behind what its room keeps.
+//! Pages of the log, for a subscriber that is behind what its tail keeps.
 //!
 //! They are read without a filter, because only so can each be verified; then what the subscriber did not ask
 //! for or may not see is left out.

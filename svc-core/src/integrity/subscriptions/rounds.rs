@@ -13,7 +13,7 @@ use crate::conversation::messages::{frames_with_words, is_spoken};
 use crate::conversation::places::{Audience, audiences, is_workspace_seen_by};
 use crate::error::{Error, Result};
 use crate::id::{ChannelId, WorkspaceId};
-use crate::log::feed::{FeedEvent, FrameBytes, Room};
+use crate::log::feed::{FeedEvent, FrameBytes, Tail};
 use crate::op::{Dispatch, Read, Sight};
 use crate::sync::lock;
 
@@ -21,8 +21,8 @@ use crate::sync::lock;
 const ROUND_BYTES: usize = 4 << 20;
 
 /// What the subscribers of a workspace in this process share.
-pub(super) struct SharedRoom {
-    pub room: Arc<Room>,
+pub(super) struct SharedTail {
+    pub tail: Arc<Tail>,
     dispatch: Arc<Dispatch>,
     workspace: WorkspaceId,
     audiences: Mutex<Audiences>,
@@ -76,11 +76,11 @@ pub(super) fn is_seen_by(
     }
 }
 
-impl SharedRoom {
-    pub fn new(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, room: Arc<Room>) -> Arc<Self> {
+impl SharedTail {
+    pub fn new(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, tail: Arc<Tail>) -> Arc<Self> {
         let dispatch = Arc::clone(dispatch);
         let (audiences, asked) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { room, dispatch, workspace, audiences, asked })
+        Arc::new(Self { tail, dispatch, workspace, audiences, asked })
     }
 
     /// Returns whether `sight` covers an event under `epoch`; none if a round must say so.

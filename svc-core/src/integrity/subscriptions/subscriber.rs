@@ -1,6 +1,6 @@
 //! A subscriber: follows a workspace's log from a position that it holds itself.
 //!
-//! It pulls. What it takes next comes from the room if that still has it, and from the log otherwise; either
+//! It pulls. What it takes next comes from the tail if that still has it, and from the log otherwise; either
 //! way each event is verified before it is looked at, and its caller's credential and sight are those of the
 //! moment. A credential that was found live is good for as long as the epoch of its workspace stands, and for
 //! ten seconds without another look, so that one that has ended closes a silent connection too.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::consumers::{Consumer, taken_over};
 use super::page::{LogPage, PageOf, PageOutcome, read_page};
 use super::resume::Resumption;
-use super::rounds::SharedRoom;
+use super::rounds::SharedTail;
 use super::wakeup::{Listening, Pass, Wakeup};
 use super::wanted::WantedEvents;
 use crate::conversation::messages::is_spoken;
@@ -21,7 +21,7 @@ use crate::id::WorkspaceId;
 use crate::integrity::events::broken_log;
 use crate::integrity::floor::LogRange;
 use crate::log::bus::EventFilter;
-use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, RoomHead, RoomView};
+use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, TailHead, TailView};
 use crate::log::verify::ChainCursor;
 use crate::op::{Admission, Dispatch, Operation, Read};
 use crate::time::{Monotonic, Time};
@@ -69,7 +69,7 @@ pub struct Subscriber {
     pub(super) dispatch: Arc<Dispatch>,
     pub(super) operation: Arc<Operation>,
     pub(super) admission: Admission,
-    pub(super) shared: Arc<SharedRoom>,
+    pub(super) shared: Arc<SharedTail>,
     pub(super) wanted: WantedEvents,
     pub(super) filter: EventFilter,
     pub(super) form: FrameForm,
@@ -154,7 +154,7 @@ impl Subscriber {
 
     /// Returns the last position in the log, as known.
     pub fn room_lsn(&self) -> i64 {
-        self.range.head.max(self.shared.room.head().lsn).max(self.position())
+        self.range.head.max(self.shared.tail.head().lsn).max(self.position())
     }
 
     /// Goes on from `position`, which is up to the end of the log.
@@ -217,7 +217,7 @@ impl Subscriber {
     async fn step(&mut self, bounds: BatchBounds) -> Result<Step> {
         self.keep_consumer().await?;
         self.keep_pass().await?;
-        let owed = self.consumer.as_ref().map_or(usize::MAX, Consumer::room);
+        let owed = self.consumer.as_ref().map_or(usize::MAX, Consumer::left);
         let replay_max = self.dispatch.shared.settings.replay_max;
         let ahead = if self.consumer.is_some() { usize::MAX } else { replay_max.saturating_sub(self.ahead) };
         let bounds = BatchBounds { events: bounds.events.min(owed).min(ahead), ..bounds };
@@ -226,12 +226,12 @@ impl Subscriber {
         }
         let view = self
             .shared
-            .room
+            .tail
             .view(self.after, bounds.events, |event| self.filter.matches(&event.kind, &event.subject));
         match view {
-            RoomView::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
-            RoomView::Behind => self.read_log(bounds).await,
-            RoomView::Events { events, up_to, head } => self.take_live(bounds, events, up_to, head).await,
+            TailView::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
+            TailView::Behind => self.read_log(bounds).await,
+            TailView::Events { events, up_to, head } => self.take_live(bounds, events, up_to, head).await,
         }
     }
 
@@ -239,13 +239,13 @@ impl Subscriber {
         self.pass.caller.workspace_id
     }
 
-    /// Takes events of the room.
+    /// Takes events of the tail.
     async fn take_live(
         &mut self,
         bounds: BatchBounds,
         mut events: Vec<Arc<FeedEvent>>,
         up_to: i64,
-        head: RoomHead,
+        head: TailHead,
     ) -> Result<Step> {
         self.range.head = self.range.head.max(head.lsn);
         let all = events.len();
@@ -272,7 +272,7 @@ impl Subscriber {
     }
 
     /// Leaves out what is too young for a durable subscription, and returns when the first of it is not.
-    fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>, head: RoomHead) -> Option<Monotonic> {
+    fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>, head: TailHead) -> Option<Monotonic> {
         let stability = self.stability()?;
         let now = self.dispatch.clock.monotonic();
         let service_now = head.time_at(now);
@@ -298,7 +298,7 @@ impl Subscriber {
     }
 
     /// Returns the frames of the events that the caller may see now.
-    async fn seen(&mut self, events: Vec<Arc<FeedEvent>>, head: RoomHead) -> Result<Vec<(i64, FrameBytes)>> {
+    async fn seen(&mut self, events: Vec<Arc<FeedEvent>>, head: TailHead) -> Result<Vec<(i64, FrameBytes)>> {
         if self.pass.epoch < head.epoch {
             self.renew_pass().await?;
         }
@@ -394,7 +394,7 @@ impl Subscriber {
         if now < self.pass.checked.plus(PASS_MAX) {
             return Ok(());
         }
-        let head = self.shared.room.head();
+        let head = self.shared.tail.head();
         if self.pass.epoch == head.epoch && now < head.read_at.plus(PASS_MAX) {
             self.pass.checked = now;
         } else {
@@ -423,7 +423,7 @@ impl Subscriber {
 
     /// Returns the service's time, as it was known when the head was read last.
     fn now(&self) -> Time {
-        self.shared.room.head().time_at(self.dispatch.clock.monotonic())
+        self.shared.tail.head().time_at(self.dispatch.clock.monotonic())
     }
 
     fn has_passed(&self, moment: Monotonic) -> bool {

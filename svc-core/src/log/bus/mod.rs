@@ -1,7 +1,7 @@
 //! The bus: who waits for what, and how far each watched workspace's log has reached.
 //!
 //! One thread reads new events from the log and wakes the listeners whose filter matches. It carries none to
-//! them: a listener that wants the events themselves holds the workspace's room, which the thread fills.
+//! them: a listener that wants the events themselves holds the workspace's tail, which the thread fills.
 //! A listener has read the log up to a position and passes it, so nothing that arrived between reading and
 //! listening is missed. Other processes' commits are polled at fixed times, however much this one commits.
 //! Deadlines are left to the timers.
@@ -18,7 +18,7 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::limits::{BUS_RETRY, BUS_WORK_MAX, SQLITE_POLL};
 use crate::log::event::Subject;
-use crate::log::feed::{Feed, FeedEvent, Room, service_time};
+use crate::log::feed::{Feed, FeedEvent, Tail, service_time};
 use crate::monitor::Monitor;
 use crate::store::{Conn, Engine, Row};
 use crate::time::{Clock, Monotonic, Time};
@@ -94,19 +94,19 @@ impl Bus {
         }
     }
 
-    /// Returns the room of a workspace, which is filled while somebody listens there.
+    /// Returns the tail of a workspace, which is filled while somebody listens there.
     ///
     /// A new one begins after `lsn`, which the caller has found committed.
-    pub fn enter(&self, workspace: WorkspaceId, lsn: i64) -> Arc<Room> {
+    pub fn enter(&self, workspace: WorkspaceId, lsn: i64) -> Arc<Tail> {
         self.feed.enter(workspace, lsn, self.state.clock())
     }
 
     /// Records the head of a workspace's log that this process has committed.
     pub fn observe(&self, workspace: WorkspaceId, lsn: i64, epoch: i64, now: Time) {
         if self.listening.load(Ordering::SeqCst) > 0
-            && let Some(room) = self.feed.room(workspace)
+            && let Some(tail) = self.feed.tail(workspace)
         {
-            room.observe(lsn, epoch, self.state.clock(), now);
+            tail.observe(lsn, epoch, self.state.clock(), now);
         }
     }
 
@@ -243,8 +243,8 @@ impl Bus {
         let mut heads = match conn.engine() {
             // Nothing has changed unless another process wrote to the file.
             Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => {
-                let rooms = watched.iter().filter_map(|workspace| self.feed.room(*workspace));
-                rooms.for_each(|room| room.is_current(self.state.clock()));
+                let tails = watched.iter().filter_map(|workspace| self.feed.tail(*workspace));
+                tails.for_each(|tail| tail.is_current(self.state.clock()));
                 return Ok(());
             }
             Engine::Sqlite => {
@@ -299,16 +299,16 @@ impl Bus {
         Ok(())
     }
 
-    /// Returns the events after `after`: from the workspace's room if that has them, else from the log.
+    /// Returns the events after `after`: from the workspace's tail if that has them, else from the log.
     fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<NewEvents> {
-        let room = self.feed.room(workspace);
-        let room_has_more = room.as_ref().map_or(Ok(false), |room| room.pull(conn, self.state.clock()))?;
-        let events = match room.as_ref().and_then(|room| room.kept_after(after, EVENTS_MAX)) {
+        let tail = self.feed.tail(workspace);
+        let tail_has_more = tail.as_ref().map_or(Ok(false), |tail| tail.pull(conn, self.state.clock()))?;
+        let events = match tail.as_ref().and_then(|tail| tail.kept_after(after, EVENTS_MAX)) {
             Some(kept) => kept.iter().map(|event| (event.kind.clone(), event_of(event))).collect(),
             None => next_events(conn, workspace, after)?,
         };
-        let has_more = room_has_more || events.len() >= EVENTS_MAX;
-        Ok(NewEvents { events, has_more, is_broken: room.is_some_and(|room| room.is_broken()) })
+        let has_more = tail_has_more || events.len() >= EVENTS_MAX;
+        Ok(NewEvents { events, has_more, is_broken: tail.is_some_and(|tail| tail.is_broken()) })
     }
 }
 

@@ -1,10 +1,10 @@
 //! The feed: what subscribers of this process share.
 //!
-//! Each workspace with subscribers has a [`Room`], which the bus's thread fills as long as somebody holds it.
+//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills as long as somebody holds it.
 //! Who may see an event, and what it says in plaintext, is up to who delivers it.
 
 mod event;
-mod room;
+mod tail;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -15,31 +15,31 @@ use crate::sync::lock;
 use crate::time::Clock;
 pub(crate) use event::FeedEvent;
 pub use event::{FrameBytes, FrameForm};
-pub(crate) use room::{Room, RoomHead, RoomView, service_time};
+pub(crate) use tail::{Tail, TailHead, TailView, service_time};
 
-/// The rooms of this process.
+/// The tails of this process.
 #[derive(Default)]
 pub(crate) struct Feed {
-    rooms: Mutex<HashMap<WorkspaceId, Weak<Room>>>,
-    /// Bytes in the rings of all rooms.
+    tails: Mutex<HashMap<WorkspaceId, Weak<Tail>>>,
+    /// Bytes in the rings of all tails.
     bytes: Arc<AtomicUsize>,
 }
 
 impl Feed {
-    /// Returns the room of a workspace; a new one begins after `lsn`.
-    pub fn enter(&self, workspace: WorkspaceId, lsn: i64, clock: &Clock) -> Arc<Room> {
-        let mut rooms = lock(&self.rooms);
-        if let Some(room) = rooms.get(&workspace).and_then(Weak::upgrade) {
-            return room;
+    /// Returns the tail of a workspace; a new one begins after `lsn`.
+    pub fn enter(&self, workspace: WorkspaceId, lsn: i64, clock: &Clock) -> Arc<Tail> {
+        let mut tails = lock(&self.tails);
+        if let Some(tail) = tails.get(&workspace).and_then(Weak::upgrade) {
+            return tail;
         }
-        rooms.retain(|_, room| room.strong_count() > 0);
-        let room = Arc::new(Room::new(workspace, lsn, clock, Arc::clone(&self.bytes)));
-        rooms.insert(workspace, Arc::downgrade(&room));
-        room
+        tails.retain(|_, tail| tail.strong_count() > 0);
+        let tail = Arc::new(Tail::new(workspace, lsn, clock, Arc::clone(&self.bytes)));
+        tails.insert(workspace, Arc::downgrade(&tail));
+        tail
     }
 
-    /// Returns the room of a workspace, if it has one.
-    pub fn room(&self, workspace: WorkspaceId) -> Option<Arc<Room>> {
-        lock(&self.rooms).get(&workspace).and_then(Weak::upgrade)
+    /// Returns the tail of a workspace, if it has one.
+    pub fn tail(&self, workspace: WorkspaceId) -> Option<Arc<Tail>> {
+        lock(&self.tails).get(&workspace).and_then(Weak::upgrade)
     }
 }

@@ -24,17 +24,19 @@ pub enum Fixed {
     Liveness,
     OpenApi,
     Problem,
+    RoomScheme,
     WebSocket,
     Mcp,
 }
 
 /// The routes that no row of the table declares.
-pub const FIXED: [FixedRoute; 7] = [
+pub const FIXED: [FixedRoute; 8] = [
     fixed(Method::Get, "/health", Fixed::Health),
     fixed(Method::Get, "/health/ready", Fixed::Health),
     fixed(Method::Get, "/health/live", Fixed::Liveness),
     fixed(Method::Get, "/openapi.json", Fixed::OpenApi),
     fixed(Method::Get, "/problems/{type}", Fixed::Problem),
+    fixed(Method::Get, "/.well-known/svc-room", Fixed::RoomScheme),
     fixed(Method::Get, "/ws/subscribe", Fixed::WebSocket),
     fixed(Method::Post, "/mcp", Fixed::Mcp),
 ];
@@ -47,7 +49,7 @@ impl Fixed {
     /// Returns what contracts call the credential.
     fn credential(self) -> &'static str {
         match self {
-            Self::Health | Self::Liveness | Self::OpenApi | Self::Problem => "none",
+            Self::Health | Self::Liveness | Self::OpenApi | Self::Problem | Self::RoomScheme => "none",
             Self::WebSocket => "first-frame",
             Self::Mcp => "bearer",
         }
@@ -56,7 +58,9 @@ impl Fixed {
     /// Returns what its caller needs.
     fn needs(self) -> Needs {
         match self {
-            Self::Health | Self::Liveness | Self::OpenApi | Self::Problem => Needs::Nothing,
+            Self::Health | Self::Liveness | Self::OpenApi | Self::Problem | Self::RoomScheme => {
+                Needs::Nothing
+            }
             Self::WebSocket => Needs::one_of(&[Capability::EventSubscribe]),
             Self::Mcp => Needs::AnyCredential,
         }

@@ -1,4 +1,4 @@
-//! A room: the newest events of one workspace's log, as subscribers of this process get them.
+//! A tail: the newest events of one workspace's log, as subscribers of this process get them.
 //!
 //! The bus's thread reads each event once, verifies that it links to the one before it, and keeps it in a
 //! bounded ring, from which all subscribers take. Whoever is behind the ring reads the log itself.
@@ -16,11 +16,11 @@ use crate::store::{Conn, Engine};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
-/// The room of a workspace.
-pub(crate) struct Room {
+/// The tail of a workspace.
+pub(crate) struct Tail {
     workspace: WorkspaceId,
     state: Mutex<State>,
-    /// Bytes in the rings of all rooms.
+    /// Bytes in the rings of all tails.
     total: Arc<AtomicUsize>,
 }
 
@@ -29,13 +29,13 @@ struct State {
     bytes: usize,
     /// Up to where the log was read, and verified.
     cursor: ChainCursor,
-    head: RoomHead,
+    head: TailHead,
     broken: Option<Break>,
 }
 
 /// The head of a workspace's log, as it was read last.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RoomHead {
+pub(crate) struct TailHead {
     pub lsn: i64,
     /// The epoch of what decides who sees what.
     pub epoch: i64,
@@ -45,7 +45,7 @@ pub(crate) struct RoomHead {
     pub now: Time,
 }
 
-impl RoomHead {
+impl TailHead {
     /// Returns the service's time at `moment`.
     pub fn time_at(&self, moment: Monotonic) -> Time {
         let later = i64::try_from(moment.since(self.read_at).as_micros()).unwrap_or(i64::MAX);
@@ -53,38 +53,38 @@ impl RoomHead {
     }
 }
 
-/// What a room has for a subscriber at a position.
-pub(crate) enum RoomView {
+/// What a tail has for a subscriber at a position.
+pub(crate) enum TailView {
     /// The events after the position that the subscriber asked for, and up to where they were looked through.
-    Events { events: Vec<Arc<FeedEvent>>, up_to: i64, head: RoomHead },
+    Events { events: Vec<Arc<FeedEvent>>, up_to: i64, head: TailHead },
     /// The events after the position are not kept any more.
     Behind,
     /// The log is broken.
     Broken(Break),
 }
 
-impl Room {
-    /// Opens a room whose first event is the one after `lsn`.
+impl Tail {
+    /// Opens a tail whose first event is the one after `lsn`.
     pub fn new(workspace: WorkspaceId, lsn: i64, clock: &Clock, total: Arc<AtomicUsize>) -> Self {
-        let head = RoomHead { lsn, epoch: -1, read_at: clock.monotonic(), now: clock.now() };
+        let head = TailHead { lsn, epoch: -1, read_at: clock.monotonic(), now: clock.now() };
         let cursor = ChainCursor::after(workspace, lsn, None);
         let state = State { ring: VecDeque::new(), bytes: 0, cursor, head, broken: None };
         Self { workspace, state: Mutex::new(state), total }
     }
 
     /// Returns the events after `after` that `takes` selects, at most `max` and as far as they were read.
-    pub fn view(&self, after: i64, max: usize, takes: impl Fn(&FeedEvent) -> bool) -> RoomView {
+    pub fn view(&self, after: i64, max: usize, takes: impl Fn(&FeedEvent) -> bool) -> TailView {
         let state = lock(&self.state);
         if let Some(broken) = state.broken {
-            return RoomView::Broken(broken);
+            return TailView::Broken(broken);
         }
         let (last, head) = (state.cursor.lsn(), state.head);
         if after >= last {
-            return RoomView::Events { events: Vec::new(), up_to: after, head };
+            return TailView::Events { events: Vec::new(), up_to: after, head };
         }
         let first = state.ring.front().map_or(i64::MAX, |event| event.lsn);
         if after.saturating_add(1) < first {
-            return RoomView::Behind;
+            return TailView::Behind;
         }
         let skipped = usize::try_from(after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
         let (mut events, mut up_to) = (Vec::new(), after);
@@ -97,22 +97,22 @@ impl Room {
             }
             up_to = event.lsn;
         }
-        RoomView::Events { events, up_to, head }
+        TailView::Events { events, up_to, head }
     }
 
     /// Returns the head as it was read last.
-    pub fn head(&self) -> RoomHead {
+    pub fn head(&self) -> TailHead {
         lock(&self.state).head
     }
 
-    /// Returns the events after `after`, at most `max`, if the room has read that far and keeps all of them.
+    /// Returns the events after `after`, at most `max`, if the tail has read that far and keeps all of them.
     pub fn kept_after(&self, after: i64, max: usize) -> Option<Vec<Arc<FeedEvent>>> {
         if after > lock(&self.state).cursor.lsn() {
             return None;
         }
         match self.view(after, max, |_| true) {
-            RoomView::Events { events, .. } => Some(events),
-            RoomView::Behind | RoomView::Broken(_) => None,
+            TailView::Events { events, .. } => Some(events),
+            TailView::Behind | TailView::Broken(_) => None,
         }
     }
 
@@ -120,7 +120,7 @@ impl Room {
     pub fn observe(&self, lsn: i64, epoch: i64, clock: &Clock, now: Time) {
         let mut state = lock(&self.state);
         if lsn >= state.head.lsn && epoch >= state.head.epoch {
-            state.head = RoomHead { lsn, epoch, read_at: clock.monotonic(), now };
+            state.head = TailHead { lsn, epoch, read_at: clock.monotonic(), now };
         }
     }
 
@@ -180,7 +180,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Tail {
     fn drop(&mut self) {
         self.total.fetch_sub(lock(&self.state).bytes, Ordering::Relaxed);
     }
@@ -250,15 +250,15 @@ mod tests {
         .unwrap();
     }
 
-    fn room_after(lsn: i64) -> Room {
-        Room::new(workspace(), lsn, &Clock::mock(Time::from_micros(5)), Arc::default())
+    fn tail_after(lsn: i64) -> Tail {
+        Tail::new(workspace(), lsn, &Clock::mock(Time::from_micros(5)), Arc::default())
     }
 
-    fn lsns(view: RoomView) -> Result<Vec<i64>, &'static str> {
+    fn lsns(view: TailView) -> Result<Vec<i64>, &'static str> {
         match view {
-            RoomView::Events { events, .. } => Ok(events.iter().map(|event| event.lsn).collect()),
-            RoomView::Behind => Err("behind"),
-            RoomView::Broken(_) => Err("broken"),
+            TailView::Events { events, .. } => Ok(events.iter().map(|event| event.lsn).collect()),
+            TailView::Behind => Err("behind"),
+            TailView::Broken(_) => Err("broken"),
         }
     }
 
@@ -266,20 +266,20 @@ mod tests {
     fn a_room_has_what_followed_its_beginning() {
         let (_folder, conn) = sqlite_for_tests();
         stored(&conn);
-        let (room, clock) = (room_after(12), Clock::mock(Time::from_micros(9)));
-        assert!(!room.pull(&conn, &clock).unwrap());
-        let all = |after| lsns(room.view(after, 100, |_| true));
+        let (tail, clock) = (tail_after(12), Clock::mock(Time::from_micros(9)));
+        assert!(!tail.pull(&conn, &clock).unwrap());
+        let all = |after| lsns(tail.view(after, 100, |_| true));
         assert_eq!(all(12), Ok((13..=20).collect()));
         assert_eq!(all(20), Ok(Vec::new()));
         assert_eq!(all(30), Ok(Vec::new()), "who has read further waits");
         assert_eq!(all(11), Err("behind"));
-        assert_eq!(lsns(room.view(12, 2, |event| event.lsn % 2 == 0)), Ok(vec![14, 16]));
-        let RoomView::Events { up_to, head, .. } = room.view(12, 2, |event| event.lsn % 2 == 0) else {
+        assert_eq!(lsns(tail.view(12, 2, |event| event.lsn % 2 == 0)), Ok(vec![14, 16]));
+        let TailView::Events { up_to, head, .. } = tail.view(12, 2, |event| event.lsn % 2 == 0) else {
             panic!("it has events");
         };
         assert_eq!((up_to, head.lsn, head.epoch), (17, 20, 4), "up to before the next that matches");
-        assert_eq!(room.kept_after(15, 100).unwrap().len(), 5);
-        assert!(room.kept_after(3, 100).is_none());
+        assert_eq!(tail.kept_after(15, 100).unwrap().len(), 5);
+        assert!(tail.kept_after(3, 100).is_none());
     }
 
     #[test]
@@ -293,9 +293,9 @@ mod tests {
             let (_folder, conn) = sqlite_for_tests();
             stored(&conn);
             conn.execute(tamper, &[]).unwrap();
-            let room = room_after(12);
-            assert!(!room.pull(&conn, &Clock::mock(Time::from_micros(9))).unwrap());
-            let RoomView::Broken(broken) = room.view(12, 100, |_| true) else { panic!("{tamper}") };
+            let tail = tail_after(12);
+            assert!(!tail.pull(&conn, &Clock::mock(Time::from_micros(9))).unwrap());
+            let TailView::Broken(broken) = tail.view(12, 100, |_| true) else { panic!("{tamper}") };
             assert_eq!(broken.lsn, 15, "{tamper}");
         }
     }
@@ -306,11 +306,11 @@ mod tests {
         stored(&conn);
         let total = Arc::new(AtomicUsize::new(FEED_BYTES_MAX));
         let clock = Clock::mock(Time::from_micros(5));
-        let room = Room::new(workspace(), 12, &clock, Arc::clone(&total));
-        room.pull(&conn, &clock).unwrap();
-        assert_eq!(lsns(room.view(12, 100, |_| true)), Err("behind"), "others have taken all room");
+        let tail = Tail::new(workspace(), 12, &clock, Arc::clone(&total));
+        tail.pull(&conn, &clock).unwrap();
+        assert_eq!(lsns(tail.view(12, 100, |_| true)), Err("behind"), "others have taken all tail");
         assert_eq!(total.load(Ordering::Relaxed), FEED_BYTES_MAX);
-        drop(room);
+        drop(tail);
         assert_eq!(total.load(Ordering::Relaxed), FEED_BYTES_MAX);
     }
 }
