@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::Service;
+use svc_core::op::{Credential, Request, SESSION_COOKIE, Surface};
 use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::engines;
 use svc_tests::process::until;
-use svc_tests::{Person, Setup, World, answer_of, call, in_parallel, on_both_engines, text};
+use svc_tests::{Person, Setup, World, answer_of, call, in_parallel, on_both_engines, session_key, text};
 
 #[test]
 fn live_events_follow_past_ones_without_a_gap() {
@@ -187,8 +189,22 @@ fn a_client_that_says_anything_else_is_disconnected() {
     });
 }
 
-/// Makes a credential, and returns its secret with the call that ends it.
-type End = fn(&World) -> (String, &'static str, Value);
+/// A subscription's credential, and what ends that on another server.
+struct Ending {
+    headers: Vec<(&'static str, String)>,
+    token: Option<String>,
+    end: Box<dyn Fn(&Service)>,
+}
+
+impl Ending {
+    /// A token that the admin ends by an operation.
+    fn by_admin(world: &World, token: String, operation: &'static str, input: Value) -> Self {
+        let admin = world.people.admin.clone();
+        let end =
+            move |other: &Service| drop(answer_of(call(other, Some(&admin), operation, &input)).output());
+        Self { headers: Vec::new(), token: Some(token), end: Box::new(end) }
+    }
+}
 
 /// A new token of the agent.
 fn own(world: &World) -> Value {
@@ -196,26 +212,74 @@ fn own(world: &World) -> Value {
     world.call(&world.people.agent, "attenuate_token", capabilities).output()
 }
 
-const ENDS: [(&str, End); 4] = [
+fn of_workspace(world: &World, more: Value) -> Value {
+    let mut input = json!({"workspace_id": world.id("workspace")});
+    input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    input
+}
+
+/// A new person that an identity provider keeps, with a token.
+fn person(world: &World) -> (String, String) {
+    let user = json!({"userName": "leaver@corp.example"});
+    let made =
+        world.rest().send(Some(&world.people.admin), "POST", "/scim/v2/Users", &[], Some(&user)).output();
+    let id = text(&made["id"]);
+    let mint = of_workspace(world, json!({"member_id": id, "capabilities": ["event:subscribe"]}));
+    (id, text(&world.admin("mint_token", mint)["secret"]))
+}
+
+/// A new app's installation, with a token.
+fn app(world: &World) -> (Value, String) {
+    let app = world.admin("create_app", of_workspace(world, json!({"slug": "leaving", "name": "An app"})));
+    let install = json!({"app_id": app["id"], "granted_capabilities": ["event:subscribe"]});
+    let installation = world.admin("install_app", of_workspace(world, install))["id"].clone();
+    let mint = json!({"installation_id": installation, "label": "x", "capabilities": ["event:subscribe"]});
+    (installation, text(&world.admin("mint_app_token", of_workspace(world, mint))["secret"]))
+}
+
+const ENDS: [(&str, fn(&World) -> Ending); 7] = [
     ("a token is revoked", |world| {
         let token = own(world);
-        (text(&token["secret"]), "revoke_token", json!({"token_id": token["id"]}))
+        Ending::by_admin(world, text(&token["secret"]), "revoke_token", json!({"token_id": token["id"]}))
     }),
     ("a token is rotated", |world| {
         let token = own(world);
-        (text(&token["secret"]), "rotate_token", json!({"token_id": token["id"]}))
+        Ending::by_admin(world, text(&token["secret"]), "rotate_token", json!({"token_id": token["id"]}))
     }),
     ("a grant is revoked", |world| {
         let agent = world.id("agent").to_string();
         let grant = world.new_grant(&agent, &world.id("admin").to_string(), &["event:subscribe"]);
-        let revoked = json!({"workspace_id": world.id("workspace"), "grant_id": grant});
-        (world.exchange(&world.people.admin, &grant), "revoke_delegation_grant", revoked)
+        let token = world.exchange(&world.people.admin, &grant);
+        let revoked = of_workspace(world, json!({"grant_id": grant}));
+        Ending::by_admin(world, token, "revoke_delegation_grant", revoked)
     }),
     ("the token that a grant was exchanged with is revoked", |world| {
         let delegate = Person::new(world, "delegate");
         let token = world.call(&delegate.token, "whoami", json!({})).output()["token_id"].clone();
         let grant = world.new_grant(&world.id("agent").to_string(), &delegate.id, &["event:subscribe"]);
-        (world.exchange(&delegate.token, &grant), "revoke_token", json!({"token_id": token}))
+        let exchanged = world.exchange(&delegate.token, &grant);
+        Ending::by_admin(world, exchanged, "revoke_token", json!({"token_id": token}))
+    }),
+    ("an identity provider deactivates the person", |world| {
+        let (id, token) = person(world);
+        let leave = json!({"id": id, "Operations": [{"op": "replace", "path": "active", "value": false}]});
+        Ending::by_admin(world, token, "patch_scim_user", leave)
+    }),
+    ("an app is uninstalled", |world| {
+        let (installation, token) = app(world);
+        let uninstall = of_workspace(world, json!({"installation_id": installation}));
+        Ending::by_admin(world, token, "revoke_app_installation", uninstall)
+    }),
+    ("the browser signs out", |world| {
+        let session = world.sign_in(&world.people.agent);
+        let cookie = format!("{SESSION_COOKIE}={}", session_key().cookie(session));
+        let origin = format!("http://{}", world.address());
+        let end = move |other: &Service| {
+            let request = Request::json(Surface::Session, Credential::Session(session), "{}".to_owned());
+            answer_of(other.call(other.operation("end_session").unwrap(), request)).output();
+        };
+        let headers = vec![("cookie", cookie), ("origin", origin)];
+        Ending { headers, token: None, end: Box::new(end) }
     }),
 ];
 
@@ -223,12 +287,13 @@ const ENDS: [(&str, End); 4] = [
 fn a_socket_receives_nothing_once_another_server_has_ended_its_credential() {
     on_both_engines(|world| {
         let other = world.another_service(7);
-        for (how, end) in ENDS {
-            let (secret, operation, input) = end(world);
-            let first = first_frame(&secret, world.id("workspace"), None);
-            let mut ws = Ws::subscribe(world.address(), &first);
-            ws.frame();
-            answer_of(call(&other, Some(&world.people.admin), operation, &input)).output();
+        for (how, ending) in ENDS {
+            let Ending { headers, token, end } = ending(world);
+            let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
+            let first = json!({"token": token, "filter": {"workspace_id": world.id("workspace")}});
+            let mut ws = Ws::subscribe_with(world.address(), &headers, &first);
+            assert_eq!(ws.frame()["type"], "subscribe_ack", "{how}");
+            end(&other);
             world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "not for you"}));
             assert_eq!(ws.receive(), Received::Closed(1008), "{how}");
         }
