@@ -2,6 +2,7 @@
 
 mod audit;
 mod events;
+mod followers;
 mod holds;
 mod record;
 mod sharing;
