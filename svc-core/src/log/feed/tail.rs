@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_has_what_followed_its_beginning() {
+    fn a_tail_has_what_followed_its_beginning() {
         let (_folder, conn) = sqlite_for_tests();
         stored(&conn);
         let (tail, clock) = (tail_after(12), Clock::mock(Time::from_micros(9)));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_log_ends_a_room() {
+    fn a_broken_log_ends_a_tail() {
         for tamper in [
             "update events set payload = replace(payload, 'number', 'numbes') where lsn = 15",
             "delete from events where lsn = 15",
