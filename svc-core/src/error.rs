@@ -147,6 +147,9 @@ codes! {
     /// `floor` is the oldest event left and `snapshot` the address of what the log comes to now.
     MustRefetch = "must_refetch", 409, "The cursor is not in the log any more",
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
+    /// The head that was expected is older than the log's floor: nothing is broken, and nothing is proven.
+    BelowFloor = "below-floor", 409, "The expected head is below the floor",
+        "Expect a head that is at least as new as the event before the floor.";
     /// Setup has already been done; nothing was changed.
     AlreadyInitialised = "already-initialised", 409, "Already set up",
         "Use the service as it is set up; `svc token mint --as-instance` gives a new token.";
@@ -217,7 +220,7 @@ impl Code {
 }
 
 /// The exit codes of the programs, and what they mean.
-pub const EXIT_CODES: [(u8, &str); 7] = [
+pub const EXIT_CODES: [(u8, &str); 8] = [
     (0, "success"),
     (1, "failure of the database, the file system or the service itself"),
     (2, "invalid command line, variable or input"),
@@ -225,6 +228,7 @@ pub const EXIT_CODES: [(u8, &str); 7] = [
     (4, "not found, or the folder or database is not set up"),
     (5, "the current state does not allow it, such as a second set-up"),
     (6, "the token is missing, unknown, or does not allow it"),
+    (7, "the log verifies, and was pruned beyond the head that was expected"),
 ];
 
 impl Code {
@@ -253,6 +257,7 @@ impl Code {
         match (self, self.status()) {
             (Self::Configuration, _) | (_, 400) => 2,
             (Self::EventLogBroken, _) => 3,
+            (Self::BelowFloor, _) => 7,
             (_, 401 | 403) => 6,
             (_, 404) => 4,
             (_, 409) => 5,
@@ -495,6 +500,7 @@ mod tests {
             (Code::Malformed, 2),
             (Code::Configuration, 2),
             (Code::EventLogBroken, 3),
+            (Code::BelowFloor, 7),
             (Code::NotFound, 4),
             (Code::AlreadyInitialised, 5),
             (Code::WrongState, 5),

@@ -44,7 +44,7 @@
 //! |---|---|
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`], [`hash`], [`page`], [`error`] |
 //! | | [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`] |
-//! | | `schema`, `sync`, `monitor`, `timers`, `rate` |
+//! | | `schema`, `sync`, `monitor`, `timers`, `rate`, `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
@@ -172,6 +172,7 @@ pub mod data_dir;
 mod monitor;
 mod timers;
 mod rate;
+mod bisect;
 mod store;
 mod log;
 pub mod op;

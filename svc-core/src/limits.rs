@@ -307,6 +307,30 @@ pub const FEED_READ_BYTES: usize = 1 << 20;
 pub const REPLAY_MAX: usize = 10_000;
 /// Seconds that an event must be old before a durable subscription delivers it.
 pub const DELIVERY_STABILITY_SECS: i64 = 2;
+/// Most days that a workspace can be told to keep things.
+pub const RETENTION_DAYS_MAX: i64 = 3650;
+/// Most bytes of media that a workspace can be told to keep: the largest number that every JSON reader has.
+pub const RETENTION_QUOTA_MAX: i64 = 9_007_199_254_740_991;
+/// Days that media are kept.
+pub const MEDIA_DAYS: i64 = 30;
+/// Bytes of media that are kept.
+pub const MEDIA_QUOTA_BYTES: i64 = 20 << 30;
+/// Seconds between two rounds of pruning.
+pub const RETENTION_TICK_SECS: i64 = 3600;
+/// Microseconds of a day.
+pub const MICROS_A_DAY: i64 = 86_400_000_000;
+/// Workspaces that one step of pruning looks at.
+pub const RETENTION_WORKSPACES: i64 = 50;
+/// Most messages that one event declares pruned.
+pub const MESSAGES_PRUNED_MAX: i64 = 100_000;
+/// Messages that were pruned and are removed at once.
+pub const MESSAGES_REMOVED: i64 = 500;
+/// Shelves whose messages were all pruned and that are removed at once.
+pub const SHELVES_REMOVED: i64 = 500;
+/// Events that are read at once before they are pruned.
+pub const PRUNE_READ_ROWS: i64 = 10_000;
+/// Events that were pruned and are removed at once.
+pub const PRUNE_ROWS: i64 = 1000;
 /// Longest time the bus may spend on one piece of work before readiness reports it as hung.
 pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
 /// Timeout for connecting to a Postgres server, unless the address says otherwise.

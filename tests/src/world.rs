@@ -119,6 +119,7 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     options.settings.left_out = setup.left_out;
     options.settings.replay_max = setup.replay_max.unwrap_or(options.settings.replay_max);
     options.reap_tick = None;
+    options.settings.retention_tick = None;
     options.session_key = Some(session_key());
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);

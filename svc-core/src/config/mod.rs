@@ -5,6 +5,7 @@
 //! such errors are reported at once, and never the value of a secret. [`crate::data_dir`] checks whether the
 //! folder is completely set up.
 
+mod retention;
 mod registry;
 mod reader;
 mod oidc;
@@ -22,6 +23,7 @@ use crate::id::WorkspaceId;
 pub use oidc::{OidcConfig, OidcProvider};
 use reader::Reader;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
+pub use retention::Kept;
 
 /// The file in a data folder with the variables that are unset in the environment.
 pub const ENV_FILE: &str = "svc.env";
@@ -115,6 +117,10 @@ pub struct Config {
     pub delivery_stability: Duration,
     /// The time between two looks at the logs for what no notification told of.
     pub delivery_reconcile: Duration,
+    /// `SVC_RETENTION_MESSAGES_DAYS` and the other variables of retention.
+    pub kept: Kept,
+    /// `SVC_RETENTION_TICK_SECS`; none means that this process does not prune.
+    pub retention_tick: Option<Duration>,
     /// `SVC_LAND_ADVICE`.
     pub land_advice: bool,
     /// `SVC_LOG`.

@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
-use super::{Config, ContentKeys, ENV_FILE, Key, LogFormat};
+use super::{Config, ContentKeys, ENV_FILE, Kept, Key, LogFormat};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
@@ -192,9 +192,23 @@ impl Reader {
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
             delivery_stability: self.seconds("SVC_DELIVERY_STABILITY_SECS"),
             delivery_reconcile: Duration::from_millis(self.number("SVC_DELIVERY_RECONCILE_MS")),
+            kept: self.kept(),
+            retention_tick: Some(self.seconds("SVC_RETENTION_TICK_SECS")).filter(|span| !span.is_zero()),
             land_advice: self.flag("SVC_LAND_ADVICE"),
             log: self.text("SVC_LOG"),
             log_format: if self.word("SVC_LOG_FORMAT") == "json" { LogFormat::Json } else { LogFormat::Text },
+        }
+    }
+
+    /// Returns how long things are kept; 0 is forever.
+    fn kept(&mut self) -> Kept {
+        let mut days = |name| Some(self.number(name)).filter(|days| *days != 0);
+        Kept {
+            messages_days: days("SVC_RETENTION_MESSAGES_DAYS"),
+            events_days: days("SVC_RETENTION_EVENTS_DAYS"),
+            deliveries_days: days("SVC_RETENTION_DELIVERIES_DAYS"),
+            media_days: days("SVC_RETENTION_MEDIA_DAYS"),
+            media_quota_bytes: Some(self.number("SVC_MEDIA_QUOTA_BYTES")),
         }
     }
 

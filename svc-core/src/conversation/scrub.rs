@@ -52,6 +52,14 @@ const ASK_FOR_PART_POSTGRES: &str = "
     where s.workspace_id = $1 and s.shelf = $2
     on conflict (key_table, workspace_id, lsn) do nothing";
 
+/// Marks every table of keys of this engine, for what is at `because`.
+pub(super) fn ask_for_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
+    // Postgres has the shelves in partitions, and SQLite has none.
+    let has = |table: &str| table == OLD_KEYS || (table == "shelves") == (cx.engine() == Engine::Sqlite);
+    let tables: Vec<&'static str> = KEY_TABLES.iter().copied().filter(|table| has(table)).collect();
+    tables.into_iter().try_for_each(|table| ask(cx, table, because))
+}
+
 /// Marks a table of keys for the event at `because` of the caller's workspace.
 ///
 /// The first call for a purpose names an event that no earlier mark names: a table that is marked again while

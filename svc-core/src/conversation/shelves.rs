@@ -13,7 +13,7 @@ use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::cache::Cached;
 use crate::log::event::Invalidates;
-use crate::log::key_tree::{KeyTree, Leaf, shelf_of};
+use crate::log::key_tree::{KeyTree, LEAVES, Leaf, shelf_of};
 use crate::log::seal::Unopened;
 use crate::log::tree_cache::Slot;
 use crate::op::{DestroyPermit, Read, Write};
@@ -75,17 +75,14 @@ fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
 /// Cuts the leaf of the message at `lsn` out of its shelf and requests the scrub, for the event at `because`.
 ///
 /// It changes nothing if the leaf is cut already or no shelf opens.
-pub(super) fn cut(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
+pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
     for number in numbers(lsn) {
         let Some(shelf) = shelf(cx, number)? else { continue };
         let Some(mut tree) = shelf.open(cx) else { continue };
         if !tree.cut(lsn) {
             continue;
         }
-        let (workspace, version) = (shelf.workspace, shelf.version.saturating_add(1));
-        let sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
-        cx.execute(1, REPLACE, &[&workspace, &number, &shelf.version, &version, &sealed])?;
-        slot_of(cx, number)?.put(tree);
+        shelf.replace(cx, permit, tree)?;
         scrub::ask_for_shelf(cx, number, because)?;
     }
     Ok(())
@@ -93,6 +90,39 @@ pub(super) fn cut(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, because: 
 
 const REPLACE: &str =
     "update shelves set version = $4, sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3";
+
+/// Cuts the leaves of all messages up to the one at `lsn` out of the shelf that has that.
+///
+/// The shelves before it are removed by [`remove_below`]; whoever calls both asks for the scrub.
+pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64) -> Result<()> {
+    for number in numbers(lsn) {
+        let Some(shelf) = shelf(cx, number)? else { continue };
+        let Some(mut tree) = shelf.open(cx) else { continue };
+        let mut is_cut = false;
+        for leaf in shelf_of(lsn).saturating_mul(LEAVES)..=lsn {
+            is_cut |= tree.cut(leaf);
+        }
+        if is_cut {
+            shelf.replace(cx, permit, tree)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes some of the shelves of the caller's workspace that have no message after the one at `lsn`.
+///
+/// Returns whether there may be more.
+pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, most: i64) -> Result<bool> {
+    let (workspace, whole) = (cx.caller().workspace_id, shelf_of(lsn.saturating_add(1)));
+    let removed = cx.change(REMOVE, &[&workspace, &whole, &whole.saturating_neg(), &most])?;
+    Ok(i64::try_from(removed) == Ok(most))
+}
+
+/// A shelf and its substitute, which is numbered from -1 downwards.
+const REMOVE: &str = "
+    delete from shelves where workspace_id = $1 and shelf in (
+        select shelf from shelves where workspace_id = $1 and shelf < $2 and shelf >= $3
+        order by shelf limit $4)";
 
 struct Shelf {
     workspace: WorkspaceId,
@@ -110,6 +140,15 @@ fn shelf(cx: &Read<'_>, number: i64) -> Result<Option<Shelf>> {
 const BY_NUMBER: &str = "select version, sealed from shelves where workspace_id = $1 and shelf = $2";
 
 impl Shelf {
+    /// Replaces the tree by one with leaves cut out.
+    fn replace(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>, tree: KeyTree) -> Result<()> {
+        let (workspace, number, version) = (self.workspace, self.number, self.version.saturating_add(1));
+        let sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
+        cx.execute(1, REPLACE, &[&workspace, &number, &self.version, &version, &sealed])?;
+        slot_of(cx, number)?.put(tree);
+        Ok(())
+    }
+
     /// Opens the tree; none, with an entry in the server's log, if the row is damaged.
     fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
         let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);

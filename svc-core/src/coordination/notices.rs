@@ -13,12 +13,15 @@ use crate::conversation::places;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
 use crate::log::event::{Event, EventKind, Recorded, Subject};
-use crate::op::{Feature, Read, Write};
+use crate::op::{DestroyPermit, Feature, Read, Write};
 use crate::store::{columns, new_row};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().events(vec![EventKind::of::<ThreadNotice>()]).projector(&[MessageTombstoned::KIND], blank)
+    Feature::new()
+        .events(vec![EventKind::of::<ThreadNotice>()])
+        .projector(&[MessageTombstoned::KIND], blank)
+        .cleaner("thread_notices", blank_purged)
 }
 
 /// Members who work on a thread were told something. A message of the thread says the same in words.
@@ -112,6 +115,11 @@ pub(in crate::coordination) fn add(
 fn blank(cx: &mut Write<'_>, withdrawals: &[Recorded]) -> Result<()> {
     let mut messages = withdrawals.iter().map(MessageTombstoned::message_of);
     messages.try_for_each(|id| cx.execute_any(BLANK, &[&id?]))
+}
+
+/// Blanks the notices of messages that are purged.
+fn blank_purged(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(BLANK, &[id]))
 }
 
 const BLANK: &str = "update thread_notices set text = '' where message_id = $1";

@@ -318,12 +318,13 @@ struct ListThreadEvents {
 fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {
     let thread = visible_thread(cx, input.thread_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let events = cx.rows(EVENTS, &[&thread.id, &after, &rows])?;
+    let events = cx.rows(EVENTS, &[&thread.id, &after, &cx.caller().workspace_id, &rows])?;
     messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
 const EVENTS: &str = concat!(
     "select ",
     event_columns!(),
-    " from events e where e.thread_id = $1 and e.lsn > $2 order by e.lsn limit $3"
+    " from events e where e.thread_id = $1 and e.lsn > $2
+        and e.lsn >= (select h.floor from heads h where h.workspace_id = $3) order by e.lsn limit $4"
 );

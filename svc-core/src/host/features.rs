@@ -56,6 +56,7 @@ pub(crate) fn features() -> Vec<Feature> {
         integrity::subscriptions::feature(),
         integrity::audit::feature(),
         integrity::holds::feature(),
+        integrity::retention::feature(),
         integrity::sharing::feature(),
         parts::in_database(),
     ]

@@ -98,6 +98,8 @@ impl Options {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
                 delivery_stability: config.delivery_stability,
+                kept: config.kept,
+                retention_tick: config.retention_tick,
                 land_advice: config.land_advice,
                 session_ttl: config.session_ttl,
                 first_admin: config.first_admin,

@@ -212,6 +212,15 @@ const BY_HANDLE: &str = "select id from workspaces where handle = $1";
 
 const SET_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
 
+/// Returns the workspaces after `last` in the order of their ids, for periodic work that goes through all.
+pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<WorkspaceId>> {
+    let after = last.map(WorkspaceId::uuid).unwrap_or_default();
+    let next: Vec<(WorkspaceId,)> = cx.query(NEXT, &[&after, &most])?;
+    Ok(next.into_iter().map(|(workspace,)| workspace).collect())
+}
+
+const NEXT: &str = "select id from workspaces where id > $1 order by id limit $2";
+
 const ANY: &str = "select id from workspaces limit 1";
 
 /// Whether the instance has a workspace.

@@ -22,7 +22,7 @@ use crate::integrity::{catch_up, tombstones};
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::log::stored::{StoredEvent, event_columns};
-use crate::log::verify::{Break, ChainHead, ChainReport, ExpectedHead, Source, Verification};
+use crate::log::verify::{Break, ChainHead, ChainReport, ExpectedFound, ExpectedHead, Source, Verification};
 use crate::op::{Feature, LongPoll, Poll, Read, TypedOperation, WaitOutput, WaitSecs, long_read, read, wait};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
@@ -273,8 +273,9 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
 
 /// Verifies the hash chain of a workspace's whole log and returns its head.
 ///
-/// Every column, hash and link and the head are checked against the stored bytes. Keep the head: pass it
-/// later as `expect_head` to prove that nothing before it was changed. One verification of a workspace runs
+/// Every column, hash and link and the head are checked against the stored bytes. A log that was pruned is
+/// verified from its floor on, and begins where an event of its own says. Keep the head: pass it later as
+/// `expect_head` to prove that nothing before it was changed. One verification of a workspace runs
 /// at a time; another one is rejected with 429 `rate-limited` meanwhile. A verification of a big log may take
 /// long; after 60 s it gives up with 503 `overloaded`, and `svc verify` can be used instead.
 ///
@@ -303,6 +304,10 @@ struct ChainVerifyReport {
     floor: i64,
     /// The last event.
     head: ChainHead,
+    /// Whether the log contains `expect_head`; null if none was given.
+    ///
+    /// A head that is older than the floor is `below-floor`: nothing is broken, and nothing is proven.
+    expected: Option<ExpectedFound>,
 }
 
 impl Source for Read<'_> {
@@ -327,9 +332,9 @@ fn verify_next_page(
 
 /// Returns the report of an intact log, or the error that names what is broken.
 fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
-    let ChainReport { workspace_id, valid, events, floor, head, broken } = report;
+    let ChainReport { workspace_id, valid, events, floor, head, expected, broken } = report;
     match broken {
-        None => Ok(ChainVerifyReport { workspace_id, valid, events, floor, head }),
+        None => Ok(ChainVerifyReport { workspace_id, valid, events, floor, head, expected }),
         Some(broken) => Err(broken_log(workspace_id, broken)),
     }
 }
@@ -356,6 +361,7 @@ mod tests {
             events: 6,
             floor: 1,
             head: ChainHead { lsn: 6, hash: "sha256:00".to_owned() },
+            expected: None,
             broken,
         };
         assert_eq!(verdict(report(None)).unwrap().events, 6);

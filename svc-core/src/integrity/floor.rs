@@ -18,7 +18,12 @@ pub(super) struct LogRange {
 impl LogRange {
     /// Reads it for the caller's workspace.
     pub fn read(cx: &Read<'_>) -> Result<Self> {
-        let row: Option<(i64, i64)> = cx.one(RANGE, &[&cx.caller().workspace_id])?;
+        Self::of(cx, cx.caller().workspace_id)
+    }
+
+    /// Reads it for a workspace.
+    pub fn of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
+        let row: Option<(i64, i64)> = cx.one(RANGE, &[&workspace])?;
         Ok(row.map_or(Self { floor: 1, head: 0 }, |(floor, head)| Self { floor, head }))
     }
 

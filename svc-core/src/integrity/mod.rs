@@ -6,7 +6,7 @@
 //! - `room`: where the record is, and how far it goes
 //! - `subscriptions`: following the log as it grows
 //! - `audit`: the rows that every change and every delegated request leaves
-//! - `holds`: legal holds, under which nothing is destroyed
+//! - `holds`: legal holds, under which nothing is destroyed, and `retention`: how long things are kept
 //! - `sharing`: tickets by which somebody who is no member reads one channel
 
 pub(crate) mod audit;
@@ -17,4 +17,5 @@ pub(crate) mod events;
 pub(crate) mod room;
 pub(crate) mod subscriptions;
 pub(crate) mod holds;
+pub(crate) mod retention;
 pub(crate) mod sharing;

@@ -12,6 +12,7 @@ use crate::conversation::places::visible_at;
 use crate::error::{Error, Result};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
+use crate::integrity::floor::LogRange;
 use crate::op::{Operation, Read, read};
 use crate::page::Limit;
 use crate::page::{Cursor, Horizon, Page, rows_to_read};
@@ -97,7 +98,8 @@ struct Withdrawn {
 fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombstone>> {
     own_workspace(cx, input.workspace_id)?;
     let limit = Limit::new(input.limit.map_or(DEFAULT, Count::get)).map_err(Error::internal)?;
-    let (after, most) = (Cursor::after(input.cursor), rows_to_read(Some(limit)));
+    let after = Cursor::after(input.cursor).max(LogRange::read(cx)?.beginning());
+    let most = rows_to_read(Some(limit));
     let horizon: Horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
     let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
     let ListTombstones { workspace_id, channel_id, thread_id, .. } = input;

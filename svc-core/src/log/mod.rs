@@ -8,6 +8,8 @@ pub(crate) mod canonical;
 mod cipher;
 pub(crate) mod event;
 pub mod chain;
+pub(crate) mod floor;
+pub(crate) mod tree;
 #[cfg(test)]
 mod probe;
 pub mod verify;

@@ -39,9 +39,20 @@ pub(super) fn probe(
     subject: Subject,
     number: i64,
 ) -> Recorded {
+    record(workspace_id, lsn, prev_hash, subject, &Probe { number })
+}
+
+/// Creates an event at `lsn`, which follows the one with the hash `prev_hash`.
+pub(super) fn record<E: Event>(
+    workspace_id: WorkspaceId,
+    lsn: i64,
+    prev_hash: [u8; 32],
+    subject: Subject,
+    event: &E,
+) -> Recorded {
     let at = Time::from_micros(1_795_000_000_000_000 + lsn);
-    let link = Link { workspace_id, lsn, kind: Probe::KIND, at, subject, prev_hash };
-    let payload = link.payload(&Attribution::default(), &Probe { number }).unwrap();
+    let link = Link { workspace_id, lsn, kind: E::KIND, at, subject, prev_hash };
+    let payload = link.payload(&Attribution::default(), event).unwrap();
     let content_hash = sha256(payload.as_bytes());
-    Recorded { workspace_id, lsn, kind: Probe::KIND, at, subject, prev_hash, content_hash, payload }
+    Recorded { workspace_id, lsn, kind: E::KIND, at, subject, prev_hash, content_hash, payload }
 }

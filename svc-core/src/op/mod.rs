@@ -23,6 +23,7 @@ pub use declare::functions::{
     destructive, homed, idempotent, long_read, prepared, read, wait, wanting, write, write_in_steps,
     write_recording_refusals,
 };
+pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::job::{LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Access, Docs, Effect, Http, Method, Operation, Success};

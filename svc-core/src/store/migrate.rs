@@ -63,6 +63,7 @@ migrations! {
     32 "0032_feed",
     33 "0033_legal_holds",
     34 "0034_withdrawals",
+    35 "0035_retention",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

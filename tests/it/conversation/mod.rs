@@ -5,6 +5,6 @@ mod in_events;
 mod messages;
 mod old_keys;
 mod places;
-mod sealed;
+pub mod sealed;
 mod unreadable;
 pub mod withdraw;

@@ -77,7 +77,7 @@ impl Ids {
 ///
 /// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, that
 /// a footprint names its repository unless it has only slots, that a delegation grant and a share ticket end
-/// within what is allowed, and what is a filter.
+/// within what is allowed, that nothing is kept for longer than by the instance, and what is a filter.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -123,6 +123,8 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
         *schema = json!({"enum": [null, footprint(None, "slot"), paths]});
     } else if name == "timeout_secs" {
         *schema = json!({"enum": [1]});
+    } else if ["media_days", "media_quota_bytes"].contains(&name) {
+        *schema = json!({"enum": [null, 1, 30]});
     } else {
         limit_of_scim(name, schema, ids);
     }

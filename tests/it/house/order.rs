@@ -20,6 +20,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/op/declare/chore.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/functions.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/hooks.rs", "op::run::context", SIGNATURES),
+    ("svc-core/src/op/declare/hooks.rs", "op::run::permit", SIGNATURES),
     ("svc-core/src/op/declare/job.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/operation.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/part.rs", "op::run::context", SIGNATURES),

@@ -1,10 +1,13 @@
 //! Content is destroyed only by permit: whoever runs a statement that does takes one.
 
+use svc_core::Engine;
+use svc_tests::{on_both_engines, text};
+
 use crate::house::rules::{none, sources};
 use crate::house::source::Source;
 
 /// The tables that hold what members have written, or the keys that open it.
-const CONTENT: [&str; 4] = ["messages", "message_edits", "message_keys", "shelves"];
+const CONTENT: [&str; 5] = ["messages", "message_edits", "message_keys", "shelves", "events"];
 
 /// The functions that run such a statement and destroy nothing.
 const EXCEPTIONS: [(&str, &str); 1] = [
@@ -97,4 +100,26 @@ fn a_function_without_a_permit_is_found() {
     for harmless in ["delete from ready", "update messages set wrapped = $2", "select 1 from messages"] {
         assert!(!destroys(harmless), "{harmless}");
     }
+}
+
+/// What hangs on messages is removed with them, or is said to outlive them.
+#[test]
+fn every_table_that_names_messages_has_a_cleaner() {
+    on_both_engines(|world| {
+        let sql = match world.engine() {
+            Engine::Sqlite => {
+                "select m.name from sqlite_master m join pragma_table_info(m.name) c
+                 where m.type = 'table' and c.name = 'message_id' order by m.name"
+            }
+            Engine::Postgres => {
+                "select table_name::text from information_schema.columns
+                 where table_schema = current_schema() and column_name = 'message_id' order by table_name"
+            }
+        };
+        let named: Vec<String> = world.database.rows(sql).iter().map(|row| text(&row[0])).collect();
+        let mut cleaned: Vec<&str> = world.service.table().cleaned_tables().collect();
+        cleaned.sort_unstable();
+        assert!(named.len() >= 5, "{named:?}");
+        assert_eq!(named, cleaned);
+    });
 }

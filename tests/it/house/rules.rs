@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
         "config",
         "data_dir",
         "rate",
+        "bisect",
     ],
     &["store"],
     &["log"],

@@ -55,11 +55,24 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "integrity/catch_up",
             "integrity/events",
             "integrity/floor",
+            "integrity/retention",
             "integrity/tombstones",
         ],
     ),
     // The head's position is read where the caller is found, and where logs are read.
-    ("heads", "log", &["op/run", "integrity/audit", "integrity/floor", "integrity/subscriptions"]),
+    (
+        "heads",
+        "log",
+        &[
+            "op/run",
+            "conversation/messages",
+            "coordination/views",
+            "integrity/audit",
+            "integrity/floor",
+            "integrity/retention",
+            "integrity/subscriptions",
+        ],
+    ),
     (
         "footprints",
         "coordination/footprint",
@@ -86,6 +99,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("ready", "coordination/queue", &[]),
     ("repo_pauses", "coordination/pauses", &["coordination/obstacles", "coordination/queue"]),
     ("results", "coordination/results", &[]),
+    ("retention", "integrity/retention", &[]),
     ("review_requirements", "gates/reviews", &[]),
     ("reviewers", "gates/reviews", &[]),
     ("reviews", "gates/reviews", &[]),

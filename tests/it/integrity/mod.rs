@@ -5,5 +5,6 @@ mod events;
 mod followers;
 mod holds;
 mod record;
+mod retention;
 mod sharing;
 mod subscriptions;

@@ -15,7 +15,7 @@ use crate::id::{MemberId, MessageId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
 use crate::log::event::Event;
-use crate::op::{Caller, Read, Write};
+use crate::op::{Caller, DestroyPermit, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
@@ -111,6 +111,13 @@ const KEEP_EARLIER: &str = "
     select id, edits, coalesce(edited_at, posted_at), sealed, cast($2 as bigint) from messages where id = $1";
 
 const UPDATE_MESSAGE: &str = "update messages set edits = $2, edited_at = $3, sealed = $4 where id = $1";
+
+/// Removes the earlier texts of messages.
+pub(super) fn remove_edits(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_EDITS, &[id]))
+}
+
+const DELETE_EDITS: &str = "delete from message_edits where message_id = $1";
 
 /// Fails unless the caller is the author, whatever its capabilities.
 fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::Saying;
 use super::edit::MessageEdited;
 use super::keys::{Wrapped, old_key};
+use super::not_pruned;
 use super::plaintext::{self, Metadata};
 use super::post::MessagePosted;
 use crate::error::{Error, Result};
@@ -169,7 +170,7 @@ fn said(cx: &Read<'_>, spoken: &Spoken<'_>, keys: &HashMap<MessageId, KeyRow>) -
     let saying = match spoken.message_id {
         Some(id) => match keys.get(&id) {
             Some(key) if !key.withdrawn => Saying::of(id, open(cx, spoken, key)?),
-            // A message without a row is purged, and only withdrawn messages can be purged.
+            // A message without a row is purged or pruned, so its key is destroyed.
             _ => Saying::Withdrawn,
         },
         None => Saying::Unreadable,
@@ -234,7 +235,7 @@ fn keys_of<'a>(
 
 macro_rules! select_keys {
     ($which:literal) => {
-        concat!("select ", key_columns!(), " from messages m where m.id ", $which)
+        concat!("select ", key_columns!(), " from messages m where ", not_pruned!(), " and m.id ", $which)
     };
 }
 

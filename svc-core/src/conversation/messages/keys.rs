@@ -72,6 +72,11 @@ pub(super) fn destroy(
     }
 }
 
+/// Removes the keys of messages that are not on a shelf.
+pub(super) fn remove_old(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_OLD, &[id]))
+}
+
 const DELETE_OLD: &str = "delete from message_keys where message_id = $1";
 
 /// Number of old keys that one step moves.

@@ -12,6 +12,7 @@ mod edit;
 mod post;
 mod in_events;
 mod withdraw;
+mod prune;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,7 @@ use keys::{Wrapped, old_key};
 pub(crate) use plaintext::Metadata;
 use plaintext::Plaintext;
 pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post};
+pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prune, remove_pruned};
 pub(crate) use withdraw::MessageTombstoned;
 
 /// A message.
@@ -96,7 +98,10 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<edit::MessageEdited>(),
             EventKind::of::<withdraw::MessageTombstoned>(),
             EventKind::of::<withdraw::MessagePurged>(),
+            EventKind::of::<prune::MessagesPruned>(),
         ])
+        .cleaner("message_edits", edit::remove_edits)
+        .cleaner("message_keys", keys::remove_old)
         // Declared here, as this is the first feature that needs one.
         .sample(Sample::new(
             "thread",
@@ -359,18 +364,27 @@ fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
     Ok(stored)
 }
 
+/// Selects messages that were not pruned. Rows of those that were may still be there.
 macro_rules! select_messages {
     ($rest:literal) => {
-        concat!("select ", message_columns!(), " from messages m ", $rest)
+        concat!("select ", message_columns!(), " from messages m where ", not_pruned!(), " and ", $rest)
     };
 }
 
-const BY_ID: &str = select_messages!("where m.id = $1 and m.workspace_id = $2");
+/// The condition that message `m` was not pruned.
+macro_rules! not_pruned {
+    () => {
+        "m.lsn > (select h.words_floor from heads h where h.workspace_id = m.workspace_id)"
+    };
+}
+use not_pruned;
 
-const LIST: &str = select_messages!("where m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
+const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
+
+const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
 
 const LAST: &str =
-    select_messages!("where m.thread_id = $1 and m.withdrawn_at is null order by m.lsn desc limit $2");
+    select_messages!("m.thread_id = $1 and m.withdrawn_at is null order by m.lsn desc limit $2");
 
 impl Stored {
     /// The place of the message's events, about its author.

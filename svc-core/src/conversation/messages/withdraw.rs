@@ -143,17 +143,15 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
     let event =
         MessagePurged { message_id: stored.id, author_id: stored.author_id, purged_by: cx.caller().member };
     cx.emit(stored.place(), &event)?;
-    remove(cx, &permit, stored.id)?;
+    remove(cx, &permit, &[stored.id])?;
     Ok(Purged { message_id: stored.id })
 }
 
-/// Removes the rows of a message.
-fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, message: MessageId) -> Result<()> {
-    cx.execute_any(DELETE_EDITS, &[&message])?;
-    cx.execute(1, DELETE_MESSAGE, &[&message])
+/// Removes the rows of messages, and what hangs on them.
+pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    cx.clean(permit, messages)?;
+    messages.iter().try_for_each(|id| cx.execute(1, DELETE_MESSAGE, &[id]))
 }
-
-const DELETE_EDITS: &str = "delete from message_edits where message_id = $1";
 
 const DELETE_MESSAGE: &str = "delete from messages where id = $1";
 

@@ -25,7 +25,8 @@ use crate::identity::workspaces;
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    Condition, Effect, Feature, Maker, Operation, Read, Sample, Shared, Unmet, Write, prepared, read, write,
+    Condition, Effect, Feature, KEEP, Maker, Operation, Read, Sample, Shared, Unmet, Write, prepared, read,
+    write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum, new_row};
@@ -37,6 +38,8 @@ const NOTICE: &str = "approval";
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
+        // A decision outlives the question.
+        .cleaner("approval_gates", KEEP)
         .operations("approvals", operations())
         .events(vec![EventKind::of::<ApprovalRequested>(), EventKind::of::<decide::ApprovalDecided>()])
         .condition(Condition { name: "approval-gate", action: CLOSE, unmet: blocking_gates })

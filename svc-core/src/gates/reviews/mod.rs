@@ -19,11 +19,15 @@ use crate::capability::Capability::ThreadTransition;
 use crate::coordination::lifecycle::transition::CLOSE;
 use crate::error::Code;
 use crate::log::event::EventKind;
-use crate::op::{Condition, Effect, Feature, Operation, Sample, destructive, idempotent, prepared, read};
+use crate::op::{
+    Condition, Effect, Feature, KEEP, Operation, Sample, destructive, idempotent, prepared, read,
+};
 pub(crate) use awaiting::awaiting;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
+        // A verdict outlives its words.
+        .cleaner("reviews", KEEP)
         .operations("reviews", requirements())
         .operations("reviews", reviews())
         .events(vec![

@@ -139,9 +139,12 @@ impl Tail {
     ///
     /// The head is read first: everything up to it is committed, so what is not found is missing.
     pub fn pull(&self, conn: &Conn, clock: &Clock) -> Result<bool> {
-        let Some((lsn, epoch, now)) = read_head(conn, self.workspace, clock)? else { return Ok(false) };
+        let Some((lsn, epoch, floor, now)) = read_head(conn, self.workspace, clock)? else {
+            return Ok(false);
+        };
         let (mut cursor, broken) = {
-            let state = lock(&self.state);
+            let mut state = lock(&self.state);
+            self.begin_at(&mut state, floor);
             (state.cursor.clone(), state.broken)
         };
         if broken.is_some() || lsn <= cursor.lsn() {
@@ -155,10 +158,35 @@ impl Tail {
             events.push(Arc::new(FeedEvent::of(lsn, row)));
             true
         })?;
+        if read.is_err() && self.is_overtaken(conn, clock, cursor.lsn())? {
+            return Ok(true);
+        }
         let has_more = read.is_ok() && cursor.lsn() < lsn;
         self.observe(lsn, epoch, clock, now);
         self.keep(events, cursor, read.err());
         Ok(has_more)
+    }
+
+    /// Drops what is below the floor of the log, and goes on there if what was to be read next was pruned.
+    fn begin_at(&self, state: &mut State, floor: i64) {
+        while state.ring.front().is_some_and(|event| event.lsn < floor) {
+            self.drop_oldest(state);
+        }
+        if state.cursor.lsn() < floor.saturating_sub(1) && state.broken.is_none() {
+            state.cursor = ChainCursor::after(self.workspace, floor.saturating_sub(1), None);
+        }
+    }
+
+    /// Returns whether the log was pruned beyond a position, after which nothing was found.
+    fn is_overtaken(&self, conn: &Conn, clock: &Clock, lsn: i64) -> Result<bool> {
+        let head = read_head(conn, self.workspace, clock)?;
+        Ok(head.is_some_and(|(_, _, floor, _)| lsn < floor.saturating_sub(1)))
+    }
+
+    fn drop_oldest(&self, state: &mut State) {
+        let Some(oldest) = state.ring.pop_front() else { return };
+        state.bytes = state.bytes.saturating_sub(oldest.weight());
+        self.total.fetch_sub(oldest.weight(), Ordering::Relaxed);
     }
 
     fn keep(&self, events: Vec<Arc<FeedEvent>>, cursor: ChainCursor, broken: Option<Break>) {
@@ -173,9 +201,10 @@ impl Tail {
             || state.bytes > FEED_RING_BYTES
             || self.total.load(Ordering::Relaxed) > FEED_BYTES_MAX
         {
-            let Some(oldest) = state.ring.pop_front() else { break };
-            state.bytes = state.bytes.saturating_sub(oldest.weight());
-            self.total.fetch_sub(oldest.weight(), Ordering::Relaxed);
+            if state.ring.is_empty() {
+                break;
+            }
+            self.drop_oldest(&mut state);
         }
     }
 }
@@ -186,16 +215,16 @@ impl Drop for Tail {
     }
 }
 
-/// Returns the position, the epoch and the time of a workspace's log.
-fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Option<(i64, i64, Time)>> {
+/// Returns the position, the epoch, the floor and the time of a workspace's log.
+fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Option<(i64, i64, i64, Time)>> {
     let sql = match conn.engine() {
         Engine::Sqlite => HEAD_SQLITE,
         Engine::Postgres => HEAD_POSTGRES,
     };
     let mut rows = conn.query(sql, &[&workspace])?;
     let Some(row) = rows.first_mut() else { return Ok(None) };
-    let (lsn, epoch) = (row.take()?, row.take()?);
-    Ok(Some((lsn, epoch, service_time(clock, row.take()?))))
+    let (lsn, epoch, floor) = (row.take()?, row.take()?, row.take()?);
+    Ok(Some((lsn, epoch, floor, service_time(clock, row.take()?))))
 }
 
 /// Returns the service's time: that of the database, if servers share it and it has said it.
@@ -204,10 +233,10 @@ pub(crate) fn service_time(clock: &Clock, theirs: Option<i64>) -> Time {
     clock.now().shifted(skew)
 }
 
-const HEAD_SQLITE: &str = "select lsn, epoch, null from heads where workspace_id = $1";
+const HEAD_SQLITE: &str = "select lsn, epoch, floor, null from heads where workspace_id = $1";
 
 const HEAD_POSTGRES: &str = "
-    select lsn, epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
+    select lsn, epoch, floor, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
     from heads where workspace_id = $1";
 
 #[cfg(test)]
@@ -298,6 +327,25 @@ mod tests {
             let TailView::Broken(broken) = tail.view(12, 100, |_| true) else { panic!("{tamper}") };
             assert_eq!(broken.lsn, 15, "{tamper}");
         }
+    }
+
+    #[test]
+    fn a_tail_goes_on_at_the_floor_of_a_log_that_was_pruned() {
+        let (_folder, conn) = sqlite_for_tests();
+        stored(&conn);
+        let clock = Clock::mock(Time::from_micros(9));
+        let (ahead, behind) = (tail_after(2), tail_after(2));
+        ahead.pull(&conn, &clock).unwrap();
+        conn.batch("update heads set floor = 15; delete from events where lsn < 15").unwrap();
+        for tail in [&ahead, &behind] {
+            assert!(!tail.pull(&conn, &clock).unwrap());
+            assert_eq!(lsns(tail.view(14, 100, |_| true)), Ok((15..=20).collect()));
+            assert_eq!(lsns(tail.view(13, 100, |_| true)), Err("behind"), "what was pruned is not shown");
+        }
+        conn.batch("delete from events where lsn = 15").unwrap();
+        let late = tail_after(14);
+        late.pull(&conn, &clock).unwrap();
+        assert_eq!(lsns(late.view(14, 100, |_| true)), Err("broken"), "which pruning does not excuse");
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl ChainCursor {
         self.verifier.lsn
     }
 
+    /// Returns the hash of the event at the position.
+    pub fn hash(&self) -> [u8; 32] {
+        self.verifier.hash
+    }
+
     /// Reads the next events and verifies each before `each` is called with it, which returns whether to
     /// read on.
     ///

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-use super::super::chain::genesis;
+use super::beginning::{begin, check, is_overtaken};
 use super::presence::{self, Presence};
-use super::rows::{HeadRow, head_row};
+use super::rows::{Head, PositionRow, position};
 use super::verifier::Verifier;
 use super::walk::{Verification, Walk, verify};
 use super::{Break, ChainReport, Defect, ExpectedHead};
@@ -140,21 +140,32 @@ fn verify_log(
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
 ) -> Result<ChainReport> {
-    let parts = parts(conn, workspace_id, PART_EVENTS)?;
-    let threads = available_parallelism().map_or(1, Into::into).min(THREADS_MAX).min(parts.len());
-    if threads < 2 {
-        return verify(conn, workspace_id, expected);
+    let most = available_parallelism().map_or(1, Into::into).min(THREADS_MAX);
+    loop {
+        let mut whole = Verifier::new(workspace_id, expected);
+        let began = begin(conn, &mut whole)?;
+        let parts = parts(conn, &whole, PART_EVENTS)?;
+        let threads = most.min(parts.len());
+        if threads < 2 || began.is_err() {
+            return verify(conn, workspace_id, expected);
+        }
+        if let Some(report) = verify_parts(opener, conn, threads, whole, parts)? {
+            return Ok(report);
+        }
     }
-    verify_parts(opener, threads, workspace_id, expected, parts)
 }
 
+/// Verifies the parts of a log that begins where `whole` does, on several threads.
+///
+/// Returns none if the log was pruned meanwhile, so that it has to be verified again.
 fn verify_parts(
     opener: &Opener,
+    conn: &Conn,
     threads: usize,
-    workspace_id: WorkspaceId,
-    expected: Option<ExpectedHead>,
+    mut whole: Verifier,
     parts: Vec<Part>,
-) -> Result<ChainReport> {
+) -> Result<Option<ChainReport>> {
+    let (workspace_id, expected) = (whole.workspace_id, whole.expected);
     let task = Task { workspace_id, expected, parts, next: AtomicUsize::new(0) };
     let mut walked = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| task.work(opener))).collect();
@@ -165,7 +176,16 @@ fn verify_parts(
         Ok::<_, Error>(walked)
     })?;
     walked.sort_unstable_by_key(|part| part.number);
-    Ok(join(walked, workspace_id, expected))
+    let ended = match join(&mut whole, walked) {
+        Ok(Some(head)) => match check(conn, &mut whole, head)? {
+            None => return Ok(None),
+            Some(ended) => ended,
+        },
+        Ok(None) => Ok(()),
+        Err(broken) if is_overtaken(conn, &whole, broken)? => return Ok(None),
+        Err(broken) => Err(broken),
+    };
+    Ok(Some(whole.report(ended.err())))
 }
 
 /// A part of a log: the events after one position, up to and including another.
@@ -180,19 +200,20 @@ struct Part {
 const LAST: &str = "select lsn, content_hash from events where workspace_id = $1 order by lsn desc limit 1";
 const AT: &str = "select lsn, content_hash from events where workspace_id = $1 and lsn = $2";
 
-/// Splits a log into parts of `length` events.
+/// Splits a log that begins where `whole` does into parts of `length` events.
 ///
 /// If the event to split at is missing or unreadable the part extends to the end, where the walk will report
 /// it.
-fn parts(conn: &Conn, workspace_id: WorkspaceId, length: i64) -> Result<Vec<Part>> {
-    let last = match head_row(conn, LAST, &[&workspace_id])? {
-        Some(HeadRow(Some((last, _)))) => last,
+fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<Part>> {
+    let workspace_id = whole.workspace_id;
+    let last = match position(conn, LAST, &[&workspace_id])? {
+        Some(PositionRow(Some((last, _)))) => last,
         _ => 0,
     };
-    let mut parts = vec![Part { after: 0, hash: genesis(), last: i64::MAX }];
-    let mut cut = length;
+    let mut parts = vec![Part { after: whole.lsn, hash: whole.hash, last: i64::MAX }];
+    let mut cut = whole.lsn.saturating_add(length);
     while cut < last {
-        let Some(HeadRow(Some((_, hash)))) = head_row(conn, AT, &[&workspace_id, &cut])? else { break };
+        let Some(PositionRow(Some((_, hash)))) = position(conn, AT, &[&workspace_id, &cut])? else { break };
         if let Some(before) = parts.last_mut() {
             before.last = cut;
         }
@@ -216,7 +237,8 @@ struct Walked {
     number: usize,
     began: [u8; 32],
     verifier: Verifier,
-    ended: Result<(), Break>,
+    /// The head, if it is the last part and intact.
+    ended: Result<Option<Head>, Break>,
 }
 
 impl Task {
@@ -242,91 +264,201 @@ impl Task {
         let after = if number == 0 { i64::MIN } else { part.after };
         let mut walk = Walk::after(verifier, after, part.last);
         if part.last < i64::MAX {
-            let ended = walk.run(conn)?.and_then(|()| walk.verifier.reached(part.last));
+            let ended = walk.run(conn)?.and_then(|()| walk.verifier.reached(part.last)).map(|()| None);
             return Ok(Walked { number, began: part.hash, verifier: walk.verifier, ended });
         }
-        let mut rest = Verification { walk, head: None };
+        let mut rest = Verification::rest(walk);
         let ended = rest.run(conn)?;
         Ok(Walked { number, began: part.hash, verifier: rest.walk.verifier, ended })
     }
 }
 
-/// Joins the parts into one report: only the first defect counts, and everything before it.
-fn join(walked: Vec<Walked>, workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> ChainReport {
-    let mut whole = Verifier::new(workspace_id, expected);
+/// Joins the parts, and returns the head: only the first defect counts, and everything before it.
+fn join(whole: &mut Verifier, walked: Vec<Walked>) -> Result<Option<Head>, Break> {
+    let mut head = None;
     for part in walked {
         if part.began != whole.hash {
             // The previous event was changed while it was read.
-            let broken = Break { lsn: whole.lsn + 1, defect: Defect::Link };
-            return whole.report(Some(broken));
+            return Err(Break { lsn: whole.lsn.saturating_add(1), defect: Defect::Link });
         }
-        whole.events += part.verifier.events;
-        (whole.lsn, whole.hash) = (part.verifier.lsn, part.verifier.hash);
-        if let Err(broken) = part.ended {
-            return whole.report(Some(broken));
-        }
+        whole.continue_with(&part.verifier);
+        head = part.ended?;
     }
-    whole.report(None)
+    Ok(head)
 }
 
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
 
+    use super::super::super::chain::genesis;
     use super::super::super::event::Subject;
-    use super::super::super::probe::log_of_probes;
+    use super::super::super::probe::{probe, record};
+    use super::super::ExpectedFound;
     use super::*;
+    use crate::hash::hash_text;
+    use crate::log::floor::EventsPruned;
     use crate::store::OpenMode;
     use crate::time::Time;
 
     const EVENTS: i64 = 20;
     const INSERT: &str = "insert into events (workspace_id, lsn, kind, at, prev_hash, content_hash, payload)
                           values ($1, $2, $3, $4, $5, $6, $7)";
-    const SET_HEAD: &str = "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch)
-                            values ($1, $2, $3, 0, 0, 0)";
+    const SET_HEAD: &str =
+        "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, floor, pruned_at)
+                            values ($1, $2, $3, 0, 0, 0, $4, $5)";
 
-    fn store_log(conn: &Conn, workspace_id: WorkspaceId) {
-        let log = log_of_probes(workspace_id, Subject::default(), EVENTS);
-        for event in &log {
+    /// Stores events of a log that was pruned by the event at `pruned_at`, if that is one, to `floor`.
+    fn store_log(conn: &Conn, workspace_id: WorkspaceId, floor: i64, pruned_at: i64) {
+        let mut prev_hash = genesis();
+        let mut links = Vec::new();
+        for lsn in 1..=EVENTS {
+            links.push(prev_hash);
+            let pruned = EventsPruned {
+                floor,
+                prev_hash: hash_text(&links[usize::try_from(floor - 1).unwrap().min(links.len() - 1)]),
+                frontier: Vec::new(),
+                before: Time::from_micros(1),
+            };
+            let event = match lsn == pruned_at {
+                true => record(workspace_id, lsn, prev_hash, Subject::default(), &pruned),
+                false => probe(workspace_id, lsn, prev_hash, Subject::default(), lsn),
+            };
+            prev_hash = event.content_hash;
             let (lsn, kind, at, hash) = (event.lsn, event.kind, event.at, event.content_hash);
             let columns: [&dyn crate::store::ToParam; 7] =
                 [&workspace_id, &lsn, &kind, &at, &event.prev_hash, &hash, &event.payload];
             conn.execute(INSERT, &columns).unwrap();
         }
-        let hash = log.last().unwrap().content_hash;
-        conn.execute(SET_HEAD, &[&workspace_id, &EVENTS, &hash]).unwrap();
+        conn.execute(SET_HEAD, &[&workspace_id, &EVENTS, &prev_hash, &floor, &pruned_at]).unwrap();
     }
 
-    #[test]
-    fn parts_together_report_what_one_walk_reports() {
+    /// A database with a schema, and what opens it.
+    fn database() -> (tempfile::TempDir, Opener, Conn) {
         let folder = tempfile::tempdir().unwrap();
         let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
         let conn = opener.first(OpenMode::Create).unwrap();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
-        let workspace_id = WorkspaceId::from(Uuid::from_u128(7));
+        (folder, opener, conn)
+    }
+
+    fn home() -> WorkspaceId {
+        Uuid::from_u128(7).into()
+    }
+
+    /// Verifies the stored log by one walk and in parts, which must come to the same.
+    fn verified(opener: &Opener, conn: &Conn, expected: Option<ExpectedHead>, what: &str) -> ChainReport {
+        let walked = verify(conn, home(), expected).unwrap();
+        for length in [1, 6, 10] {
+            let mut whole = Verifier::new(home(), expected);
+            let together = match begin(conn, &mut whole).unwrap() {
+                Err(broken) => whole.report(Some(broken)),
+                Ok(()) => {
+                    let parts = parts(conn, &whole, length).unwrap();
+                    verify_parts(opener, conn, 2, whole, parts).unwrap().unwrap()
+                }
+            };
+            assert_eq!(together, walked, "{what}, parts of {length}");
+        }
+        walked
+    }
+
+    #[test]
+    fn parts_together_report_what_one_walk_reports() {
+        let (_folder, opener, conn) = database();
         let tampers = [
             "update events set payload = replace(payload, 'number', 'numbes') where lsn = $1",
             "update events set content_hash = zeroblob(32) where lsn = $1",
             "update events set content_hash = 'text' where lsn = $1",
             "update events set prev_hash = zeroblob(32) where lsn = $1",
+            "update events set prev_hash = 'text' where lsn = $1",
             "update events set lsn = -lsn where lsn = $1",
             "delete from events where lsn = $1",
             "delete from events where lsn > $1",
+            "delete from events where lsn <= $1",
             "update heads set lsn = $1",
             "update heads set epoch = $1",
+            "update heads set floor = $1 + 1",
+            "update heads set pruned_at = $1",
         ];
         for (tamper, lsn) in tampers.iter().flat_map(|sql| (1..=EVENTS).map(move |lsn| (*sql, lsn))) {
-            conn.batch("begin; delete from events; delete from heads").unwrap();
-            store_log(&conn, workspace_id);
-            conn.execute(tamper, &[&lsn]).unwrap();
-            conn.batch("commit").unwrap();
-            let expected = Some(ExpectedHead { lsn: 13, hash: [1; 32] }).filter(|_| lsn % 2 == 0);
-            let walked = verify(&conn, workspace_id, expected).unwrap();
-            for length in [1, 6, 10] {
-                let parts = parts(&conn, workspace_id, length).unwrap();
-                let together = verify_parts(&opener, 2, workspace_id, expected, parts).unwrap();
-                assert_eq!(together, walked, "{tamper} at {lsn}, parts of {length}");
+            for (floor, pruned_at) in [(1, 0), (8, 15)] {
+                conn.batch("begin; delete from events; delete from heads").unwrap();
+                store_log(&conn, home(), floor, pruned_at);
+                conn.execute(tamper, &[&lsn]).unwrap();
+                conn.batch("commit").unwrap();
+                let expected = Some(ExpectedHead { lsn: 13, hash: [1; 32] }).filter(|_| lsn % 2 == 0);
+                verified(&opener, &conn, expected, &format!("{tamper} at {lsn}, floor {floor}"));
             }
         }
+    }
+
+    #[test]
+    fn a_pruned_log_begins_only_where_its_newest_pruning_says() {
+        let (_folder, opener, conn) = database();
+        let floor_at = |lsn| Some(Break { lsn, defect: Defect::Floor });
+        let missing = |lsn| Some(Break { lsn, defect: Defect::Missing });
+        // Of a log with the floor 8, as event 15 says.
+        let cases: [(&str, Option<Break>, &str); 16] = [
+            ("", None, "what is below the floor may still be there"),
+            ("delete from events where lsn < 5", None, "or some of it"),
+            ("delete from events where lsn < 8", None, "or nothing"),
+            ("delete from events where lsn < 9", missing(8), "one too many is gone"),
+            ("delete from events where lsn = 3", missing(3), "a hole below the floor"),
+            ("delete from events where lsn < 5 or lsn = 6", missing(6), "a hole in what is left below"),
+            ("delete from events where lsn = 10", missing(10), "a hole above"),
+            ("delete from events where lsn < 16", missing(8), "what declares the floor is gone"),
+            ("update heads set floor = 7", floor_at(15), "another floor"),
+            ("update heads set floor = 9; delete from events where lsn < 9", floor_at(15), "a higher floor"),
+            ("update heads set floor = 1", floor_at(15), "none"),
+            ("update heads set pruned_at = 0", floor_at(15), "the pruning is not known"),
+            ("update heads set pruned_at = 14", floor_at(15), "another event"),
+            ("update heads set pruned_at = 20", floor_at(20), "a later one"),
+            ("update heads set pruned_at = 0, floor = 1; delete from events where lsn < 8", missing(1), ""),
+            (
+                "update events set prev_hash = zeroblob(32) where lsn = 8; delete from events where lsn < 8",
+                Some(Break { lsn: 8, defect: Defect::Columns }),
+                "the beginning links elsewhere",
+            ),
+        ];
+        for (tamper, broken, what) in cases {
+            conn.batch("begin; delete from events; delete from heads").unwrap();
+            store_log(&conn, home(), 8, 15);
+            conn.batch(tamper).unwrap();
+            conn.batch("commit").unwrap();
+            let report = verified(&opener, &conn, None, tamper);
+            assert_eq!((report.broken, report.valid), (broken, broken.is_none()), "{what}: {tamper}");
+            assert!(!report.valid || report.floor == 8, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_head_below_the_floor_is_neither_contained_nor_missed() {
+        let (_folder, opener, conn) = database();
+        store_log(&conn, home(), 8, 15);
+        let hash_at = |lsn: i64| match position(&conn, AT, &[&home(), &lsn]).unwrap() {
+            Some(PositionRow(Some((_, hash)))) => hash,
+            _ => panic!("no event {lsn}"),
+        };
+        let heads: Vec<ExpectedHead> =
+            [5, 6, 7, 8, 20].map(|lsn| ExpectedHead { lsn, hash: hash_at(lsn) }).into();
+        conn.batch("delete from events where lsn < 7").unwrap();
+        let found: Vec<_> =
+            heads.iter().map(|head| verified(&opener, &conn, Some(*head), "").expected).collect();
+        let (contained, below) = (Some(ExpectedFound::Contained), Some(ExpectedFound::BelowFloor));
+        assert_eq!(found, [below, contained, contained, contained, contained]);
+        conn.batch("delete from events where lsn < 8").unwrap();
+        assert_eq!(verified(&opener, &conn, Some(heads[1]), "").expected, below);
+        assert_eq!(
+            verified(&opener, &conn, Some(heads[2]), "").expected,
+            contained,
+            "to which the floor links"
+        );
+        let other = ExpectedHead { lsn: 7, hash: [1; 32] };
+        let report = verified(&opener, &conn, Some(other), "");
+        assert_eq!(
+            (report.broken, report.expected),
+            (Some(Break { lsn: 7, defect: Defect::Expected }), None)
+        );
     }
 }

@@ -14,6 +14,7 @@ mod presence;
 mod rows;
 mod verifier;
 mod cursor;
+mod beginning;
 mod walk;
 mod database;
 
@@ -64,6 +65,8 @@ pub enum Defect {
     Unlisted,
     /// The audit trail does not have the rows that the head row counts, or has more.
     Audit,
+    /// The head row and the newest event that declares pruning do not agree on where the log begins.
+    Floor,
 }
 
 impl Defect {
@@ -85,6 +88,7 @@ impl Defect {
             Self::LogMissing => "the log is missing",
             Self::Unlisted => "the instance's log does not name the workspace",
             Self::Audit => "the audit trail does not have the rows that the head row counts",
+            Self::Floor => "where the log begins is not what its newest pruning has declared",
         }
     }
 }
@@ -107,6 +111,16 @@ pub struct ChainHead {
     pub hash: String,
 }
 
+/// What verifying a log has shown of a head that was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpectedFound {
+    /// The log contains it, so nothing before it was changed since it was noted down.
+    Contained,
+    /// It is older than the log's floor: nothing is broken, and nothing is proven.
+    BelowFloor,
+}
+
 /// What verifying one workspace's log came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChainReport {
@@ -122,6 +136,9 @@ pub struct ChainReport {
     ///
     /// Note it down: a log that still contains it later has kept everything before it.
     pub head: ChainHead,
+    /// What became of the head that was expected; none if none was, or if the log is broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedFound>,
     /// The first thing that is wrong, if anything is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken: Option<Break>,

@@ -1,11 +1,13 @@
-//! The rows of a log as they are stored: an event's, and the head's.
+//! The rows of a log as they are stored: the events', and the head's.
 //!
 //! A column that cannot be read is none here, so that the verifier reports it.
 
 use std::ops::ControlFlow;
 
 use crate::Result;
+use crate::id::WorkspaceId;
 use crate::log::event::Subject;
+use crate::log::floor::DeclaredFloor;
 use crate::store::{Columns, Conn, ToParam, Visitor};
 use crate::time::Time;
 
@@ -67,19 +69,79 @@ impl<'a> Fields<'a> {
 
 /// A position and the hash there; none if they cannot be read.
 #[derive(Clone, Copy)]
-pub(super) struct HeadRow(pub Option<(i64, [u8; 32])>);
+pub(super) struct PositionRow(pub Option<(i64, [u8; 32])>);
 
-pub(super) const HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
+/// The head row of a log; none if a column cannot be read.
+#[derive(Clone, Copy)]
+pub(super) struct HeadRow(pub Option<Head>);
+
+/// How far a log reaches, and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub lsn: i64,
+    pub hash: [u8; 32],
+    /// The position of the oldest event that was not pruned.
+    pub floor: i64,
+    /// The position of the newest event that declares pruning; 0 if there is none.
+    pub pruned_at: i64,
+}
+
+const HEAD: &str = "select lsn, hash, floor, pruned_at from heads where workspace_id = $1";
+
+/// Returns the head row of a workspace's log, if there is one.
+pub(super) fn head_row(source: &impl Source, workspace: WorkspaceId) -> Result<Option<HeadRow>> {
+    let head = |row: &dyn Columns| {
+        Some(Head { lsn: row.int(0)?, hash: row.hash(1)?, floor: row.int(2)?, pruned_at: row.int(3)? })
+    };
+    first(source, HEAD, &[&workspace], |row| HeadRow(head(row)))
+}
+
+const OLDEST: &str = "select lsn, prev_hash from events where workspace_id = $1 order by lsn limit 1";
+
+/// Returns the position of the oldest event that is stored, and what it links to.
+pub(super) fn oldest(source: &impl Source, workspace: WorkspaceId) -> Result<Option<PositionRow>> {
+    // One that links to nothing readable is reported when it is read whole.
+    let position = |row: &dyn Columns| Some((row.int(0)?, row.hash(1).unwrap_or_default()));
+    first(source, OLDEST, &[&workspace], |row| PositionRow(position(row)))
+}
+
+const LINK: &str = "select lsn, prev_hash from events where workspace_id = $1 and lsn = $2";
+
+/// Returns the position of an event, and what it links to.
+pub(super) fn link_at(source: &impl Source, workspace: WorkspaceId, lsn: i64) -> Result<Option<PositionRow>> {
+    position(source, LINK, &[&workspace, &lsn])
+}
+
+const PAYLOAD: &str = "select payload from events where workspace_id = $1 and lsn = $2";
+
+/// Returns what an event declares about the beginning of the log; none inside if it declares nothing.
+pub(super) fn declared_at(
+    source: &impl Source,
+    workspace: WorkspaceId,
+    lsn: i64,
+) -> Result<Option<Option<DeclaredFloor>>> {
+    first(source, PAYLOAD, &[&workspace, &lsn], |row| row.text(0).and_then(DeclaredFloor::of))
+}
 
 /// Returns the only row of a statement that selects a position and a hash, if there is one.
-pub(super) fn head_row(
+pub(super) fn position(
     source: &impl Source,
     sql: &'static str,
     params: &[&dyn ToParam],
-) -> Result<Option<HeadRow>> {
+) -> Result<Option<PositionRow>> {
+    first(source, sql, params, |row| PositionRow(row.int(0).zip(row.hash(1))))
+}
+
+/// Returns what `read` makes of a statement's only row, if there is one.
+fn first<T>(
+    source: &impl Source,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+    read: impl Fn(&dyn Columns) -> T,
+) -> Result<Option<T>> {
     let mut found = None;
     source.visit(sql, params, &mut |row| {
-        found = Some(HeadRow(row.int(0).zip(row.hash(1))));
+        found = Some(read(row));
         ControlFlow::Break(())
     })?;
     Ok(found)

@@ -3,19 +3,40 @@
 //! It reads nothing itself. A row whose columns cannot be read is judged too, so that it is reported.
 
 use super::rows::{EventRow, HeadRow};
-use super::{Break, ChainHead, ChainReport, Defect, ExpectedHead};
+use super::{Break, ChainHead, ChainReport, Defect, ExpectedFound, ExpectedHead};
 use crate::Result;
 use crate::hash::{hash_text, sha256};
 use crate::id::WorkspaceId;
 use crate::log::chain::{Link, genesis};
-use crate::log::event::{TYPE_BEGINS, TYPE_ENDS};
+use crate::log::event::{Event, TYPE_BEGINS, TYPE_ENDS};
+use crate::log::floor::EventsPruned;
+
+/// A position in a log, and the content hash of the event there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub lsn: i64,
+    pub hash: [u8; 32],
+}
+
+impl Position {
+    /// Returns the position before the first event of a log.
+    pub fn genesis() -> Self {
+        Self { lsn: 0, hash: genesis() }
+    }
+}
 
 /// Takes the rows of one log in order and stops at the first that is broken.
 #[derive(Clone)]
 pub(super) struct Verifier {
     pub workspace_id: WorkspaceId,
-    expected: Option<ExpectedHead>,
-    floor: i64,
+    pub expected: Option<ExpectedHead>,
+    /// Whether the expected head was found.
+    is_expected_found: bool,
+    pub floor: i64,
+    /// The position after which the walk began.
+    pub began: i64,
+    /// The position of the newest event so far that declares pruning; 0 if there was none.
+    pub pruned_at: i64,
     pub events: i64,
     pub lsn: i64,
     pub hash: [u8; 32],
@@ -26,12 +47,32 @@ pub(super) struct Verifier {
 impl Verifier {
     /// Creates a verifier positioned before the first event of a log that was never pruned.
     pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
-        Self { workspace_id, expected, floor: 1, events: 0, lsn: 0, hash: genesis(), prefix: String::new() }
+        Self {
+            workspace_id,
+            expected,
+            is_expected_found: false,
+            floor: 1,
+            began: 0,
+            pruned_at: 0,
+            events: 0,
+            lsn: 0,
+            hash: genesis(),
+            prefix: String::new(),
+        }
     }
 
-    /// Checks the expected head, if it is the beginning of the log.
-    pub fn begin(&self) -> Result<(), Break> {
+    /// Begins after a position, and checks the expected head if that is there.
+    pub fn begin_after(&mut self, position: Position) -> Result<(), Break> {
+        (self.began, self.lsn, self.hash) = (position.lsn, position.lsn, position.hash);
         self.check_expected()
+    }
+
+    /// Takes over what was found in the part of the log after that of this verifier.
+    pub fn continue_with(&mut self, next: &Self) {
+        self.events = self.events.saturating_add(next.events);
+        (self.lsn, self.hash) = (next.lsn, next.hash);
+        self.pruned_at = self.pruned_at.max(next.pruned_at);
+        self.is_expected_found |= next.is_expected_found;
     }
 
     pub fn accept(&mut self, row: &EventRow<'_>) -> Result<(), Break> {
@@ -67,6 +108,9 @@ impl Verifier {
         self.lsn = lsn;
         self.hash = fields.content_hash;
         self.events += 1;
+        if fields.kind == EventsPruned::KIND {
+            self.pruned_at = lsn;
+        }
         self.check_expected()
     }
 
@@ -75,10 +119,12 @@ impl Verifier {
         if self.lsn == last { Ok(()) } else { Err(Break { lsn: self.lsn + 1, defect: Defect::Missing }) }
     }
 
-    fn check_expected(&self) -> Result<(), Break> {
+    fn check_expected(&mut self) -> Result<(), Break> {
         match self.expected {
-            Some(expected) if expected.lsn == self.lsn && expected.hash != self.hash => {
-                Err(Break { lsn: self.lsn, defect: Defect::Expected })
+            Some(expected) if expected.lsn == self.lsn => {
+                self.is_expected_found = expected.hash == self.hash;
+                let broken = Break { lsn: self.lsn, defect: Defect::Expected };
+                if self.is_expected_found { Ok(()) } else { Err(broken) }
             }
             _ => Ok(()),
         }
@@ -93,10 +139,10 @@ impl Verifier {
             None if self.lsn == 0 => return Err(Break { lsn: 1, defect: Defect::Missing }),
             None => return at_end(Defect::NoHead),
             Some(HeadRow(None)) => return at_end(Defect::Unreadable),
-            Some(HeadRow(Some((lsn, _)))) if *lsn > self.lsn => {
+            Some(HeadRow(Some(head))) if head.lsn > self.lsn => {
                 return Err(Break { lsn: self.lsn + 1, defect: Defect::Missing });
             }
-            Some(HeadRow(Some((lsn, hash)))) if *lsn != self.lsn || *hash != self.hash => {
+            Some(HeadRow(Some(head))) if head.lsn != self.lsn || head.hash != self.hash => {
                 return at_end(Defect::Head);
             }
             Some(HeadRow(Some(_))) => {}
@@ -110,7 +156,12 @@ impl Verifier {
     }
 
     pub fn report(self, broken: Option<Break>) -> ChainReport {
+        let found = match self.is_expected_found {
+            true => ExpectedFound::Contained,
+            false => ExpectedFound::BelowFloor,
+        };
         ChainReport {
+            expected: self.expected.filter(|_| broken.is_none()).map(|_| found),
             workspace_id: self.workspace_id,
             valid: broken.is_none(),
             events: self.events,
@@ -136,7 +187,7 @@ fn names_type(rest: &str, kind: &str) -> bool {
 mod tests {
     use uuid::Uuid;
 
-    use super::super::rows::Fields;
+    use super::super::rows::{Fields, Head};
     use super::*;
     use crate::id::{ChannelId, MemberId, ThreadId};
     use crate::log::event::Recorded;
@@ -199,12 +250,17 @@ mod tests {
     }
 
     fn head_of(rows: &[Stored]) -> HeadRow {
-        HeadRow(Some((rows.last().unwrap().lsn.unwrap(), hash_of(rows.last().unwrap()))))
+        let last = rows.last().unwrap();
+        head_at(last.lsn.unwrap(), hash_of(last))
+    }
+
+    fn head_at(lsn: i64, hash: [u8; 32]) -> HeadRow {
+        HeadRow(Some(Head { lsn, hash, floor: 1, pruned_at: 0 }))
     }
 
     fn check(rows: &[Stored], head: Option<&HeadRow>, expected: Option<ExpectedHead>) -> Result<(), Break> {
         let mut verifier = Verifier::new(workspace(1), expected);
-        verifier.begin()?;
+        verifier.begin_after(Position::genesis())?;
         rows.iter().try_for_each(|row| verifier.accept(&row.row()))?;
         verifier.end(head)
     }
@@ -218,7 +274,7 @@ mod tests {
         let rows = log(workspace(1));
         assert_eq!(check(&rows, Some(&head_of(&rows)), None), Ok(()));
         assert_eq!(check(&[], None, None), broken(1, Defect::Missing));
-        assert_eq!(check(&[], Some(&HeadRow(Some((0, genesis())))), None), Ok(()));
+        assert_eq!(check(&[], Some(&head_at(0, genesis())), None), Ok(()));
         assert_eq!(Verifier::new(WorkspaceId::INSTANCE, None).end(None), Ok(()));
     }
 
@@ -297,11 +353,11 @@ mod tests {
     #[test]
     fn the_head_row_must_agree_with_the_last_event() {
         let rows = log(workspace(1));
-        let HeadRow(Some((lsn, hash))) = head_of(&rows) else { panic!("no head") };
-        let other = HeadRow(Some((lsn, genesis())));
+        let HeadRow(Some(Head { lsn, hash, .. })) = head_of(&rows) else { panic!("no head") };
+        let other = head_at(lsn, genesis());
         assert_eq!(check(&rows, Some(&other), None), broken(5, Defect::Head));
-        assert_eq!(check(&rows, Some(&HeadRow(Some((lsn - 1, hash)))), None), broken(5, Defect::Head));
-        assert_eq!(check(&rows, Some(&HeadRow(Some((lsn + 1, hash)))), None), broken(6, Defect::Missing));
+        assert_eq!(check(&rows, Some(&head_at(lsn - 1, hash)), None), broken(5, Defect::Head));
+        assert_eq!(check(&rows, Some(&head_at(lsn + 1, hash)), None), broken(6, Defect::Missing));
         assert_eq!(check(&rows, Some(&HeadRow(None)), None), broken(5, Defect::Unreadable));
         assert_eq!(check(&rows, None, None), broken(5, Defect::NoHead));
     }

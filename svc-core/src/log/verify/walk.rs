@@ -4,7 +4,8 @@
 
 use std::ops::ControlFlow;
 
-use super::rows::{EVENTS, EventRow, HEAD, HeadRow, Source, head_row};
+use super::beginning::{begin, check, is_overtaken};
+use super::rows::{EVENTS, EventRow, Head, HeadRow, Source, head_row};
 use super::verifier::Verifier;
 use super::{Break, ChainReport, ExpectedHead};
 use crate::Result;
@@ -26,8 +27,11 @@ pub(super) fn verify(
     expected: Option<ExpectedHead>,
 ) -> Result<ChainReport> {
     let mut verification = Verification::new(workspace_id, expected);
-    let ended = verification.run(source)?;
-    Ok(verification.walk.verifier.report(ended.err()))
+    loop {
+        if let Some(report) = verification.next_page(source)? {
+            return Ok(report);
+        }
+    }
 }
 
 /// A verification in progress, which proceeds page by page.
@@ -35,8 +39,10 @@ pub(super) fn verify(
 /// Each page may be read in a transaction of its own, and a page that failed may be read again.
 pub(crate) struct Verification {
     pub(super) walk: Walk,
+    /// Whether it is known where the log begins.
+    has_begun: bool,
     /// How far the walk had come when the head was read, and the head.
-    pub(super) head: Option<(i64, Option<HeadRow>)>,
+    head: Option<(i64, Option<HeadRow>)>,
 }
 
 impl Verification {
@@ -45,17 +51,27 @@ impl Verification {
     /// The log must contain `expected` if that is given.
     pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
         // Events before the first position are stray.
-        Self { walk: Walk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX), head: None }
+        let walk = Walk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX);
+        Self { walk, has_begun: false, head: None }
+    }
+
+    /// Creates the last part of a verification, after a position that another part ends with.
+    pub(super) fn rest(walk: Walk) -> Self {
+        Self { walk, has_begun: true, head: None }
     }
 
     /// Reads a page; returns the report once the end or a defect is reached.
     pub fn next_page(&mut self, source: &impl Source) -> Result<Option<ChainReport>> {
-        let ended = self.advance(source)?;
+        let ended = match self.advance(source)? {
+            None => return Ok(None),
+            Some(Ok(head)) => self.check_beginning(source, head)?,
+            Some(Err(broken)) => self.confirm(source, broken)?,
+        };
         Ok(ended.map(|ended| self.walk.verifier.clone().report(ended.err())))
     }
 
-    /// Reads to the end, or to a defect.
-    pub(super) fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
+    /// Reads to the end and returns the head, or to a defect.
+    pub(super) fn run(&mut self, source: &impl Source) -> Result<Result<Option<Head>, Break>> {
         loop {
             if let Some(ended) = self.advance(source)? {
                 return Ok(ended);
@@ -63,11 +79,17 @@ impl Verification {
         }
     }
 
-    /// Checks a page of events, and at the end of the log the head.
+    /// Checks a page of events, and at the end of the log the head, which it then returns.
     ///
     /// The head is read after the events, and events that it counts are read before they are reported
     /// missing.
-    fn advance(&mut self, source: &impl Source) -> Result<Option<Result<(), Break>>> {
+    fn advance(&mut self, source: &impl Source) -> Result<Option<Result<Option<Head>, Break>>> {
+        if !self.has_begun {
+            if let Err(broken) = begin(source, &mut self.walk.verifier)? {
+                return Ok(Some(Err(broken)));
+            }
+            self.has_begun = true;
+        }
         match self.walk.next_page(source)? {
             Page::Broken(broken) => return Ok(Some(Err(broken))),
             Page::More => return Ok(None),
@@ -75,13 +97,44 @@ impl Verification {
         }
         let reached = self.walk.verifier.lsn;
         match &self.head {
-            Some((there, head)) if *there == reached => Ok(Some(self.walk.verifier.end(head.as_ref()))),
+            Some((there, head)) if *there == reached => {
+                let ended = self.walk.verifier.end(head.as_ref());
+                Ok(Some(ended.map(|()| head.and_then(|HeadRow(head)| head))))
+            }
             _ => {
-                let head = head_row(source, HEAD, &[&self.walk.verifier.workspace_id])?;
+                let head = head_row(source, self.walk.verifier.workspace_id)?;
                 self.head = Some((reached, head));
                 Ok(None)
             }
         }
+    }
+
+    /// Checks where the log begins, after it was found intact up to its head.
+    fn check_beginning(
+        &mut self,
+        source: &impl Source,
+        head: Option<Head>,
+    ) -> Result<Option<Result<(), Break>>> {
+        // Only the instance may have no head, and no events.
+        let Some(head) = head else { return Ok(Some(Ok(()))) };
+        let checked = check(source, &mut self.walk.verifier, head)?;
+        if checked.is_none() {
+            self.begin_again();
+        }
+        Ok(checked)
+    }
+
+    /// Returns the defect, unless pruning has removed meanwhile what the walk was about to read.
+    fn confirm(&mut self, source: &impl Source, broken: Break) -> Result<Option<Result<(), Break>>> {
+        if is_overtaken(source, &self.walk.verifier, broken)? {
+            self.begin_again();
+            return Ok(None);
+        }
+        Ok(Some(Err(broken)))
+    }
+
+    fn begin_again(&mut self) {
+        *self = Self::new(self.walk.verifier.workspace_id, self.walk.verifier.expected);
     }
 }
 
@@ -112,11 +165,6 @@ impl Walk {
 
     /// Checks the events of one statement. Nothing is kept of a statement that failed.
     fn next_page(&mut self, source: &impl Source) -> Result<Page> {
-        if self.after == i64::MIN
-            && let Err(broken) = self.verifier.begin()
-        {
-            return Ok(Page::Broken(broken));
-        }
         let mut verifier = self.verifier.clone();
         let (mut rows, mut bytes, mut checked) = (0, 0, Ok(()));
         let workspace_id = verifier.workspace_id;

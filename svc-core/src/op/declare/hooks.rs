@@ -1,8 +1,9 @@
 //! Hooks: functions of a feature that lower layers call.
 //!
 //! A guard may reject a change before it begins, a projector follows the events of a change inside its
-//! transaction, and a condition returns what is missing before a thread may move. No caller names a hook, so
-//! the lower layers need not know which features have one.
+//! transaction, a condition returns what is missing before a thread may move, and a cleaner removes what
+//! hangs on messages that are purged. No caller names a hook, so the lower layers need not know which
+//! features have one.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -10,11 +11,12 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 
 use crate::Result;
-use crate::id::ThreadId;
+use crate::id::{MessageId, ThreadId};
 use crate::log::event::Recorded;
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
 use crate::op::run::context::{Read, Write};
+use crate::op::run::permit::DestroyPermit;
 
 /// The part of a call that a guard may base its decision on.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,18 @@ pub type Project = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
 pub(in crate::op) struct Projector {
     pub kinds: Vec<&'static str>,
     pub run: Project,
+}
+
+/// Removes what a table has of messages that are purged, before their rows go.
+pub(crate) type Clean = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
+
+/// For a table whose rows outlive the words of a message.
+pub(crate) const KEEP: Clean = |_, _, _| Ok(());
+
+/// What becomes of the rows of a table that name a message when that is purged.
+pub(in crate::op) struct Cleaner {
+    pub table: &'static str,
+    pub run: Clean,
 }
 
 /// What must hold before a thread may make a move.

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::{Code, Error};
 use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
-use crate::op::declare::hooks::{Condition, Guard, Project, Projector};
+use crate::op::declare::hooks::{Clean, Cleaner, Condition, Guard, Project, Projector};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::part::Part;
 use crate::op::declare::sample::{Fixture, Sample, missing_in};
@@ -23,6 +23,7 @@ pub struct Feature {
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
+    cleaners: Vec<Cleaner>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
@@ -78,6 +79,13 @@ impl Feature {
         self
     }
 
+    /// Adds what becomes of the rows of a table that name messages, when these are purged.
+    #[must_use]
+    pub(crate) fn cleaner(mut self, table: &'static str, run: Clean) -> Self {
+        self.cleaners.push(Cleaner { table, run });
+        self
+    }
+
     /// Adds a sample to what a prepared world holds.
     ///
     /// It may use those that this feature added before, and those of features listed before.
@@ -105,6 +113,7 @@ pub struct Table {
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
+    cleaners: Vec<Cleaner>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
@@ -121,6 +130,7 @@ impl Table {
             guards: Vec::new(),
             projectors: Vec::new(),
             conditions: Vec::new(),
+            cleaners: Vec::new(),
             chores: Vec::new(),
             samples: Vec::new(),
             parts: Vec::new(),
@@ -130,6 +140,7 @@ impl Table {
             table.guards.extend(feature.guards);
             table.projectors.extend(feature.projectors);
             table.conditions.extend(feature.conditions);
+            table.cleaners.extend(feature.cleaners);
             table.chores.extend(feature.chores);
             table.samples.extend(feature.samples);
             table.parts.extend(feature.parts);
@@ -290,6 +301,16 @@ impl Table {
     /// Returns the conditions of every action: what must hold before a thread may move.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter()
+    }
+
+    /// Returns what becomes of the rows that name messages when these are purged.
+    pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &Cleaner> {
+        self.cleaners.iter()
+    }
+
+    /// Returns the tables whose rows name messages.
+    pub fn cleaned_tables(&self) -> impl Iterator<Item = &'static str> {
+        self.cleaners.iter().map(|cleaner| cleaner.table)
     }
 
     /// Returns the samples, each after those that it uses.

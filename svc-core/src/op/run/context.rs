@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::config::Kept;
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
@@ -63,6 +64,10 @@ pub struct Settings {
     pub oidc_auto_provision: bool,
     /// How old an event must be before a durable subscription delivers it.
     pub delivery_stability: Duration,
+    /// How long things are kept at most.
+    pub kept: Kept,
+    /// The time between rounds of pruning; none leaves it to other processes.
+    pub retention_tick: Option<Duration>,
     /// Most events that are sent to a subscriber beyond what it has said that it wants.
     pub replay_max: usize,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
@@ -82,6 +87,8 @@ impl Default for Settings {
             oidc_link_email: false,
             oidc_auto_provision: false,
             delivery_stability: Duration::from_secs(limits::DELIVERY_STABILITY_SECS.unsigned_abs()),
+            kept: Kept::default(),
+            retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             replay_max: limits::REPLAY_MAX,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
             left_out: None,

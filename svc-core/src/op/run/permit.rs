@@ -5,8 +5,9 @@
 
 use std::marker::PhantomData;
 
-use super::context::Write;
+use super::context::{Read, Write};
 use crate::error::{Code, Error, Result};
+use crate::id::{MessageId, WorkspaceId};
 
 /// That content of the caller's workspace may be destroyed in this transaction.
 #[derive(Debug)]
@@ -17,15 +18,24 @@ impl<'a> Write<'a> {
     ///
     /// Holds are placed under the head of the workspace, as every change is, so none can be placed meanwhile.
     pub(crate) fn permit(&self) -> Result<DestroyPermit<'a>> {
-        match self.one::<(i64,)>(HELD, &[&self.caller().workspace_id])? {
-            None => Ok(DestroyPermit(PhantomData)),
-            Some(_) => Err(Error::new(
-                Code::LegalHold,
-                "the workspace is under a legal hold, so nothing is destroyed",
-            )),
+        if self.is_under_hold(self.caller().workspace_id)? {
+            let held = "the workspace is under a legal hold, so nothing is destroyed";
+            return Err(Error::new(Code::LegalHold, held));
         }
+        Ok(DestroyPermit(PhantomData))
+    }
+
+    /// Removes what the tables of all features have of messages whose rows are about to go.
+    pub(crate) fn clean(&mut self, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+        self.table().cleaners().try_for_each(|cleaner| (cleaner.run)(self, permit, messages))
     }
 }
 
-/// By the index of holds in force.
+impl Read<'_> {
+    /// Returns whether a workspace has a legal hold, by the index of holds in force.
+    pub(crate) fn is_under_hold(&self, workspace: WorkspaceId) -> Result<bool> {
+        Ok(self.one::<(i64,)>(HELD, &[&workspace])?.is_some())
+    }
+}
+
 const HELD: &str = "select 1 from legal_holds where workspace_id = $1 and released_at is null limit 1";

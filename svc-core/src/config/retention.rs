@@ -1,0 +1,62 @@
+//! How long an instance keeps what, and how much: the longest that its workspaces may ask for.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::limits::{MEDIA_DAYS, MEDIA_QUOTA_BYTES};
+
+/// How long things are kept. None means that they are not pruned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Kept {
+    /// Days that messages are kept; null if they are not pruned.
+    pub messages_days: Option<i64>,
+    /// Days that events are kept; null if they are not pruned.
+    pub events_days: Option<i64>,
+    /// Days that records of deliveries are kept; null if they are not pruned.
+    pub deliveries_days: Option<i64>,
+    /// Days that media are kept; null if they are not pruned.
+    pub media_days: Option<i64>,
+    /// Bytes of media that are kept; null if there is no limit.
+    pub media_quota_bytes: Option<i64>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        let (media_days, media_quota_bytes) = (Some(MEDIA_DAYS), Some(MEDIA_QUOTA_BYTES));
+        Self { media_days, media_quota_bytes, ..Self::FOREVER }
+    }
+}
+
+impl Kept {
+    /// Nothing is pruned.
+    pub const FOREVER: Self = Self {
+        messages_days: None,
+        events_days: None,
+        deliveries_days: None,
+        media_days: None,
+        media_quota_bytes: None,
+    };
+
+    /// Returns the values with their names.
+    pub fn named(&self) -> [(&'static str, Option<i64>); 5] {
+        [
+            ("messages_days", self.messages_days),
+            ("events_days", self.events_days),
+            ("deliveries_days", self.deliveries_days),
+            ("media_days", self.media_days),
+            ("media_quota_bytes", self.media_quota_bytes),
+        ]
+    }
+
+    /// Returns these values, and those of `other` where these say nothing.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            messages_days: self.messages_days.or(other.messages_days),
+            events_days: self.events_days.or(other.events_days),
+            deliveries_days: self.deliveries_days.or(other.deliveries_days),
+            media_days: self.media_days.or(other.media_days),
+            media_quota_bytes: self.media_quota_bytes.or(other.media_quota_bytes),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Pruning messages: all that were posted up to a position go, with everything that hangs on them.
+//!
+//! It is declared by an event, from whose commit on none of them is found. Their keys and rows are removed
+//! after that, in steps, and then the bytes of the keys are removed from the files.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::withdraw::remove;
+use crate::Result;
+use crate::bisect::last_where;
+use crate::conversation::{scrub, shelves};
+use crate::id::{MessageId, WorkspaceId};
+use crate::limits::{MESSAGES_PRUNED_MAX, MESSAGES_REMOVED, SHELVES_REMOVED};
+use crate::log::event::{Event, Subject};
+use crate::op::{DestroyPermit, Read, Write};
+use crate::time::Time;
+
+/// All messages that were posted up to a position were purged. The log keeps their sealed events.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct MessagesPruned {
+    /// The position in the log up to which messages were purged.
+    up_to_lsn: i64,
+    /// How many that were.
+    messages: i64,
+    /// Why.
+    reason: PruneReason,
+}
+
+impl Event for MessagesPruned {
+    const KIND: &'static str = "MessagesPruned";
+}
+
+/// Why messages were pruned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PruneReason {
+    /// They were older than the workspace keeps messages.
+    Retention,
+}
+
+/// The messages that are due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DueMessages {
+    /// The position of the last of them.
+    pub up_to: i64,
+    /// How many there are, at most [`MESSAGES_PRUNED_MAX`].
+    pub count: i64,
+}
+
+/// Returns the messages of a workspace that were posted before a time, at most as many as are pruned at once.
+pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result<Option<DueMessages>> {
+    let Some((floor, head)) = cx.one::<(i64, i64)>(WORDS, &[&workspace])? else { return Ok(None) };
+    let last = last_where(floor, head, |lsn| {
+        let newest: Option<(Time,)> = cx.one(NEWEST_UNTIL, &[&workspace, &floor, &lsn])?;
+        Ok(newest.is_none_or(|(at,)| at < before))
+    })?;
+    let counted: Option<(i64, i64)> =
+        cx.one(COUNT_DUE, &[&workspace, &floor, &last, &MESSAGES_PRUNED_MAX])?;
+    let due = counted.map(|(count, up_to)| DueMessages { up_to, count });
+    Ok(due.filter(|due| due.count > 0))
+}
+
+const WORDS: &str = "select words_floor, lsn from heads where workspace_id = $1";
+
+const NEWEST_UNTIL: &str = "
+    select posted_at from messages where workspace_id = $1 and lsn > $2 and lsn <= $3
+    order by lsn desc limit 1";
+
+const COUNT_DUE: &str = "
+    select count(*), coalesce(max(lsn), 0) from (
+        select lsn from messages where workspace_id = $1 and lsn > $2 and lsn <= $3
+        order by lsn limit $4) due";
+
+/// Declares that the messages of the caller's workspace up to a position are pruned.
+///
+/// At most [`MESSAGES_PRUNED_MAX`] are, so it may have to be called again.
+pub(crate) fn prune(
+    cx: &mut Write<'_>,
+    permit: &DestroyPermit<'_>,
+    up_to_lsn: i64,
+    reason: PruneReason,
+) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
+    let due: Option<(i64, i64)> = cx.one(DUE, &[&workspace, &up_to_lsn, &MESSAGES_PRUNED_MAX])?;
+    let Some((messages, up_to_lsn)) = due.filter(|(messages, _)| *messages > 0) else { return Ok(()) };
+    cx.emit(Subject::WORKSPACE, &MessagesPruned { up_to_lsn, messages, reason })?;
+    cx.execute(1, MOVE_FLOOR, &[&workspace, &up_to_lsn])?;
+    shelves::cut_up_to(cx, permit, up_to_lsn)
+}
+
+const DUE: &str = "
+    select count(*), coalesce(max(lsn), 0) from (
+        select lsn from messages where workspace_id = $1 and lsn <= $2
+          and lsn > (select words_floor from heads where workspace_id = $1)
+        order by lsn limit $3) due";
+
+const MOVE_FLOOR: &str = "update heads set words_floor = $2 where workspace_id = $1";
+
+/// Returns whether messages of a workspace that were pruned still have rows.
+pub(crate) fn has_pruned_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
+    Ok(cx.one::<(i64,)>(ANY_LEFT, &[&workspace])?.is_some())
+}
+
+const ANY_LEFT: &str = "
+    select lsn from messages
+    where workspace_id = $1 and lsn <= (select words_floor from heads where workspace_id = $1) limit 1";
+
+/// Removes the keys and rows of some messages of the caller's workspace that were pruned.
+///
+/// With the last of them it asks for the scrub, once for all that were pruned together.
+pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
+    let Some((floor,)) = cx.one::<(i64,)>(FLOOR, &[&workspace])? else { return Ok(()) };
+    // Keys first: what is left of a message without its key is unreadable.
+    if shelves::remove_below(cx, permit, floor, SHELVES_REMOVED)? {
+        return Ok(());
+    }
+    let most = MESSAGES_REMOVED.saturating_add(1);
+    let mut left: Vec<(MessageId,)> = cx.query(LEFT, &[&workspace, &floor, &most])?;
+    let limit = usize::try_from(MESSAGES_REMOVED).unwrap_or(usize::MAX);
+    let is_last = left.len() <= limit;
+    left.truncate(limit);
+    let ids: Vec<MessageId> = left.into_iter().map(|(id,)| id).collect();
+    remove(cx, permit, &ids)?;
+    if is_last {
+        // No event is at this position, so no other mark is like these.
+        scrub::ask_for_all(cx, floor.saturating_neg())?;
+    }
+    Ok(())
+}
+
+const FLOOR: &str = "select words_floor from heads where workspace_id = $1";
+
+const LEFT: &str = "select id from messages where workspace_id = $1 and lsn <= $2 order by lsn limit $3";

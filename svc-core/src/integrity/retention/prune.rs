@@ -1,0 +1,117 @@
+//! Pruning the events of a log: declared first, and removed after that, in steps.
+//!
+//! What is going to be pruned is read and verified before, because afterwards nobody could: a log that is
+//! broken there is left as it is.
+
+use crate::Result;
+use crate::error::{Error, Result as Outcome};
+use crate::hash::{hash_text, parse_hash};
+use crate::id::WorkspaceId;
+use crate::integrity::events::broken_log;
+use crate::integrity::floor::LogRange;
+use crate::limits::{PRUNE_READ_ROWS, PRUNE_ROWS};
+use crate::log::chain::genesis;
+use crate::log::event::Subject;
+use crate::log::floor::EventsPruned;
+use crate::log::tree::Frontier;
+use crate::log::verify::{ChainCursor, ReadBounds};
+use crate::op::{DestroyPermit, Read, Write};
+use crate::time::Time;
+
+use super::due::DueEvents;
+
+/// A walk over the events that are going to be pruned.
+#[derive(Clone)]
+pub(super) struct Walk {
+    pub workspace: WorkspaceId,
+    due: DueEvents,
+    /// Verified up to here; its hash is what the floor will link to.
+    cursor: ChainCursor,
+    frontier: Frontier,
+}
+
+impl Walk {
+    /// Begins at the floor of the workspace's log.
+    pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
+        let (hash, frontier) = match cx.one::<(String,)>(DECLARED, &[&workspace])? {
+            Some((payload,)) => declared(&payload, due.from)?,
+            None => (genesis(), Frontier::default()),
+        };
+        let before = due.from.saturating_sub(1);
+        Ok(Self { workspace, due, cursor: ChainCursor::after(workspace, before, Some(hash)), frontier })
+    }
+
+    /// Returns whether it has come to its end.
+    pub fn is_done(&self) -> bool {
+        self.cursor.lsn().saturating_add(1) >= self.due.floor
+    }
+
+    /// Reads on. Fails with 409 `event-log-broken` where the log is broken.
+    pub fn read_on(&mut self, cx: &Read<'_>) -> Result<()> {
+        let up_to = self.due.floor.saturating_sub(1);
+        let not_after = Time::from_micros(i64::MAX);
+        let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: usize::MAX, not_after };
+        let frontier = &mut self.frontier;
+        let read = self.cursor.read(cx, bounds, |_, event| {
+            frontier.push(&event.content_hash);
+            true
+        })?;
+        read.map_err(|broken| broken_log(self.workspace, broken))
+    }
+
+    /// Declares that the events are pruned, unless somebody else has moved the floor meanwhile.
+    ///
+    /// From the commit on nobody reads them.
+    pub fn declare(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
+        if LogRange::read(cx)?.floor != self.due.from {
+            return Ok(());
+        }
+        let DueEvents { floor, before, .. } = self.due;
+        let prev_hash = hash_text(&self.cursor.hash());
+        let frontier = self.frontier.subtrees().iter().map(hash_text).collect();
+        let pruned_at =
+            cx.emit(Subject::WORKSPACE, &EventsPruned { floor, prev_hash, frontier, before })?.lsn;
+        let workspace = cx.caller().workspace_id;
+        cx.execute(1, MOVE_FLOOR, &[&workspace, &floor, &pruned_at])
+    }
+}
+
+const DECLARED: &str = "
+    select e.payload from heads h join events e on e.workspace_id = h.workspace_id and e.lsn = h.pruned_at
+    where h.workspace_id = $1";
+
+const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where workspace_id = $1";
+
+/// Returns what the newest pruning declares of the events before the floor.
+fn declared(payload: &str, floor: i64) -> Result<([u8; 32], Frontier)> {
+    let pruned: EventsPruned = serde_json::from_str(payload).map_err(Error::internal)?;
+    let subtrees: Option<Vec<[u8; 32]>> = pruned.frontier.iter().map(|hash| parse_hash(hash)).collect();
+    let size = u64::try_from(floor.saturating_sub(1)).unwrap_or_default();
+    let frontier = subtrees.and_then(|subtrees| Frontier::of(size, subtrees));
+    let found = parse_hash(&pruned.prev_hash).zip(frontier).filter(|_| pruned.floor == floor);
+    found.ok_or_else(|| Error::internal("the newest pruning of a log does not declare its floor"))
+}
+
+/// Removes some of the events below the floor of the caller's workspace. Returns whether there are more.
+pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Outcome<bool> {
+    let workspace = cx.caller().workspace_id;
+    let Some((oldest, floor)) = oldest_and_floor(cx, workspace)? else { return Ok(false) };
+    let up_to = oldest.saturating_add(PRUNE_ROWS).min(floor);
+    cx.execute_any(REMOVE, &[&workspace, &up_to])?;
+    Ok(up_to < floor)
+}
+
+const REMOVE: &str = "delete from events where workspace_id = $1 and lsn < $2";
+
+/// Returns whether events below the floor of a workspace are left.
+pub(super) fn has_some_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Outcome<bool> {
+    Ok(oldest_and_floor(cx, workspace)?.is_some_and(|(oldest, floor)| oldest < floor))
+}
+
+fn oldest_and_floor(cx: &Read<'_>, workspace: WorkspaceId) -> Outcome<Option<(i64, i64)>> {
+    cx.one(OLDEST, &[&workspace])
+}
+
+const OLDEST: &str = "
+    select e.lsn, h.floor from heads h join events e on e.workspace_id = h.workspace_id
+    where h.workspace_id = $1 order by e.lsn limit 1";

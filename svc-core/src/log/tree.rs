@@ -1,0 +1,108 @@
+//! The Merkle tree over a log (RFC 6962, section 2.1), with SHA-256.
+//!
+//! A leaf is the content hash of an event, in the order of the log, so the tree's size is the position of the
+//! last one. Leaves and nodes are hashed with different prefixes, so that none passes for the other. What is
+//! kept of a tree is its frontier: the roots of the largest complete subtrees that cover it, at most one for
+//! each bit of its size.
+
+use sha2::{Digest, Sha256};
+
+/// The frontier of a tree, to which leaves are added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frontier {
+    size: u64,
+    /// The roots of complete subtrees, the largest first; one for each bit of the size.
+    subtrees: Vec<[u8; 32]>,
+}
+
+impl Frontier {
+    /// Returns the frontier of a tree of `size` leaves, whose subtrees have these roots, the largest first.
+    ///
+    /// None if they are not as many as the size has one bits.
+    pub fn of(size: u64, subtrees: Vec<[u8; 32]>) -> Option<Self> {
+        (u32::try_from(subtrees.len()) == Ok(size.count_ones())).then_some(Self { size, subtrees })
+    }
+
+    /// Returns the number of leaves.
+    #[cfg(test)]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the roots of the subtrees, the largest first.
+    pub fn subtrees(&self) -> &[[u8; 32]] {
+        &self.subtrees
+    }
+
+    /// Adds the event with this content hash.
+    pub fn push(&mut self, content_hash: &[u8; 32]) {
+        let mut root = hash(LEAF, &[content_hash]);
+        // Each one bit at the end of the size is a subtree as large as the one that grows.
+        for _ in 0..self.size.trailing_ones() {
+            let Some(left) = self.subtrees.pop() else { break };
+            root = hash(NODE, &[&left, &root]);
+        }
+        self.subtrees.push(root);
+        self.size = self.size.saturating_add(1);
+    }
+
+    /// Returns the root of the tree.
+    #[cfg(test)]
+    pub fn root(&self) -> [u8; 32] {
+        let joined = self.subtrees.iter().rev().copied().reduce(|right, left| hash(NODE, &[&left, &right]));
+        joined.unwrap_or_else(|| Sha256::digest([]).into())
+    }
+}
+
+const LEAF: u8 = 0;
+const NODE: u8 = 1;
+
+fn hash(prefix: u8, parts: &[&[u8; 32]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update([prefix]);
+    parts.iter().for_each(|part| hash.update(part));
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::sha256;
+
+    fn leaves(count: u64) -> Vec<[u8; 32]> {
+        (0..count).map(|number| sha256(&number.to_be_bytes())).collect()
+    }
+
+    /// The root by the recursive definition of the RFC.
+    fn tree_head(leaves: &[[u8; 32]]) -> [u8; 32] {
+        match leaves {
+            [] => sha256(b""),
+            [leaf] => sha256(&[&[0], leaf.as_slice()].concat()),
+            _ => {
+                let largest = leaves.len().next_power_of_two() / 2;
+                let (left, right) = leaves.split_at(largest);
+                sha256(&[&[1], tree_head(left).as_slice(), tree_head(right).as_slice()].concat())
+            }
+        }
+    }
+
+    #[test]
+    fn the_root_is_that_of_the_definition_and_can_be_continued_from_any_size() {
+        let leaves = leaves(130);
+        let mut whole = Frontier::default();
+        for size in 0..=leaves.len() {
+            assert_eq!(whole.root(), tree_head(&leaves[..size]), "{size}");
+            let mut resumed = Frontier::of(whole.size(), whole.subtrees().to_vec()).unwrap();
+            leaves[size..].iter().for_each(|leaf| resumed.push(leaf));
+            assert_eq!(resumed.root(), tree_head(&leaves), "continued from {size}");
+            leaves.get(size).iter().for_each(|leaf| whole.push(leaf));
+        }
+    }
+
+    #[test]
+    fn a_frontier_has_a_subtree_for_each_bit_of_its_size() {
+        for (size, count, fits) in [(0, 0, true), (5, 2, true), (5, 3, false), (8, 1, true), (0, 1, false)] {
+            assert_eq!(Frontier::of(size, vec![[1; 32]; count]).is_some(), fits, "{size}, {count}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Where a log begins, and what must hold there once it was pruned.
+//!
+//! Pruning moves the floor, which the head row and an event both say, and removes events only after that. So
+//! there may still be events below the floor; they must be whole, and link up to it.
+
+use super::rows::{Head, HeadRow, PositionRow, Source, declared_at, head_row, link_at, oldest};
+use super::verifier::{Position, Verifier};
+use super::{Break, Defect};
+use crate::Result;
+
+/// Moves a verifier before the oldest event that is stored.
+///
+/// That event is read before the head: a floor never goes back, and only what is below it is removed. What
+/// the oldest event links to is taken from itself, and checked by [`check`] once the log was walked.
+pub(super) fn begin(source: &impl Source, verifier: &mut Verifier) -> Result<Result<(), Break>> {
+    let workspace = verifier.workspace_id;
+    let oldest = oldest(source, workspace)?;
+    let floor = floor(source, verifier)?;
+    verifier.floor = floor;
+    Ok(match oldest {
+        Some(PositionRow(Some((lsn, _)))) if lsn > 1 && lsn > floor => {
+            Err(Break { lsn: floor.max(1), defect: Defect::Missing })
+        }
+        Some(PositionRow(Some((lsn, prev_hash)))) if lsn > 1 => {
+            verifier.begin_after(Position { lsn: lsn.saturating_sub(1), hash: prev_hash })
+        }
+        _ => verifier.begin_after(Position::genesis()),
+    })
+}
+
+/// Returns whether events that a walk did not find were removed because the log was pruned meanwhile.
+pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Break) -> Result<bool> {
+    if broken.defect != Defect::Missing {
+        return Ok(false);
+    }
+    let Some(PositionRow(Some((oldest, _)))) = oldest(source, verifier.workspace_id)? else {
+        return Ok(false);
+    };
+    let is_gone = oldest > broken.lsn && oldest > verifier.began.saturating_add(1);
+    Ok(is_gone && oldest <= floor(source, verifier)?)
+}
+
+/// Returns the floor that the head row has; 1 if that cannot be read.
+fn floor(source: &impl Source, verifier: &Verifier) -> Result<i64> {
+    Ok(match head_row(source, verifier.workspace_id)? {
+        Some(HeadRow(Some(head))) => head.floor,
+        _ => 1,
+    })
+}
+
+/// Checks that the log begins where its newest pruning has declared, after it was walked up to `head`.
+///
+/// Returns none if the log was pruned meanwhile, so that it has to be walked again.
+pub(super) fn check(
+    source: &impl Source,
+    verifier: &mut Verifier,
+    head: Head,
+) -> Result<Option<Result<(), Break>>> {
+    let Head { floor, pruned_at, .. } = head;
+    verifier.floor = floor;
+    let newest = pruned_at.max(verifier.pruned_at);
+    let broken = |lsn| Ok(Some(Err(Break { lsn, defect: Defect::Floor })));
+    if pruned_at != verifier.pruned_at {
+        return broken(newest);
+    }
+    if pruned_at == 0 {
+        return if floor == 1 && verifier.began == 0 { Ok(Some(Ok(()))) } else { broken(verifier.lsn) };
+    }
+    let Some(declared) = declared_at(source, verifier.workspace_id, pruned_at)? else { return Ok(None) };
+    let Some(declared) = declared else { return broken(pruned_at) };
+    if declared.floor != floor || floor > pruned_at || floor <= verifier.began {
+        return broken(pruned_at);
+    }
+    match link_at(source, verifier.workspace_id, floor)? {
+        None => Ok(None),
+        Some(PositionRow(Some((_, hash)))) if hash == declared.prev_hash => Ok(Some(Ok(()))),
+        Some(_) => broken(pruned_at),
+    }
+}

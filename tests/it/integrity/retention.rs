@@ -1,0 +1,400 @@
+//! Retention: what is kept how long, what goes after that, and what the log proves of itself then.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::verify::{ChainReport, verify_database};
+use svc_core::{Database, Engine};
+use svc_tests::client::Answer;
+use svc_tests::database::engines;
+use svc_tests::ordeal::rounds;
+use svc_tests::process::until;
+use svc_tests::search::Needle;
+use svc_tests::simulation::Random;
+use svc_tests::{Setup, World, in_parallel, on_both_engines, text};
+
+use crate::conversation::sealed::{KEK_ID_BYTES, shelf};
+use crate::conversation::withdraw::{found, is_scrubbed};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn keep(world: &World, kept: Value) -> Answer {
+    let mut input = json!({"workspace_id": world.id("workspace")});
+    input.as_object_mut().unwrap().extend(kept.as_object().unwrap().clone());
+    world.call(&world.people.admin, "set_retention_policy", input)
+}
+
+fn policy(world: &World) -> Value {
+    world.admin("get_retention_policy", json!({"workspace_id": world.id("workspace")}))
+}
+
+fn post(world: &World, body: &str) -> Value {
+    world.agent("post_message", json!({"thread_id": world.id("thread"), "body": body}))
+}
+
+/// What `svc verify` reports of the workspace's log.
+fn verified(world: &World) -> ChainReport {
+    report_of(world, &world.database.address())
+}
+
+fn report_of(world: &World, database: &Database) -> ChainReport {
+    verify_database(database, Some(world.id("workspace").into()), None).unwrap().remove(0)
+}
+
+fn stored_events(world: &World) -> i64 {
+    world.database.number(&format!(
+        "select count(*) from events where workspace_id = {}",
+        world.database.id(world.id("workspace"))
+    ))
+}
+
+#[test]
+fn a_workspace_keeps_things_for_no_longer_than_the_instance() {
+    on_both_engines(|world| {
+        let unset = json!({"messages_days": null, "events_days": null, "deliveries_days": null,
+            "media_days": null, "media_quota_bytes": null});
+        let instance = json!({"messages_days": null, "events_days": null, "deliveries_days": null,
+            "media_days": 30, "media_quota_bytes": 21_474_836_480_i64});
+        let found = policy(world);
+        assert_eq!((&found["workspace"], &found["instance"]), (&unset, &instance));
+        assert_eq!(
+            (&found["effective"], &found["pending"]),
+            (&instance, &json!({"events": 0, "messages": 0}))
+        );
+        let before = world.lsn();
+        let set = keep(world, json!({"messages_days": 90, "media_days": 7})).output();
+        assert_eq!(
+            (&set["effective"]["messages_days"], &set["effective"]["media_days"]),
+            (&json!(90), &json!(7))
+        );
+        assert_eq!(set["effective"]["media_quota_bytes"], instance["media_quota_bytes"]);
+        assert_eq!(policy(world), set);
+        keep(world, json!({"messages_days": 90, "media_days": 7, "events_days": null})).output();
+        assert_eq!(world.kinds_after(before), ["RetentionPolicySet"], "the same again changes nothing");
+        let audit = world.admin("list_audit", json!({"workspace_id": world.id("workspace"), "limit": 200}));
+        let rows = audit["items"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["action"] == "retention_policy.set").unwrap();
+        assert_eq!(row["metadata"]["messages_days"], 90);
+        for (refused, why) in [
+            (json!({"media_days": 31}), "longer than the instance keeps them"),
+            (json!({"media_quota_bytes": 21_474_836_481_i64}), "more than the instance keeps"),
+            (json!({"events_days": 0}), "below a day"),
+            (json!({"events_days": 3651}), "above ten years"),
+            (json!({"messages_days": "90"}), "no number"),
+            (json!({"minutes": 5}), "unknown"),
+        ] {
+            assert_eq!(keep(world, refused).status, 400, "{why}");
+        }
+        assert_eq!(policy(world), set, "what is refused changes nothing");
+        assert_eq!(keep(world, json!({})).output()["workspace"], unset);
+    });
+}
+
+#[test]
+fn events_go_by_their_days_and_the_log_is_verified_from_its_floor() {
+    on_both_engines(|world| {
+        keep(world, json!({"events_days": 10})).output();
+        let kept = post(world, "stays readable");
+        let old = world.lsn();
+        let head_then = verified(world).head;
+        post(world, "goes too");
+        world.pass(11 * DAY);
+        // The round has declared the floor; what it declared is removed by now too.
+        let floor = policy_of_log(world);
+        assert!(floor > old, "{floor}");
+        let report = verified(world);
+        assert!(report.valid, "{report:?}");
+        assert_eq!((report.floor, report.events), (floor, world.lsn() - floor + 1));
+        assert_eq!(stored_events(world), report.events);
+        assert_eq!(policy(world)["pending"]["events"], 0);
+
+        let workspace = world.id("workspace");
+        let at = |after: i64| json!({"workspace_id": workspace, "after_id": after});
+        let page = world.admin("list_events", json!({"workspace_id": workspace}));
+        assert_eq!(page["items"][0]["lsn"], floor, "without a position a page begins at the floor");
+        let admin = &world.people.admin;
+        for (operation, input) in [
+            ("list_events", at(0)),
+            ("list_events", at(floor - 2)),
+            ("wait_for_event", at(0)),
+            ("catch_up_events", json!({"workspace_id": workspace, "after_lsn": floor - 2})),
+        ] {
+            let refused = world.call(admin, operation, input).refused(409, "must_refetch");
+            assert_eq!((&refused["floor"], &refused["code"]), (&json!(floor), &json!("CursorTooOld")));
+        }
+        world.admin("list_events", at(floor - 1));
+        let of_thread = world.admin("list_thread_events", json!({"thread_id": world.id("thread")}));
+        assert_eq!(of_thread["items"], json!([]), "what is below the floor is not there");
+        let tombstones =
+            world.admin("list_tombstones", json!({"workspace_id": workspace, "include_purged": true}));
+        assert_eq!(tombstones["items"], json!([]));
+        assert_eq!(world.admin("get_message", json!({"message_id": kept["id"]}))["body"], "stays readable");
+
+        let head =
+            |lsn: i64, hash: &str| json!({"workspace_id": workspace, "expect_head": format!("{lsn}:{hash}")});
+        let below = world.admin("verify_event_chain", head(head_then.lsn, &head_then.hash));
+        assert_eq!((&below["valid"], &below["expected"]), (&json!(true), &json!("below-floor")));
+        let now = verified(world).head;
+        let contained = world.admin("verify_event_chain", head(now.lsn, &now.hash));
+        assert_eq!(contained["expected"], "contained");
+
+        // The log comes to rest: what earlier rounds have declared is no reason for another.
+        let lsn = world.lsn();
+        world.pass(11 * DAY);
+        let after = world.lsn();
+        assert_eq!(world.kinds_after(lsn), vec!["EventsPruned"; usize::try_from(after - lsn).unwrap()]);
+        world.pass(11 * DAY);
+        world.pass(11 * DAY);
+        assert_eq!(world.lsn(), after);
+        post(world, "and goes on");
+        assert!(verified(world).valid);
+    });
+}
+
+/// The floor of the workspace's log.
+fn policy_of_log(world: &World) -> i64 {
+    world.admin("get_room", json!({"workspace_id": world.id("workspace")}))["floor"].as_i64().unwrap()
+}
+
+#[test]
+fn messages_go_by_their_days_with_all_that_hangs_on_them() {
+    on_both_engines(|world| {
+        let thread = json!(world.id("thread"));
+        let old = post(world, "goes");
+        world.agent("edit_message", json!({"message_id": old["id"], "body": "goes, edited"}));
+        keep(world, json!({"messages_days": 10})).output();
+        world.clock.advance(11 * DAY);
+        let new = post(world, "stays");
+        let pending = policy(world)["pending"]["messages"].as_i64().unwrap();
+        assert!(pending >= 2, "{pending}");
+        let before = world.lsn();
+        world.pass(Duration::ZERO);
+        let pruned: Vec<Value> = world.admin(
+            "list_events",
+            json!({"workspace_id": world.id("workspace"), "after_id": before, "kind": "MessagesPruned"}),
+        )["items"]
+            .as_array()
+            .unwrap()
+            .clone();
+        assert_eq!(pruned.len(), 1, "one event tells of all");
+        let payload = &pruned[0]["payload"];
+        assert_eq!((&payload["messages"], &payload["reason"]), (&json!(pending), &json!("retention")));
+        for operation in ["get_message", "list_message_edits", "delete_message", "purge_message"] {
+            let input = json!({"message_id": old["id"]});
+            world.call(&world.people.admin, operation, input).refused(404, "not-found");
+        }
+        let input = json!({"message_id": old["id"], "body": "again"});
+        world.call(&world.people.agent, "edit_message", input).refused(404, "not-found");
+        let listed = world.admin("list_messages", json!({"thread_id": thread}));
+        let ids: Vec<&Value> =
+            listed["items"].as_array().unwrap().iter().map(|message| &message["id"]).collect();
+        assert_eq!(ids, [&new["id"]]);
+        assert_eq!(world.admin("get_message", json!({"message_id": new["id"]}))["body"], "stays");
+        let words = |event: &Value| event["message"]["body"].clone();
+        let events = world.admin("list_thread_events", json!({"thread_id": thread, "limit": 200}));
+        let said: Vec<Value> = events["items"].as_array().unwrap().iter().map(words).collect();
+        assert!(said.contains(&json!("stays")) && said.contains(&json!("")), "{said:?}");
+        assert!(!events.to_string().contains("goes"), "the events stay, and say nothing");
+        for table in ["messages", "message_edits"] {
+            let left = world.database.number(&format!("select count(*) from {table}"));
+            assert_eq!(left, i64::from(table == "messages"), "{table}");
+        }
+        assert!(verified(world).valid);
+        let report = policy(world);
+        assert_eq!(report["pending"], json!({"events": 0, "messages": 0}));
+        let lsn = world.lsn();
+        world.pass(Duration::ZERO);
+        assert_eq!(world.lsn(), lsn, "nothing is left to do");
+    });
+}
+
+#[test]
+fn nothing_is_pruned_under_a_hold() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        keep(world, json!({"messages_days": 1, "events_days": 1})).output();
+        let old = post(world, "evidence");
+        let hold = world.admin("place_legal_hold", json!({"workspace_id": workspace, "reason": "a dispute"}));
+        world.pass(Duration::from_secs(1));
+        world.pass(5 * DAY);
+        let before = (world.lsn(), stored_events(world));
+        world.pass(5 * DAY);
+        assert_eq!((world.lsn(), stored_events(world)), before);
+        assert!(policy(world)["pending"]["events"].as_i64().unwrap() > 0, "what would go without the hold");
+        assert_eq!(world.admin("get_message", json!({"message_id": old["id"]}))["body"], "evidence");
+        world.admin("release_legal_hold", json!({"workspace_id": workspace, "hold_id": hold["id"]}));
+        world.pass(Duration::ZERO);
+        world
+            .call(&world.people.admin, "get_message", json!({"message_id": old["id"]}))
+            .refused(404, "not-found");
+        assert!(stored_events(world) < before.1);
+        assert!(verified(world).valid);
+    });
+}
+
+#[test]
+fn a_log_that_is_broken_is_not_pruned() {
+    on_both_engines(|world| {
+        keep(world, json!({"events_days": 1})).output();
+        post(world, "a word");
+        let workspace = world.database.id(world.id("workspace"));
+        world.database.execute(&format!(
+            "update events set payload = replace(payload, 'attribution', 'attributiom')
+             where workspace_id = {workspace} and lsn = 5"
+        ));
+        world.clock.advance(3 * DAY);
+        world.service.housekeep().expect_err("it is reported");
+        world.service.housekeep().expect_err("in each round");
+        assert_eq!(stored_events(world), world.lsn(), "the evidence of it stays");
+        assert_eq!(policy_of_log(world), 1);
+    });
+}
+
+/// Whether what the database marks for the scrub is done.
+fn scrubbed(world: &World) {
+    until("the scrub", || {
+        world.service.housekeep().unwrap();
+        is_scrubbed(&world.database)
+    });
+}
+
+#[test]
+fn a_long_log_is_pruned_in_steps_and_its_keys_are_in_no_file() {
+    for engine in engines() {
+        // With a seed of its own: worlds of one seed draw the same keys, and share a Postgres server.
+        let world = World::with(engine, Setup { seed: 35, ..Setup::default() });
+        let shelves = || world.database.number("select count(*) from shelves");
+        let first = post(&world, "the first of many");
+        // Its shelf is that of a template, until it is sealed again.
+        world.admin("delete_message", json!({"message_id": first["id"]}));
+        let keys = Needle::pieces(
+            "the sealed nodes",
+            &shelf(&world.database, &text(&first["id"])).sealed[KEK_ID_BYTES..],
+        );
+        // More than a shelf holds, and than a step removes.
+        in_parallel(8, |_| (0..530).for_each(|_| drop(post(&world, "one of many"))));
+        keep(&world, json!({"messages_days": 1, "events_days": 1})).output();
+        let last = post(&world, "the last of many");
+        let last_keys = Needle::pieces(
+            "the sealed nodes",
+            &shelf(&world.database, &text(&last["id"])).sealed[KEK_ID_BYTES..],
+        );
+        for needles in [&keys, &last_keys] {
+            assert!(!found(&world.database, needles).is_empty(), "the search finds the nodes that are there");
+        }
+        assert_eq!(shelves(), 2);
+        world.clock.advance(2 * DAY);
+        let new = post(&world, "a new one");
+        world.pass(Duration::ZERO);
+        scrubbed(&world);
+        let messages = world.database.number("select count(*) from messages");
+        assert_eq!((messages, shelves()), (1, 1));
+        assert_eq!(world.admin("get_message", json!({"message_id": new["id"]}))["body"], "a new one");
+        for needles in [&keys, &last_keys] {
+            assert_eq!(found(&world.database, needles), []);
+        }
+        let report = verified(&world);
+        assert!(report.valid && report.floor > 4240 && report.events < 10, "{report:?}");
+    }
+}
+
+/// What a story's step does.
+const STEPS: [&str; 8] = ["post", "post", "edit", "withdraw", "purge", "age", "hold", "release"];
+
+/// One step of a random story, which may be refused.
+fn step(world: &World, random: &mut Random, messages: &mut Vec<Value>, holds: &mut Vec<Value>) {
+    let workspace = world.id("workspace");
+    let admin = |operation: &str, input: Value| world.call(&world.people.admin, operation, input);
+    match random.of(&STEPS) {
+        "post" => messages.push(post(world, "a word")["id"].clone()),
+        "age" => {
+            world.clock.advance(HOUR * (1 + u32::try_from(random.below(40)).unwrap()));
+            world.service.housekeep().unwrap();
+        }
+        "hold" => holds.push(
+            admin("place_legal_hold", json!({"workspace_id": workspace, "reason": "one"})).output()["id"]
+                .clone(),
+        ),
+        "release" => {
+            if let Some(hold) = holds.pop() {
+                admin("release_legal_hold", json!({"workspace_id": workspace, "hold_id": hold})).output();
+            }
+        }
+        change => {
+            if messages.is_empty() {
+                return;
+            }
+            let message = random.of(messages);
+            let (operation, input) = match change {
+                "edit" => (
+                    "edit_message",
+                    json!({"message_id": message, "body": format!("{}", random.below(1000))}),
+                ),
+                "withdraw" => ("delete_message", json!({"message_id": message})),
+                _ => ("purge_message", json!({"message_id": message})),
+            };
+            let answer = world.call(&world.people.agent, operation, input.clone());
+            let answer = if answer.status == 403 { admin(operation, input) } else { answer };
+            assert!([200, 404, 409].contains(&answer.status), "{change}: {:#}", answer.body);
+        }
+    }
+}
+
+/// What changes a column of an event, or of the head.
+fn tampers(world: &World, lsn: i64) -> Vec<String> {
+    let workspace = world.database.id(world.id("workspace"));
+    let zeros = world.database.bytes(&[0; 32]);
+    let of_event = [
+        "lsn = lsn + 100000".to_owned(),
+        "kind = 'Other'".to_owned(),
+        "at = at + 1".to_owned(),
+        format!("channel_id = case when channel_id is null then {workspace} end"),
+        format!("thread_id = case when thread_id is null then {workspace} end"),
+        format!("member_id = case when member_id is null then {workspace} end"),
+        format!("prev_hash = {zeros}"),
+        format!("content_hash = {zeros}"),
+        "payload = replace(payload, 'attribution', 'attributiom')".to_owned(),
+    ];
+    let of_head = ["lsn = lsn + 1", "floor = floor + 1", "pruned_at = pruned_at + 1", "lsn = lsn - 1"];
+    let of_head = of_head.map(str::to_owned).into_iter().chain([format!("hash = {zeros}")]);
+    let events = of_event
+        .into_iter()
+        .map(|set| format!("update events set {set} where workspace_id = {workspace} and lsn = {lsn}"));
+    let removed = format!("delete from events where workspace_id = {workspace} and lsn = {lsn}");
+    let heads = of_head.map(|set| format!("update heads set {set} where workspace_id = {workspace}"));
+    events.chain([removed]).chain(heads).collect()
+}
+
+#[test]
+fn random_histories_verify_and_no_column_of_them_can_be_changed() {
+    for seed in 0..3 * u64::try_from(rounds()).unwrap() {
+        let world =
+            World::with(Engine::Sqlite, Setup { seed: 40 + seed, in_memory: true, ..Setup::default() });
+        let mut random = Random(seed);
+        keep(&world, json!({"messages_days": 2, "events_days": 3})).output();
+        let (mut messages, mut holds) = (Vec::new(), Vec::new());
+        for _ in 0..120 {
+            step(&world, &mut random, &mut messages, &mut holds);
+        }
+        for hold in holds {
+            let input = json!({"workspace_id": world.id("workspace"), "hold_id": hold});
+            world.admin("release_legal_hold", input);
+        }
+        for _ in 0..4 {
+            world.pass(DAY);
+            post(&world, "the last words");
+        }
+        let report = verified(&world);
+        assert!(report.valid, "seed {seed}: {report:?}");
+        assert!(report.floor > 80, "seed {seed}: nothing was pruned, so this shows little: {report:?}");
+        let events = usize::try_from(report.events).unwrap();
+        let lsn = report.floor + i64::try_from(random.below(events)).unwrap();
+        for tamper in tampers(&world, lsn) {
+            let copy = world.database.copy_file("copy.db");
+            rusqlite::Connection::open(&copy).unwrap().execute(&tamper, []).unwrap();
+            let tampered = report_of(&world, &Database::Sqlite(copy));
+            assert!(!tampered.valid, "seed {seed}: {tamper} is not noticed: {tampered:?}");
+        }
+    }
+}
