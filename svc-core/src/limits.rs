@@ -331,6 +331,14 @@ pub const SHELVES_REMOVED: i64 = 500;
 pub const PRUNE_READ_ROWS: i64 = 10_000;
 /// Events that were pruned and are removed at once.
 pub const PRUNE_ROWS: i64 = 1000;
+/// Events that a log grows by before they are counted in the table of its census.
+pub const CENSUS_LAG: i64 = 1000;
+/// Events that are counted at once.
+pub const CENSUS_STEP: i64 = 5000;
+/// Most events that a census counts itself.
+pub const CENSUS_TAIL_MAX: i64 = 20_000;
+/// Workspaces that one step of the census looks at.
+pub const CENSUS_WORKSPACES: i64 = 100;
 /// Longest time the bus may spend on one piece of work before readiness reports it as hung.
 pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
 /// Timeout for connecting to a Postgres server, unless the address says otherwise.

@@ -52,6 +52,7 @@ pub(crate) fn features() -> Vec<Feature> {
         gates::approvals::feature(),
         gates::context::feature(),
         integrity::events::feature(),
+        integrity::census::feature(),
         integrity::room::feature(),
         integrity::subscriptions::feature(),
         integrity::audit::feature(),

@@ -173,7 +173,8 @@ const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.threa
 const HORIZON_OF_THREAD: &str =
     "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+/// Returns whether the caller may see a thread, which may not exist.
+pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     match visible_place(cx, thread) {
         Err(error) if error.code() == Code::NotFound => Ok(false),
         found => found.map(|_| true),

@@ -3,6 +3,7 @@
 //!
 //! - `events`: reading the log, waiting for new events, and verifying the chain
 //! - `catch_up`: the whole log as a chain, and `tombstones`: what was withdrawn
+//! - `census`: how many events of each kind there are
 //! - `room`: where the record is, and how far it goes
 //! - `subscriptions`: following the log as it grows
 //! - `audit`: the rows that every change and every delegated request leaves
@@ -17,5 +18,6 @@ pub(crate) mod events;
 pub(crate) mod room;
 pub(crate) mod subscriptions;
 pub(crate) mod holds;
+pub(crate) mod census;
 pub(crate) mod retention;
 pub(crate) mod sharing;

@@ -64,6 +64,7 @@ migrations! {
     33 "0033_legal_holds",
     34 "0034_withdrawals",
     35 "0035_retention",
+    36 "0036_census",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

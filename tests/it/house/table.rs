@@ -19,6 +19,7 @@ const OPTIONAL_VARIABLES: &[(&str, &str)] = &[
 /// Lists that are returned whole, and what bounds them.
 const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_capability_sets", "they are in the code"),
+    ("get_kind_census", "the kinds are in the code"),
     ("get_thread_footprint", "a footprint has 100 items at the most"),
     ("list_reviewers", "a thread has 100 at the most"),
     ("get_workspace_usage", "the largest 1000 sums alone"),

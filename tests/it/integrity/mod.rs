@@ -1,6 +1,7 @@
 //! What members can read of the record: events, their verification, and the audit trail; and what is shared.
 
 mod audit;
+mod census;
 mod events;
 mod followers;
 mod holds;

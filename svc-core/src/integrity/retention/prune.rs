@@ -4,9 +4,10 @@
 //! broken there is left as it is.
 
 use crate::Result;
-use crate::error::{Error, Result as Outcome};
+use crate::error::Error;
 use crate::hash::{hash_text, parse_hash};
 use crate::id::WorkspaceId;
+use crate::integrity::census::{self, Counts};
 use crate::integrity::events::broken_log;
 use crate::integrity::floor::LogRange;
 use crate::limits::{PRUNE_READ_ROWS, PRUNE_ROWS};
@@ -28,6 +29,7 @@ pub(super) struct Walk {
     /// Verified up to here; its hash is what the floor will link to.
     cursor: ChainCursor,
     frontier: Frontier,
+    counts: Counts,
 }
 
 impl Walk {
@@ -38,7 +40,8 @@ impl Walk {
             None => (genesis(), Frontier::default()),
         };
         let before = due.from.saturating_sub(1);
-        Ok(Self { workspace, due, cursor: ChainCursor::after(workspace, before, Some(hash)), frontier })
+        let cursor = ChainCursor::after(workspace, before, Some(hash));
+        Ok(Self { workspace, due, cursor, frontier, counts: Counts::new() })
     }
 
     /// Returns whether it has come to its end.
@@ -51,9 +54,11 @@ impl Walk {
         let up_to = self.due.floor.saturating_sub(1);
         let not_after = Time::from_micros(i64::MAX);
         let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: usize::MAX, not_after };
-        let frontier = &mut self.frontier;
+        let (frontier, counts) = (&mut self.frontier, &mut self.counts);
         let read = self.cursor.read(cx, bounds, |_, event| {
             frontier.push(&event.content_hash);
+            let count = counts.entry((event.subject.channel_id, event.kind.to_owned())).or_default();
+            *count = count.saturating_add(1);
             true
         })?;
         read.map_err(|broken| broken_log(self.workspace, broken))
@@ -72,6 +77,7 @@ impl Walk {
         let pruned_at =
             cx.emit(Subject::WORKSPACE, &EventsPruned { floor, prev_hash, frontier, before })?.lsn;
         let workspace = cx.caller().workspace_id;
+        census::forget(cx, floor, &self.counts)?;
         cx.execute(1, MOVE_FLOOR, &[&workspace, &floor, &pruned_at])
     }
 }
@@ -93,7 +99,7 @@ fn declared(payload: &str, floor: i64) -> Result<([u8; 32], Frontier)> {
 }
 
 /// Removes some of the events below the floor of the caller's workspace. Returns whether there are more.
-pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Outcome<bool> {
+pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
     let Some((oldest, floor)) = oldest_and_floor(cx, workspace)? else { return Ok(false) };
     let up_to = oldest.saturating_add(PRUNE_ROWS).min(floor);
@@ -104,11 +110,11 @@ pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Outcome<
 const REMOVE: &str = "delete from events where workspace_id = $1 and lsn < $2";
 
 /// Returns whether events below the floor of a workspace are left.
-pub(super) fn has_some_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Outcome<bool> {
+pub(super) fn has_some_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(oldest_and_floor(cx, workspace)?.is_some_and(|(oldest, floor)| oldest < floor))
 }
 
-fn oldest_and_floor(cx: &Read<'_>, workspace: WorkspaceId) -> Outcome<Option<(i64, i64)>> {
+fn oldest_and_floor(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<(i64, i64)>> {
     cx.one(OLDEST, &[&workspace])
 }
 
