@@ -126,14 +126,6 @@ pub(crate) fn options(allow: HeaderValue) -> Response {
     response
 }
 
-/// Returns the 405 response for a path that does not have the request's method.
-pub(crate) fn method_not_allowed(allow: HeaderValue) -> Response {
-    let methods = allow.to_str().unwrap_or_default();
-    let mut response = problem(&Error::new(Code::MethodNotAllowed, format!("this path allows {methods}")));
-    response.headers_mut().insert(ALLOW, allow);
-    response
-}
-
 /// Turns a response into one to HEAD: the body is removed and its length is kept.
 pub(crate) fn without_body(mut response: Response) -> Response {
     if let Some(length) = response.body().size_hint().exact() {
@@ -155,11 +147,6 @@ mod tests {
         assert_eq!(refused.headers()[CONTENT_TYPE], "application/problem+json");
         let full = problem(&Error::new(Code::Overloaded, "full"));
         assert_eq!((full.status().as_u16(), &full.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
-        let method = method_not_allowed(HeaderValue::from_static("GET, HEAD, OPTIONS"));
-        assert_eq!(
-            (method.status().as_u16(), &method.headers()[ALLOW]),
-            (405, &"GET, HEAD, OPTIONS".parse().unwrap())
-        );
     }
 
     #[test]

@@ -244,14 +244,13 @@ impl Server {
         request: Request<Incoming>,
     ) -> std::result::Result<Response, StreamRejected> {
         let head = request.method() == Method::HEAD;
-        let refusal =
-            if frames::is_scim(request.uri().path()) { frames::scim_refusal } else { encode::problem };
+        let at = frames::at(request.uri().path());
         let mut unverified = self.unverified(link, &request)?;
         let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(&error),
-            Err(_) => refusal(&Error::internal("answering a request panicked")),
+            Ok(Err(error)) => frames::refusal(at, &error),
+            Err(_) => frames::refusal(at, &Error::internal("answering a request panicked")),
         };
         let mut response = if head { encode::without_body(response) } else { response };
         response.body_mut().watched(&link.pace);
@@ -336,9 +335,9 @@ impl Server {
         match found {
             Routed::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
             Routed::Allow(allow) => {
+                let refused = frames::method_not_allowed(frames::at(request.uri().path()), allow);
                 body::discard(request, self.state.settings.body_max_bytes).await;
-                let is_scim = frames::is_scim(&path);
-                Ok(if is_scim { frames::scim_not_allowed(allow) } else { encode::method_not_allowed(allow) })
+                Ok(refused)
             }
             _ => {
                 body::discard(request, self.state.settings.body_max_bytes).await;

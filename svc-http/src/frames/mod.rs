@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
@@ -37,7 +38,6 @@ use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::origin::{Use, cookie_counts};
 use crate::state::{Link, ServerState, Unverified};
-pub(crate) use scim::{is_at as is_scim, method_not_allowed as scim_not_allowed, refusal as scim_refusal};
 
 /// One frame: what of it only bytes and headers are.
 pub(super) trait Framing: Sync {
@@ -90,6 +90,34 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::Share => &share::Share,
         Frame::Scim => &scim::Scim,
     }
+}
+
+/// The paths that belong to one frame, with all below them, whether or not it has a row there.
+const PLACES: [(&str, Frame); 3] =
+    [(scim::BASE, Frame::Scim), ("/share", Frame::Share), ("/oauth/app/token", Frame::AppToken)];
+
+/// Returns the frame that a path belongs to.
+pub(crate) fn at(path: &str) -> Option<Frame> {
+    let is_in =
+        |place: &str| path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    PLACES.into_iter().find(|(place, _)| is_in(place)).map(|(_, frame)| frame)
+}
+
+/// Returns the response of a failure at a path of this frame, or of none.
+pub(crate) fn refusal(at: Option<Frame>, error: &Error) -> Response {
+    match at {
+        Some(frame) => framing(frame).refusal(error),
+        None => encode::problem(error),
+    }
+}
+
+/// Returns the 405 response for a path of this frame, or of none, without the request's method.
+pub(crate) fn method_not_allowed(at: Option<Frame>, allow: HeaderValue) -> Response {
+    let methods = allow.to_str().unwrap_or_default();
+    let refused = Error::new(Code::MethodNotAllowed, format!("this path allows {methods}"));
+    let mut response = refusal(at, &refused);
+    response.headers_mut().insert(ALLOW, allow);
+    response
 }
 
 /// Handles a request that the route of a framed row matches.
@@ -273,5 +301,46 @@ impl Call<'_> {
         self.count(head).await?;
         self.discard().await;
         Err(Error::new(Code::UnknownRoute, "this server does not serve the route"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::{CONTENT_TYPE, REFERRER_POLICY};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_refuses_at_its_path_and_below() {
+        for (path, wanted) in [
+            ("/scim/v2", Some(Frame::Scim)),
+            ("/scim/v2/", Some(Frame::Scim)),
+            ("/scim/v2/Users/1", Some(Frame::Scim)),
+            ("/scim/v20", None),
+            ("/scim", None),
+            ("/Users", None),
+            ("/share", Some(Frame::Share)),
+            ("/share/nothing", Some(Frame::Share)),
+            ("/shared", None),
+            ("/oauth/app/token", Some(Frame::AppToken)),
+            ("/oauth/app", None),
+        ] {
+            assert_eq!(at(path), wanted, "{path}");
+        }
+        let unknown = Error::new(Code::UnknownRoute, "x");
+        assert_eq!(refusal(at("/share/x"), &unknown).headers()[REFERRER_POLICY], "no-referrer");
+        assert_eq!(refusal(at("/scim/v2/x"), &unknown).headers()[CONTENT_TYPE], "application/scim+json");
+        assert_eq!(refusal(at("/x"), &unknown).headers()[CONTENT_TYPE], "application/problem+json");
+    }
+
+    #[test]
+    fn a_wrong_method_is_told_the_right_ones() {
+        for path in ["/threads", "/scim/v2/Users", "/share/threads", "/oauth/app/token"] {
+            let refused = method_not_allowed(at(path), HeaderValue::from_static("GET, HEAD, OPTIONS"));
+            assert_eq!(
+                (refused.status().as_u16(), &refused.headers()[ALLOW]),
+                (405, &HeaderValue::from_static("GET, HEAD, OPTIONS"))
+            );
+        }
     }
 }

@@ -9,7 +9,7 @@ use hyper::{StatusCode, Uri};
 use serde_json::{Map, Value, json};
 use svc_core::json::{Unread, read_at_most};
 use svc_core::op::{self, Reply};
-use svc_core::{Code, Error, Result};
+use svc_core::{Error, Result};
 
 use futures_util::future::BoxFuture;
 
@@ -20,18 +20,13 @@ use crate::state::ServerState;
 
 const SCIM: HeaderValue = HeaderValue::from_static("application/scim+json");
 /// Where everything of SCIM is.
-const BASE: &str = "/scim/v2";
+pub(super) const BASE: &str = "/scim/v2";
 /// Most values of a body, counted over all depths.
 const VALUES_MAX: usize = 100_000;
 
 /// What RFC 7644 lets a query say.
 const QUERY: [&str; 7] =
     ["filter", "startIndex", "count", "attributes", "excludedAttributes", "sortBy", "sortOrder"];
-
-/// Returns whether an answer at this path is one of SCIM.
-pub(crate) fn is_at(path: &str) -> bool {
-    path.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
 
 /// The resources of SCIM.
 pub(super) struct Scim;
@@ -161,14 +156,8 @@ fn complete(value: &mut Value, own: &str) {
 }
 
 /// Returns the response of a failure below `/scim/v2`.
-pub(crate) fn refusal(error: &Error) -> Response {
+fn refusal(error: &Error) -> Response {
     of_problem(encode::problem(error), error)
-}
-
-/// Returns the 405 response for a path below `/scim/v2`.
-pub(crate) fn method_not_allowed(allow: HeaderValue) -> Response {
-    let detail = format!("this path allows {}", allow.to_str().unwrap_or_default());
-    of_problem(encode::method_not_allowed(allow), &Error::new(Code::MethodNotAllowed, detail))
 }
 
 /// Returns the same failure with the body of RFC 7644 (3.12).
@@ -194,20 +183,6 @@ fn of_problem(problem: Response, error: &Error) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scim_is_at_its_path_and_below() {
-        for (path, wanted) in [
-            ("/scim/v2", true),
-            ("/scim/v2/", true),
-            ("/scim/v2/Users/1", true),
-            ("/scim/v20", false),
-            ("/scim", false),
-            ("/Users", false),
-        ] {
-            assert_eq!(is_at(path), wanted, "{path}");
-        }
-    }
 
     #[test]
     fn attributes_are_found_in_any_case_and_others_are_dropped() {

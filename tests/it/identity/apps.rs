@@ -205,6 +205,8 @@ fn the_token_endpoint_refuses_by_the_errors_of_the_rfc_and_leaves_nothing() {
         check(rest.send_form(&address, &authorized, ""), request, &json!("in the address"));
         let text_body = rest.send(None, "POST", TOKEN, &[("content-type", "text/plain")], Some(&json!({})));
         check(text_body, (415, "unsupported-media-type", "invalid_request"), &json!("text"));
+        let method = rest.send(None, "GET", TOKEN, &[], None);
+        check(method, (405, "method-not-allowed", "invalid_request"), &json!("by GET"));
         assert_eq!(format!("{:?}", world.database.dump()), before);
     });
 }

@@ -420,9 +420,16 @@ fn a_ticket_opens_no_other_route() {
             ("POST", "/mcp", Some(&list), 401),
             ("POST", "/share/threads", Some(&list), 405),
             ("DELETE", "/share/manifest", None, 405),
+            ("GET", "/share", None, 404),
+            ("GET", "/share/nothing", None, 404),
         ] {
             let answer = world.rest().send(None, method, target, &headers, body);
             assert_eq!(answer.status, wanted, "{method} {target}: {:#}", answer.body);
+            if target.starts_with("/share") {
+                assert_eq!(answer.headers["cache-control"], "no-store", "{method} {target}");
+                assert_eq!(answer.headers["referrer-policy"], "no-referrer", "{method} {target}");
+                assert_eq!(answer.headers["vary"], "Authorization", "{method} {target}");
+            }
         }
         let first = first_frame(&secret, world.id("workspace"), None);
         assert_eq!(Ws::subscribe(world.address(), &first).receive(), Received::Closed(1008));
