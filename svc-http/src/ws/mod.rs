@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use hyper::header::{CONNECTION, COOKIE, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, StatusCode, Version};
+use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use secrecy::SecretString;
-use svc_core::op::{self, Admission, Takes};
+use svc_core::op::{self, Admission, SESSION_COOKIE, Takes};
 use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT};
 use svc_core::{Code, Error, Result, Service};
 use tokio::sync::watch;
@@ -38,14 +38,18 @@ const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 /// Responds to the handshake and spawns a task for the connection.
 ///
 /// A credential in the handshake is checked first. Without one, the Host and the Origin must be this server's
-/// own.
+/// own; a browser with the cookie of a session is not told so by a status, which no page can read, but by the
+/// close of whoever has no credential.
 pub(crate) async fn upgrade(
     state: &ServerState,
     link: &Link,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
     let head = state.head_for(link, &request, Takes::All, Use::Change).await?;
-    state.check_host(&head, &request)?;
+    let is_foreign = match state.check_host(&head, &request) {
+        Err(_) if has_session_cookie(request.headers()) => true,
+        checked => checked.map(|()| false)?,
+    };
     let admission = if head.credential.is_nothing() {
         state.service.count(head.clone()).await?;
         None
@@ -60,6 +64,7 @@ pub(crate) async fn upgrade(
         unread: state.unread.clone(),
         head,
         admission,
+        is_foreign,
         phase: state.phase.subscribe(),
     };
     tokio::spawn(async move {
@@ -97,6 +102,13 @@ fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
     HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Error::internal)
 }
 
+/// Returns whether a request has the cookie of a session, whatever is in it.
+fn has_session_cookie(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut names = values.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.split('=').next());
+    names.any(|name| name.trim() == SESSION_COOKIE)
+}
+
 /// One subscription: what its handshake said, and what it has not read yet.
 struct Client {
     service: Service,
@@ -105,6 +117,8 @@ struct Client {
     head: op::RequestHead,
     /// The admission of the handshake, if it had a credential.
     admission: Option<Admission>,
+    /// Whether the handshake has a cookie that does not count, from a page of another site.
+    is_foreign: bool,
     phase: watch::Receiver<Phase>,
 }
 
@@ -207,6 +221,9 @@ impl Client {
     /// Admits the subscription with the token of its first frame, or else that of the handshake.
     async fn admit(&self, socket: &mut Socket, token: Option<SecretString>) -> Result<Admission, End> {
         let admitted = match (token, &self.admission) {
+            _ if self.is_foreign => {
+                Err(Error::new(Code::Unauthenticated, "a cookie counts only from a page of this service"))
+            }
             (Some(token), _) => {
                 let head = op::RequestHead { credential: Some(token).into(), ..self.head.clone() };
                 socket.keep_alive_during(WAIT_FOR_EVENT.admit(&self.service, head)).await?

@@ -3,7 +3,7 @@
 use http::header::{COOKIE, SET_COOKIE};
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
-use svc_tests::client::ws::{Received, Ws};
+use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::{World, on_both_engines, text};
 
 const FROM_TOKEN: &str = "/auth/session/from-token";
@@ -149,9 +149,18 @@ fn a_websocket_takes_the_cookie_of_its_own_origin_in_place_of_a_token() {
             let cookie = [(COOKIE.as_str(), browser.cookie.as_str())];
             Ws::subscribe_with(world.address(), &[&cookie, headers].concat(), &first)
         };
-        for foreign in [("origin", "http://localhost:1"), ("sec-fetch-site", "same-site")] {
+        for foreign in [
+            ("origin", "http://localhost:1"),
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "same-site"),
+        ] {
             assert_eq!(open(&[foreign]).receive(), Received::Closed(1008), "{foreign:?}");
         }
+        let with_token = first_frame(&world.people.agent, world.id("workspace"), None);
+        let evil = [(COOKIE.as_str(), browser.cookie.as_str()), ("origin", "https://evil.example")];
+        let mut ws = Ws::subscribe_with(world.address(), &evil, &with_token);
+        assert_eq!(ws.receive(), Received::Closed(1008), "a page of another site, with a token too");
         let mut ws = open(&[("origin", &own)]);
         assert_eq!(ws.frame()["type"], "subscribe_ack");
         browser.post("/auth/logout", &[], &json!({})).output();
