@@ -218,14 +218,17 @@ impl Client {
         }
     }
 
-    /// Admits the subscription with the token of its first frame, or else that of the handshake.
+    /// Admits the subscription with the token of its first frame, or else by the credential of the handshake.
+    ///
+    /// The token acts beside a session of the handshake, as on any request: both are of one member.
     async fn admit(&self, socket: &mut Socket, token: Option<SecretString>) -> Result<Admission, End> {
         let admitted = match (token, &self.admission) {
             _ if self.is_foreign => {
                 Err(Error::new(Code::Unauthenticated, "a cookie counts only from a page of this service"))
             }
             (Some(token), _) => {
-                let head = op::RequestHead { credential: Some(token).into(), ..self.head.clone() };
+                let credential = self.head.credential.with_token(token);
+                let head = op::RequestHead { credential, ..self.head.clone() };
                 socket.keep_alive_during(WAIT_FOR_EVENT.admit(&self.service, head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),

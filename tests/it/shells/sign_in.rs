@@ -161,6 +161,13 @@ fn a_websocket_takes_the_cookie_of_its_own_origin_in_place_of_a_token() {
         let evil = [(COOKIE.as_str(), browser.cookie.as_str()), ("origin", "https://evil.example")];
         let mut ws = Ws::subscribe_with(world.address(), &evil, &with_token);
         assert_eq!(ws.receive(), Received::Closed(1008), "a page of another site, with a token too");
+        let beside = |token: &str| {
+            let headers = [(COOKIE.as_str(), browser.cookie.as_str()), ("origin", &own)];
+            let first = first_frame(token, world.id("workspace"), None);
+            Ws::subscribe_with(world.address(), &headers, &first).receive()
+        };
+        assert_eq!(beside(&world.people.admin), Received::Closed(1008), "of another member");
+        assert!(matches!(beside(&world.people.agent), Received::Frame(_)));
         let mut ws = open(&[("origin", &own)]);
         assert_eq!(ws.frame()["type"], "subscribe_ack");
         browser.post("/auth/logout", &[], &json!({})).output();

@@ -55,6 +55,19 @@ impl Credential {
         matches!(self, Self::Nothing)
     }
 
+    /// Returns the credential of a request that brings a bearer token after its head.
+    ///
+    /// The token takes the place of one in the head, and comes beside a session.
+    #[must_use]
+    pub fn with_token(&self, token: SecretString) -> Self {
+        match (Self::from(Some(token)), self) {
+            (Self::Bearer(secret), Self::Session(session) | Self::Both(_, session)) => {
+                Self::Both(secret, *session)
+            }
+            (sent, _) => sent,
+        }
+    }
+
     /// Returns the key by which it is looked up for a request with such needs; none if nothing was sent.
     ///
     /// Where nothing is needed, nobody stands in for a caller: there may be no person yet.
