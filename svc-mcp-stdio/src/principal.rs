@@ -224,7 +224,7 @@ impl Principal {
             return Ok(Capabilities::of_anonymous());
         }
         let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
-        let reply = WHOAMI.ask(service, admission, Whoami {}).await?;
+        let reply = WHOAMI.ask(service, admission.without_operation(), Whoami {}).await?;
         self.record_lsn(reply.lsn);
         Ok(reply.output.capabilities)
     }

@@ -338,7 +338,7 @@ fn a_delegated_list_of_tools_leaves_a_decision() {
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
         let ask = || world.rest().send(Some(&token), "POST", "/mcp", &[], Some(&list));
         assert!(!ask().output()["result"]["tools"].as_array().unwrap().is_empty());
-        assert_eq!(decisions(world).len(), 1);
+        assert_eq!(decisions(world), [("mcp".into(), "allowed".into(), Value::Null)]);
         revoke(world, &grant);
         ask().refused(401, "unauthenticated");
         let after = decisions(world);

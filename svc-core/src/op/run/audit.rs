@@ -44,6 +44,8 @@ impl Origin {
 
     fn operation(&self) -> String {
         match self.surface {
+            // A list of tools, say, or what could not be read.
+            Surface::Mcp if self.operation.is_empty() => "mcp".to_owned(),
             Surface::Mcp => format!("tools/call:{}", self.operation),
             _ => self.operation.to_owned(),
         }

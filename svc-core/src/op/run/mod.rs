@@ -148,6 +148,8 @@ pub struct Admission {
     client: Option<Client>,
     standings: Arc<[Standing]>,
     is_follow_up: bool,
+    /// Whether what it asks for is no operation, although one answers it.
+    asks_otherwise: bool,
 }
 
 impl Admission {
@@ -178,6 +180,13 @@ impl Admission {
         Self { is_follow_up: true, ..self.clone() }
     }
 
+    /// Returns the admission of a request that calls no operation, although one is run to answer it.
+    ///
+    /// Audit rows name no operation then.
+    pub fn without_operation(self) -> Self {
+        Self { asks_otherwise: true, ..self }
+    }
+
     /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
     pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
         let head = RequestHead { surface, ..RequestHead::default() };
@@ -193,7 +202,8 @@ impl Admission {
         };
         let client = own.or(head.peer.map(Client::at));
         let standings = Arc::default();
-        Self { access, surface: head.surface, path, client, standings, is_follow_up: false }
+        let (surface, is_follow_up, asks_otherwise) = (head.surface, false, false);
+        Self { access, surface, path, client, standings, is_follow_up, asks_otherwise }
     }
 
     fn of_known(self, known: Arc<KnownCredential>) -> Self {
@@ -414,7 +424,8 @@ impl Dispatch {
         admission: Admission,
         input: &dyn Shown,
     ) -> Call {
-        let Admission { access, surface, path, client, is_follow_up, .. } = admission;
+        let Admission { access, surface, path, client, is_follow_up, asks_otherwise, .. } = admission;
+        let asked = operation.map(Arc::as_ref).filter(|_| !asks_otherwise);
         let ids = (surface == Surface::Mcp).then(|| input.ids());
         Call {
             dispatch: Arc::clone(self),
@@ -424,7 +435,7 @@ impl Dispatch {
             work: operation.map_or(Work::Unknown, |operation| {
                 Work::Operation(Arc::clone(operation), self.guarded(surface, input))
             }),
-            origin: Origin::of(operation.map(Arc::as_ref), surface, &path, ids),
+            origin: Origin::of(asked, surface, &path, ids),
             bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
