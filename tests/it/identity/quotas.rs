@@ -48,6 +48,20 @@ fn a_token_makes_as_many_requests_as_its_quota_in_a_window() {
 }
 
 #[test]
+fn a_limited_administrator_mints_nothing_less_limited() {
+    on_both_engines(|world| {
+        let (workspace, admin) = (world.id("workspace"), world.id("admin"));
+        let of_admin =
+            |quotas: Value| json!({"workspace_id": workspace, "member_id": admin, "quotas": quotas});
+        let limited = secret(&world.admin("mint_token", of_admin(json!({"requests": 9}))));
+        let mint = |quotas: Value| world.call(&limited, "mint_token", of_admin(quotas));
+        mint(json!({"requests": 10})).refused(403, "forbidden");
+        assert_eq!(mint(json!({"requests": 2})).output()["quotas"], json!({"requests": 2}));
+        assert_eq!(mint(json!(null)).output()["quotas"], json!({"requests": 9}));
+    });
+}
+
+#[test]
 fn what_is_derived_counts_towards_the_quota_that_it_comes_from() {
     on_both_engines(|world| {
         let root = secret(&mint(world, json!({"requests": 12})));

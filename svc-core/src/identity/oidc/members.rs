@@ -2,7 +2,8 @@
 //!
 //! In this order: whoever was linked to the subject before; a person prepared under the verified email, if
 //! the operator allows linking; a new person, if the operator allows that; and else nobody. Somebody who was
-//! deactivated is turned away at each step, and never joins again under another handle.
+//! deactivated is turned away at each step, and never joins again under another handle. Who was removed for
+//! good is unknown, and joins like anybody.
 
 use schemars::JsonSchema;
 use serde::Serialize;

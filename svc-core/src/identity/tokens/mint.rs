@@ -38,7 +38,8 @@ pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 /// own token carries and what is in `svc.agent.worker`. The token does not expire unless you set `expires_at`
 /// or `expires_in_secs`.
 ///
-/// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant; 409 `wrong-state` if the
+/// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant, or for quotas higher than
+/// yours; 409 `wrong-state` if the
 /// member is deactivated, or is the member of an app, whose tokens belong to its installation.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +63,8 @@ pub struct MintToken {
     pub expires_at: Option<Time>,
     /// In how many seconds it expires. Cannot be combined with `expires_at`.
     pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
-    /// How much it may be used, with all tokens derived from it. Default: as the service limits every client.
+    /// How much it may be used, with all tokens derived from it. Default: yours, or else as the service
+    /// limits every client.
     pub quotas: Option<Quotas>,
 }
 
@@ -76,7 +78,9 @@ pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<Minted
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     authority::check_grants(cx.caller().capabilities, wanted)?;
     check_takes_tokens(&member)?;
-    let (label, quotas) = (input.label.as_deref(), input.quotas);
+    // Whoever is limited does not get around that by a token of its own making.
+    let quotas = Quotas::within(cx.caller().quota, input.quotas)?;
+    let label = input.label.as_deref();
     let mint = Mint { label, expires_at, quotas, ..Mint::new(&member, wanted) };
     issue(cx, &mint)
 }

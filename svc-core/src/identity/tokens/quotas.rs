@@ -1,7 +1,7 @@
 //! Quotas: how much a token may be used, by itself and by all tokens derived from it.
 //!
-//! Whatever mints a token can set them, and a derived token has at most its parent's. They count beside the
-//! limits of the service, which hold for every client. Rotating a token keeps them.
+//! Whatever mints a token can set them, but none above its own; a derived token has at most its parent's.
+//! They count beside the limits of the service, which hold for every client. Rotating a token keeps them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,9 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Returns the quotas of a derived token: those that are asked for, or its parent's.
+    /// Returns the quotas of a token that another one makes: those that are asked for, or the other's.
     ///
-    /// Fails if they would allow more than the parent may.
+    /// Fails if they would allow more than the other may.
     pub(crate) fn within(parent: Option<i64>, asked: Option<Self>) -> Result<Option<Self>> {
         match (parent, asked) {
             (Some(parent), Some(asked)) if asked.requests.get() > parent => {

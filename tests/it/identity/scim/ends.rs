@@ -2,6 +2,7 @@
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use svc_core::Engine;
 use svc_core::op::Credential;
 use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::{World, answer_of, call, on_both_engines, text};
@@ -85,6 +86,44 @@ fn all_that_a_person_can_act_with_ends_at_once_on_every_server() {
         }
         world.call_by(session, "whoami", &json!({})).refused(401, "unauthenticated");
         assert!(works(world, &minted(world, &ada.id, "svc.agent.worker")), "what is minted now works");
+    });
+}
+
+/// Live tokens of one person, far more than anybody has.
+const MANY: i64 = 20_000;
+
+#[test]
+fn a_person_with_very_many_tokens_is_deactivated_like_any_other() {
+    on_both_engines(|world| {
+        let ada = Somebody::new(world, "eva");
+        let secret = match world.engine() {
+            Engine::Sqlite => "randomblob(32)",
+            Engine::Postgres => {
+                "decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')"
+            }
+        };
+        let insert = format!(
+            "insert into tokens
+                 (id, workspace_id, member_id, actor_id, secret_hash, capabilities, created_at, lsn)
+             select {}, t.workspace_id, t.member_id, t.actor_id, {secret}, t.capabilities, t.created_at, t.lsn
+             from n cross join tokens t where t.member_id = {}",
+            world.database.any_id(),
+            world.database.id(ada.id.parse::<uuid::Uuid>().unwrap())
+        );
+        world.database.insert_many(MANY, &insert);
+        let live = || world.database.number("select count(*) from tokens where revoked_at is null");
+        let before = live();
+        assert!(before > MANY);
+        patch(world, &ada.user, "replace", "active", json!(false)).output();
+        assert_eq!(live(), before - MANY - 1);
+        assert!(!works(world, &ada.token));
+        let event = world.admin(
+            "list_events",
+            json!({"workspace_id": world.id("workspace"), "after_id": world.lsn() - 1, "limit": 1}),
+        );
+        let ended = event["items"][0]["payload"]["token_ids"].as_array().unwrap().len();
+        assert_eq!(i64::try_from(ended).unwrap(), MANY + 1);
+        world.admin("delete_scim_user", json!({"id": ada.id}));
     });
 }
 
