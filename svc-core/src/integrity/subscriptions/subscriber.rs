@@ -92,6 +92,8 @@ pub struct Subscriber {
 pub(super) struct Offered {
     led_to: i64,
     positions: Vec<i64>,
+    /// Whether it led to the end of the log as that was then.
+    has_all: bool,
 }
 
 /// What one attempt to take the next events came to.
@@ -139,9 +141,10 @@ impl Subscriber {
 
     /// Counts the last batch as taken.
     fn take_offered(&mut self) {
-        let Some(Offered { led_to, positions }) = self.offered.take() else { return };
+        let Some(Offered { led_to, positions, has_all }) = self.offered.take() else { return };
         self.after = led_to;
-        self.ahead = if led_to >= self.room_lsn() { 0 } else { self.ahead.saturating_add(positions.len()) };
+        // Events that came since do not count against who had all that there was.
+        self.ahead = if has_all { 0 } else { self.ahead.saturating_add(positions.len()) };
         if let Some(consumer) = &mut self.consumer {
             consumer.sent(positions.into_iter());
         }
@@ -203,9 +206,11 @@ impl Subscriber {
     fn batch(&mut self, frames: Vec<(i64, FrameBytes)>, led_to: i64) -> EventBatch {
         let (positions, frames): (Vec<i64>, Vec<FrameBytes>) = frames.into_iter().unzip();
         let ahead = self.ahead.saturating_add(positions.len());
-        self.offered = Some(Offered { led_to, positions });
-        let (room_lsn, replay_max) = (self.room_lsn(), self.dispatch.shared.settings.replay_max);
-        let state = match led_to >= room_lsn {
+        let room_lsn = self.room_lsn().max(led_to);
+        let has_all = led_to >= room_lsn;
+        self.offered = Some(Offered { led_to, positions, has_all });
+        let replay_max = self.dispatch.shared.settings.replay_max;
+        let state = match has_all {
             true => FeedState::Live,
             // A consumer is slowed down by what it owes.
             false if ahead >= replay_max && self.consumer.is_none() => FeedState::Truncated,
