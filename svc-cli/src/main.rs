@@ -1,8 +1,8 @@
 //! The `svc` command.
 //!
-//! It sets up a service, verifies its event logs, mints tokens, freezes members, prints its contracts, and
-//! serves an agent over standard input and output. It parses the command line, calls the core and prints; all
-//! decisions are made in the core.
+//! It sets up a service, verifies its event logs and signs how far they go, mints tokens, freezes members,
+//! prints its contracts, and serves an agent over standard input and output. It parses the command line,
+//! calls the core and prints; all decisions are made in the core.
 
 mod output;
 mod commands;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{contract, freeze, init, mcp_stdio, token, verify};
+use commands::{checkpoint, contract, freeze, init, mcp_stdio, token, verify};
 use mimalloc::MiMalloc;
 use output::Printer;
 
@@ -35,6 +35,7 @@ struct Cli {
 enum Command {
     Init(init::Init),
     Verify(verify::Verify),
+    Checkpoint(checkpoint::Checkpoint),
     Token(token::Token),
     Freeze(freeze::Freeze),
     Unfreeze(freeze::Unfreeze),
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = svc_mcp_stdio::outlive_size_limit().and_then(|()| match cli.command {
         Command::Init(command) => init::run(&command, &variables, &output),
         Command::Verify(command) => verify::run(&command, &variables, &output),
+        Command::Checkpoint(command) => checkpoint::run(&command, &variables, &output),
         Command::Token(command) => token::run(&command, &variables, &output),
         Command::Freeze(command) => freeze::run(&command, &variables, &output),
         Command::Unfreeze(command) => freeze::run_unfreeze(&command, &variables, &output),

@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(path.join(KEYS).metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let config = Config::read(NOTHING, &path).unwrap();
         assert!(config.content_keys().is_ok());
-        assert!(config.session_secret.is_some() && config.export_signing_key.is_some());
+        assert!(config.session_secret.is_some() && config.export_keys.signing.is_some());
         assert!(DataDir::open(&path).unwrap().artifacts().is_dir());
     }
 

@@ -193,7 +193,7 @@ pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;
 pub use log::cache::Cached;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
-pub use log::{chain, key_tree, seal, verify};
+pub use log::{chain, key_tree, note, seal, verify};
 pub use op::{PartHealth, WaitCounts};
 pub use rate::{Client, RateSettings, Standing};
 pub use store::{

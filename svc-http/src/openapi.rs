@@ -143,8 +143,13 @@ fn room_scheme() -> Description {
             "uri_template": {"type": "string"},
             "header": {"const": "Svc-Room-LSN"},
             "links": {"type": "object", "additionalProperties": {"type": "string"}},
+            "export_key": {
+                "type": ["string", "null"],
+                "description": "The Ed25519 public key that signs checkpoints: 32 bytes as base64. Null if \
+                                nothing is signed.",
+            },
         },
-        "required": ["scheme", "uri_template", "header", "links"],
+        "required": ["scheme", "uri_template", "header", "links", "export_key"],
     });
     Description {
         summary: "Where the record of a workspace is",

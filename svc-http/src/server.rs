@@ -321,7 +321,7 @@ impl Server {
             }
             Fixed::RoomScheme => {
                 self.admit_open(link, &request).await?;
-                Ok(encode::cached_json(&scheme_card()))
+                Ok(encode::cached_json(&scheme_card(self.state.service.export_key())))
             }
             Fixed::WebSocket => ws::upgrade(&self.state, link, request).await,
             Fixed::Mcp => mcp::handle(&self.mcp, &self.state, link, request, unverified).await,

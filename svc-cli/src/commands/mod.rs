@@ -1,5 +1,6 @@
 //! The commands, one per file. The doc comments of their arguments are the help texts.
 
+pub mod checkpoint;
 pub mod contract;
 pub mod freeze;
 pub mod init;

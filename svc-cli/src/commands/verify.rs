@@ -1,11 +1,16 @@
 //! `svc verify`.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use serde::Serialize;
 use svc_core::config::Config;
 use svc_core::id::WorkspaceId;
+use svc_core::note::{PublicKey, known_keys};
 use svc_core::setup::Variables;
-use svc_core::verify::{ChainReport, ExpectedFound, ExpectedHead, verify_database};
+use svc_core::verify::{ChainReport, ExpectedFound, ExpectedHead, verify_checkpoint, verify_database};
 use svc_core::{Code, Database, Error, Result};
 
 use super::Folder;
@@ -27,6 +32,13 @@ pub struct Verify {
     /// A head that the log must contain: its position and its hash.
     #[arg(long, value_name = "LSN:HASH", value_parser = expected_head)]
     expect_head: Option<ExpectedHead>,
+    /// A file with a checkpoint that svc checkpoint has printed: its log must hold what that signs.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workspace", "expect_head"])]
+    checkpoint: Option<PathBuf>,
+    /// The public key that has signed the checkpoint: 32 bytes, as hex or base64. Default: the key of
+    /// SVC_EXPORT_SIGNING_KEY, and those of SVC_EXPORT_VERIFY_KEYS.
+    #[arg(long, value_name = "KEY", value_parser = public_key, requires = "checkpoint")]
+    key: Option<PublicKey>,
 }
 
 #[derive(Serialize)]
@@ -40,7 +52,11 @@ struct Findings<'a> {
 pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
     let url = Config::read_database_url(variables.iter().cloned(), data)?;
-    let logs = verify_database(&Database::at(url, data), command.workspace, command.expect_head)?;
+    let database = Database::at(url, data);
+    let logs = match &command.checkpoint {
+        Some(file) => vec![verify_checkpoint(&database, &note(file)?, &command.keys(variables)?)?],
+        None => verify_database(&database, command.workspace, command.expect_head)?,
+    };
     let valid = logs.iter().all(|log| log.valid);
     let text: String = logs.iter().map(line).collect();
     let text = if logs.is_empty() { "There is no log." } else { &text };
@@ -59,6 +75,31 @@ pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<
     }
 }
 
+impl Verify {
+    /// Returns the keys of which one must have signed the checkpoint.
+    fn keys(&self, variables: &Variables) -> Result<Vec<PublicKey>> {
+        match self.key {
+            Some(key) => Ok(vec![key]),
+            None => {
+                let keys = Config::read_export_keys(variables.iter().cloned(), &self.folder.data)?;
+                Ok(known_keys(&keys))
+            }
+        }
+    }
+}
+
+/// Most bytes of a checkpoint that are read.
+const NOTE_BYTES_MAX: u64 = 1 << 16;
+
+fn note(file: &Path) -> Result<String> {
+    let mut note = String::new();
+    let read = File::open(file).and_then(|file| file.take(NOTE_BYTES_MAX).read_to_string(&mut note));
+    read.map_err(|error| {
+        Error::malformed(format!("the checkpoint {} cannot be read", file.display())).caused_by(error)
+    })?;
+    Ok(note)
+}
+
 fn line(log: &ChainReport) -> String {
     let found = match &log.broken {
         None if log.floor > 1 => format!("valid, {} events from {}, {}", log.events, log.floor, head(log)),
@@ -70,6 +111,10 @@ fn line(log: &ChainReport) -> String {
 
 fn head(log: &ChainReport) -> String {
     format!("head {}:{}", log.head.lsn, log.head.hash)
+}
+
+fn public_key(text: &str) -> std::result::Result<PublicKey, String> {
+    Config::public_key(text).ok_or_else(|| "expected 32 bytes as 64 hex digits or as base64".to_owned())
 }
 
 fn expected_head(text: &str) -> std::result::Result<ExpectedHead, String> {

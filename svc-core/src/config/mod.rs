@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use secrecy::{SecretBox, SecretString};
+use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -38,6 +38,15 @@ pub struct ContentKeys {
     pub current: Key,
     /// Retired keys, which still unwrap.
     pub previous: Vec<Key>,
+}
+
+/// The keys that sign what leaves the service, and those whose signatures are believed.
+#[derive(Debug, Default)]
+pub struct ExportKeys {
+    /// The Ed25519 seed that signs; none if nothing is signed.
+    pub signing: Option<Key>,
+    /// Other Ed25519 public keys whose signatures are believed.
+    pub verify: Vec<[u8; 32]>,
 }
 
 /// How the server's log is written to standard error.
@@ -83,8 +92,8 @@ pub struct Config {
     pub cookie_secure: bool,
     /// The origin of `SVC_PUBLIC_URL`, in lower case.
     pub public_origin: Option<String>,
-    /// `SVC_EXPORT_SIGNING_KEY`.
-    pub export_signing_key: Option<Key>,
+    /// The keys of signatures: `SVC_EXPORT_SIGNING_KEY` and `SVC_EXPORT_VERIFY_KEYS`.
+    pub export_keys: ExportKeys,
     /// `SVC_LISTEN_ADDR`.
     pub listen_addr: SocketAddr,
     /// `SVC_ALLOWED_HOSTS`, in lower case.
@@ -155,6 +164,25 @@ impl Config {
         let mut reader = Reader::of(vars, data_dir, |variable| variable.name == "DATABASE_URL");
         let url = reader.database_url();
         reader.finish(url)
+    }
+
+    /// Reads only the keys of exports, from the same sources, for callers that open no service.
+    pub fn read_export_keys<N, V>(
+        vars: impl IntoIterator<Item = (N, V)>,
+        data_dir: &Path,
+    ) -> Result<ExportKeys>
+    where
+        N: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let mut reader = Reader::of(vars, data_dir, |variable| variable.name.starts_with("SVC_EXPORT_"));
+        let keys = reader.export_keys();
+        reader.finish(keys)
+    }
+
+    /// Parses a public key: 32 bytes as hex or base64.
+    pub fn public_key(text: &str) -> Option<[u8; 32]> {
+        reader::parse_key(text.trim()).map(|key| *key.expose_secret())
     }
 
     /// Returns the key-encryption keys; fails with what to do if there are none.

@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
-use super::{Config, ContentKeys, ENV_FILE, Kept, Key, LogFormat};
+use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
@@ -175,7 +175,6 @@ impl Reader {
             first_admin: self.flag("SVC_OIDC_FIRST_ADMIN"),
             cookie_secure: self.cookie_secure(production),
             public_origin: self.public_origin(),
-            export_signing_key: self.key("SVC_EXPORT_SIGNING_KEY"),
             listen_addr: self.listen_addr(),
             allowed_hosts: self.allowed_hosts(),
             trusted_proxy_hops: self.number("SVC_TRUSTED_PROXY_HOPS"),
@@ -192,6 +191,7 @@ impl Reader {
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
             delivery_stability: self.seconds("SVC_DELIVERY_STABILITY_SECS"),
             delivery_reconcile: Duration::from_millis(self.number("SVC_DELIVERY_RECONCILE_MS")),
+            export_keys: self.export_keys(),
             kept: self.kept(),
             retention_tick: Some(self.seconds("SVC_RETENTION_TICK_SECS")).filter(|span| !span.is_zero()),
             land_advice: self.flag("SVC_LAND_ADVICE"),
@@ -262,10 +262,7 @@ impl Reader {
         if dev && production {
             self.reject_in_production("SVC_ALLOW_INSECURE_DEV_KEK");
         }
-        let previous = self.values.get("SVC_CONTENT_KEK_PREVIOUS").cloned().unwrap_or_default();
-        let previous = previous.split(',').map(str::trim).filter(|text| !text.is_empty());
-        let previous: Vec<Key> =
-            previous.filter_map(|text| self.parsed_key("SVC_CONTENT_KEK_PREVIOUS", text)).collect();
+        let previous = self.keys("SVC_CONTENT_KEK_PREVIOUS");
         let current = if self.values.contains_key("SVC_CONTENT_KEK") {
             self.key("SVC_CONTENT_KEK")
         } else {
@@ -344,6 +341,19 @@ impl Reader {
         self.parsed_key(name, text.trim())
     }
 
+    /// Returns keys that are separated by commas.
+    fn keys(&mut self, name: &str) -> Vec<Key> {
+        let given = self.values.get(name).cloned().unwrap_or_default();
+        let given = given.split(',').map(str::trim).filter(|text| !text.is_empty());
+        given.filter_map(|text| self.parsed_key(name, text)).collect()
+    }
+
+    /// Returns the keys that sign exports, and those whose signatures are believed.
+    pub(super) fn export_keys(&mut self) -> ExportKeys {
+        let verify = self.keys("SVC_EXPORT_VERIFY_KEYS").iter().map(|key| *key.expose_secret()).collect();
+        ExportKeys { signing: self.key("SVC_EXPORT_SIGNING_KEY"), verify }
+    }
+
     fn parsed_key(&mut self, name: &str, text: &str) -> Option<Key> {
         let key = parse_key(text);
         if key.is_none() {
@@ -416,7 +426,7 @@ fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
     Ok(Some((name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value))))
 }
 
-fn parse_key(text: &str) -> Option<Key> {
+pub(super) fn parse_key(text: &str) -> Option<Key> {
     let bytes = match text.len() {
         64 => hex::decode(text).ok(),
         _ => {

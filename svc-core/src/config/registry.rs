@@ -140,7 +140,11 @@ pub const VARIABLES: &[Variable] = &[
         "The address under which browsers reach the service, such as https://svc.example.com. Its host \
         is one of the service's own names, and pages of its origin are the service's own."),
     variable("SVC_EXPORT_SIGNING_KEY", Form::Secret,
-        "The Ed25519 seed that signs exports: 32 bytes, as hex or base64."),
+        "The Ed25519 seed (RFC 8032) that signs checkpoints: 32 bytes, as hex or base64. Without it nothing \
+        is signed."),
+    variable("SVC_EXPORT_VERIFY_KEYS", Form::Text(""),
+        "Other Ed25519 public keys whose signatures are believed, separated by commas: 32 bytes each, as hex \
+        or base64."),
     variable("SVC_LISTEN_ADDR", Form::Text("127.0.0.1:8080"),
         "Address and port that svc-http listens on. Port 0 picks a free port."),
     variable("SVC_ALLOWED_HOSTS", Form::Text(""),

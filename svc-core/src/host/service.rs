@@ -24,6 +24,7 @@ use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
+use crate::log::note::{NoteSigner, PublicKey};
 use crate::log::seal::Sealer;
 use crate::op::{
     Admission, Dispatch, Feature, Gauges, Input, Operation, PartHealth, Reply, Request, RequestHead, RunOn,
@@ -98,6 +99,7 @@ impl Options {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
                 delivery_stability: config.delivery_stability,
+                export_key: NoteSigner::configured(&config.export_keys).map(|signer| signer.public()),
                 kept: config.kept,
                 retention_tick: config.retention_tick,
                 land_advice: config.land_advice,
@@ -197,6 +199,11 @@ impl Service {
     /// Returns everything that can be called, by name and by route.
     pub fn table(&self) -> &Table {
         &self.inner.dispatch.table
+    }
+
+    /// Returns the public key of what signs checkpoints, if anything is signed.
+    pub fn export_key(&self) -> Option<PublicKey> {
+        self.inner.dispatch.shared.settings.export_key
     }
 
     /// Returns what session cookies are signed with, if browsers can sign in.

@@ -35,7 +35,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Count the events of a log by kind")
                     .get("/workspaces/{workspace_id}/kind-census")
                     .needs(&[WorkspaceRead])
-                    .example(|w| json!({"workspace_id": w.id("workspace"), "channel_id": w.id("channel")})),
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
             ],
         )
         .chore(Chore {

@@ -2,6 +2,8 @@
 //!
 //! The card that everybody may read says how to find that of a workspace, and names none.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use crate::id::WorkspaceId;
 use crate::identity::workspaces::{load_workspace, own_workspace};
 use crate::integrity::floor::LogRange;
 use crate::log::chain::genesis;
+use crate::log::note::PublicKey;
 use crate::log::verify::ChainHead;
 use crate::op::{Feature, Operation, Read, read};
 
@@ -103,8 +106,8 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
     })
 }
 
-/// Returns the card that everybody may read, which names no workspace.
-pub fn scheme_card() -> Value {
+/// Returns the card that everybody may read, which names no workspace, with the key that signs checkpoints.
+pub fn scheme_card(export_key: Option<PublicKey>) -> Value {
     let links: serde_json::Map<String, Value> =
         LINKS.iter().map(|(name, path)| ((*name).to_owned(), (*path).into())).collect();
     json!({
@@ -112,5 +115,6 @@ pub fn scheme_card() -> Value {
         "uri_template": ADDRESS,
         "header": HEADER,
         "links": links,
+        "export_key": export_key.map(|key| STANDARD.encode(key)),
     })
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash::parse_hash;
 use crate::log::event::Event;
+use crate::log::tree::Frontier;
 use crate::time::Time;
 
 /// The oldest events of the log were pruned. The log begins at `floor` from this event on.
@@ -30,16 +31,20 @@ impl Event for EventsPruned {
 }
 
 /// What an event that declares pruning says about the beginning of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredFloor {
     pub floor: i64,
     pub prev_hash: [u8; 32],
+    /// The frontier of the tree over all events before the floor.
+    pub frontier: Frontier,
 }
 
 impl DeclaredFloor {
     /// Reads it from the payload of an [`EventsPruned`]; none if that is not one.
     pub fn of(payload: &str) -> Option<Self> {
-        let EventsPruned { floor, prev_hash, .. } = serde_json::from_str(payload).ok()?;
-        Some(Self { floor, prev_hash: parse_hash(&prev_hash)? })
+        let EventsPruned { floor, prev_hash, frontier, .. } = serde_json::from_str(payload).ok()?;
+        let subtrees: Option<Vec<[u8; 32]>> = frontier.iter().map(|hash| parse_hash(hash)).collect();
+        let size = u64::try_from(floor.checked_sub(1)?).ok()?;
+        Some(Self { floor, prev_hash: parse_hash(&prev_hash)?, frontier: Frontier::of(size, subtrees?)? })
     }
 }

@@ -8,8 +8,9 @@ pub(crate) mod canonical;
 mod cipher;
 pub(crate) mod event;
 pub mod chain;
-pub(crate) mod floor;
 pub(crate) mod tree;
+pub(crate) mod floor;
+pub mod note;
 #[cfg(test)]
 mod probe;
 pub mod verify;

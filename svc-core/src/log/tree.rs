@@ -24,7 +24,6 @@ impl Frontier {
     }
 
     /// Returns the number of leaves.
-    #[cfg(test)]
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -47,7 +46,6 @@ impl Frontier {
     }
 
     /// Returns the root of the tree.
-    #[cfg(test)]
     pub fn root(&self) -> [u8; 32] {
         let joined = self.subtrees.iter().rev().copied().reduce(|right, left| hash(NODE, &[&left, &right]));
         joined.unwrap_or_else(|| Sha256::digest([]).into())

@@ -142,6 +142,7 @@ fn the_card_says_where_the_record_is_and_how_far_it_goes() {
         assert!(!scheme.headers.contains_key("svc-room-lsn"));
         let scheme = scheme.output();
         assert!(!scheme.to_string().contains(&workspace.to_string()));
+        assert_eq!(scheme["export_key"], json!(null), "nothing is signed here");
         let template = text(&scheme["links"]["self"]).replace("{workspace_id}", &workspace.to_string());
         assert_eq!(template, text(&card["links"]["self"]));
     });

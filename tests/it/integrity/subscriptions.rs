@@ -282,8 +282,8 @@ fn as_much_is_sent_ahead_as_there_may_be() {
         subscriber.go_on(world.lsn() - 1).unwrap();
         let batch = next(&mut subscriber).unwrap();
         assert_eq!((lsns(&batch), batch.state), (vec![world.lsn()], FeedState::Live));
-        // Who has all that there is may be sent as much again, though there is more when it asks: the tail has
-        // the event once another subscriber was given it.
+        // Who has all that there is may be sent as much again, though there is more when it asks: the tail
+        // has the event once another subscriber was given it.
         let here = from(&world, Begin::After(world.lsn()));
         let mut other = begin(&world.service, &world.people.admin, here).unwrap().subscriber;
         for _ in 0..7 {

@@ -192,6 +192,72 @@ fn a_failed_set_up_leaves_nothing_behind() {
     assert!(!place.data().exists());
 }
 
+/// The seed of a key that signs, and another.
+const SIGNING: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+const OTHER: &str = "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb";
+/// What verifies the first, as RFC 8032 has it in section 7.1.
+const PUBLIC: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+
+#[test]
+fn a_checkpoint_is_signed_and_verified_without_a_token() {
+    on_both_engines(|engine| {
+        let (place, made) = Place::set_up(engine);
+        let signs = [("SVC_EXPORT_SIGNING_KEY", SIGNING)];
+        assert_eq!(place.run(&["checkpoint"], &[]).code, 0, "by the key that the set-up has made");
+        assert_eq!(place.run(&["checkpoint"], &[("SVC_EXPORT_SIGNING_KEY", "short")]).code, 2);
+        let signed = place.run(&["checkpoint"], &signs);
+        assert_eq!((signed.code, signed.err.as_str()), (0, ""));
+        let workspace = text(&made["workspace"]["id"]);
+        assert!(signed.out.starts_with(&format!("svc/{workspace}\n")), "{}", signed.out);
+        let printed = place.run(&["checkpoint", "--json", "--workspace", workspace], &signs).json();
+        assert_eq!(printed["note"], signed.out);
+        assert!(text(&printed["verifier_key"]).starts_with(&format!("svc/{workspace}+")));
+        let file = place.root.path().join("checkpoint");
+        let file = file.to_str().unwrap();
+        fs::write(file, &signed.out).unwrap();
+        let verify = |more: &[&str], vars: &[(&str, &str)]| {
+            place.run(&[&["verify", "--json", "--checkpoint", file], more].concat(), vars)
+        };
+        for (more, vars) in [
+            (&["--key", PUBLIC][..], &[][..]),
+            (&[], &signs[..]),
+            (&[], &[("SVC_EXPORT_VERIFY_KEYS", PUBLIC)]),
+            (&[], &[("SVC_EXPORT_SIGNING_KEY", OTHER), ("SVC_EXPORT_VERIFY_KEYS", PUBLIC)]),
+        ] {
+            let found = verify(more, vars);
+            assert_eq!(
+                (found.code, &found.json()["logs"][0]["expected"]),
+                (0, &json!("contained")),
+                "{found:?}"
+            );
+        }
+        for (more, vars) in [
+            (&[][..], &[][..]),
+            (&[], &[("SVC_EXPORT_SIGNING_KEY", OTHER)]),
+            (&["--key", OTHER], &signs[..]),
+            (&["--key", "short"], &signs[..]),
+            (&["--expect-head", "1:00"], &signs[..]),
+        ] {
+            assert_eq!(verify(more, vars).code, 2, "{more:?} {vars:?}");
+        }
+        fs::write(file, signed.out.replace("svc/", "svd/")).unwrap();
+        assert_eq!(verify(&[], &signs).code, 2);
+        let settings = place.data().join("svc.env");
+        let without: String = fs::read_to_string(&settings)
+            .unwrap()
+            .lines()
+            .filter(|line| !line.contains("EXPORT"))
+            .fold(String::new(), |text, line| text + line + "\n");
+        fs::write(&settings, without).unwrap();
+        let unsigned = place.run(&["checkpoint"], &[]);
+        assert_eq!((unsigned.code, unsigned.out.as_str()), (5, ""));
+        assert!(unsigned.err.contains("SVC_EXPORT_SIGNING_KEY"), "{unsigned:?}");
+        fs::remove_file(file).unwrap();
+        let missing = verify(&[], &signs);
+        assert!(missing.code == 2 && missing.err.contains("cannot be read"), "{missing:?}");
+    });
+}
+
 #[test]
 fn a_log_is_verified_without_keys_against_a_kept_head() {
     on_both_engines(|engine| {

@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::error::Error;
-use crate::hash::{hash_text, parse_hash};
+use crate::hash::hash_text;
 use crate::id::WorkspaceId;
 use crate::integrity::census::{self, Counts};
 use crate::integrity::events::broken_log;
@@ -13,7 +13,7 @@ use crate::integrity::floor::LogRange;
 use crate::limits::{PRUNE_READ_ROWS, PRUNE_ROWS};
 use crate::log::chain::genesis;
 use crate::log::event::Subject;
-use crate::log::floor::EventsPruned;
+use crate::log::floor::{DeclaredFloor, EventsPruned};
 use crate::log::tree::Frontier;
 use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{DestroyPermit, Read, Write};
@@ -36,7 +36,13 @@ impl Walk {
     /// Begins at the floor of the workspace's log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
         let (hash, frontier) = match cx.one::<(String,)>(DECLARED, &[&workspace])? {
-            Some((payload,)) => declared(&payload, due.from)?,
+            Some((payload,)) => {
+                let declared = DeclaredFloor::of(&payload).filter(|declared| declared.floor == due.from);
+                let DeclaredFloor { prev_hash, frontier, .. } = declared.ok_or_else(|| {
+                    Error::internal("the newest pruning of a log does not declare its floor")
+                })?;
+                (prev_hash, frontier)
+            }
             None => (genesis(), Frontier::default()),
         };
         let before = due.from.saturating_sub(1);
@@ -87,16 +93,6 @@ const DECLARED: &str = "
     where h.workspace_id = $1";
 
 const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where workspace_id = $1";
-
-/// Returns what the newest pruning declares of the events before the floor.
-fn declared(payload: &str, floor: i64) -> Result<([u8; 32], Frontier)> {
-    let pruned: EventsPruned = serde_json::from_str(payload).map_err(Error::internal)?;
-    let subtrees: Option<Vec<[u8; 32]>> = pruned.frontier.iter().map(|hash| parse_hash(hash)).collect();
-    let size = u64::try_from(floor.saturating_sub(1)).unwrap_or_default();
-    let frontier = subtrees.and_then(|subtrees| Frontier::of(size, subtrees));
-    let found = parse_hash(&pruned.prev_hash).zip(frontier).filter(|_| pruned.floor == floor);
-    found.ok_or_else(|| Error::internal("the newest pruning of a log does not declare its floor"))
-}
 
 /// Removes some of the events below the floor of the caller's workspace. Returns whether there are more.
 pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {

@@ -7,6 +7,7 @@ use super::rows::{Head, HeadRow, PositionRow, Source, declared_at, head_row, lin
 use super::verifier::{Position, Verifier};
 use super::{Break, Defect};
 use crate::Result;
+use crate::log::tree::Frontier;
 
 /// Moves a verifier before the oldest event that is stored.
 ///
@@ -15,8 +16,16 @@ use crate::Result;
 pub(super) fn begin(source: &impl Source, verifier: &mut Verifier) -> Result<Result<(), Break>> {
     let workspace = verifier.workspace_id;
     let oldest = oldest(source, workspace)?;
-    let floor = floor(source, verifier)?;
+    let (floor, pruned_at) = floor(source, verifier)?;
     verifier.floor = floor;
+    if let Some(tree) = &mut verifier.tree {
+        match (&oldest, declared_at(source, workspace, pruned_at)?) {
+            (Some(PositionRow(Some((lsn, _)))), Some(Some(declared))) if *lsn > 1 => {
+                tree.begin(declared.frontier);
+            }
+            _ => tree.begin(Frontier::default()),
+        }
+    }
     Ok(match oldest {
         Some(PositionRow(Some((lsn, _)))) if lsn > 1 && lsn > floor => {
             Err(Break { lsn: floor.max(1), defect: Defect::Missing })
@@ -37,14 +46,16 @@ pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Br
         return Ok(false);
     };
     let is_gone = oldest > broken.lsn && oldest > verifier.began.saturating_add(1);
-    Ok(is_gone && oldest <= floor(source, verifier)?)
+    Ok(is_gone && oldest <= floor(source, verifier)?.0)
 }
 
-/// Returns the floor that the head row has; 1 if that cannot be read.
-fn floor(source: &impl Source, verifier: &Verifier) -> Result<i64> {
+/// Returns the floor that the head row has, and the position of what has declared it.
+///
+/// They are those of a log that was never pruned if they cannot be read.
+fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
     Ok(match head_row(source, verifier.workspace_id)? {
-        Some(HeadRow(Some(head))) => head.floor,
-        _ => 1,
+        Some(HeadRow(Some(head))) => (head.floor, head.pruned_at),
+        _ => (1, 0),
     })
 }
 

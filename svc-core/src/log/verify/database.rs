@@ -42,11 +42,7 @@ fn verify_logs(
     workspace_id: Option<WorkspaceId>,
     expected: Option<ExpectedHead>,
 ) -> Result<Vec<ChainReport>> {
-    let opener = Opener::for_audit(database)?;
-    let conn = opener.auditor()?;
-    if !Schema::read(&conn)?.exists() {
-        return Err(migrate::not_set_up());
-    }
+    let (opener, conn) = open(database)?;
     let presence = Presence::read(&conn)?;
     let verify_one = |workspace_id| {
         let mut report = verify_whole(&opener, &conn, &presence, workspace_id, expected)?;
@@ -65,14 +61,29 @@ fn verify_logs(
     }
 }
 
+/// Opens a database so that nothing can be changed. What was copied for that lives as long as the opener.
+pub(super) fn open(database: &Database) -> Result<(Opener, Conn)> {
+    let opener = Opener::for_audit(database)?;
+    let conn = opener.auditor()?;
+    if Schema::read(&conn)?.exists() { Ok((opener, conn)) } else { Err(migrate::not_set_up()) }
+}
+
+/// Returns the workspace `named`, or the only one that there is.
+pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
+    let presence = Presence::read(conn)?;
+    let found = match named {
+        Some(workspace) => presence.workspaces().find(|found| *found == workspace),
+        None => only_workspace(&presence)?,
+    };
+    found.ok_or_else(|| Error::not_found("workspace"))
+}
+
 /// Returns the one workspace that exists or existed, for an expected head that names none.
 fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
     let mut workspaces = presence.workspaces().filter(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
     match (workspaces.next(), workspaces.next()) {
         (found, None) => Ok(found),
-        (_, Some(_)) => Err(Error::malformed(
-            "there are several workspaces; name the one that the expected head belongs to",
-        )),
+        (_, Some(_)) => Err(Error::malformed("there are several workspaces; name the one that is meant")),
     }
 }
 
@@ -127,7 +138,7 @@ fn verify_whole(
 
 impl ChainReport {
     /// Adds a defect, unless one was found before.
-    fn mark(&mut self, broken: Break) {
+    pub(super) fn mark(&mut self, broken: Break) {
         self.valid = false;
         self.broken.get_or_insert(broken);
     }

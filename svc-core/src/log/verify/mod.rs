@@ -1,22 +1,26 @@
 //! Verifying: checks that a workspace's log is intact, or names the first event that is not.
 //!
 //! It shares with the appending side only the definitions of a link and a hash; everything else it recomputes
-//! from the stored columns and bytes. It parses no JSON and needs no key, and it borrows rows from the
-//! database without copying them. It protects what precedes a pinned head; without one, the newest events
-//! could be removed together with the head row without anyone noticing. The audit trail is not part of the
-//! chain; verifying an entire database also checks that its rows exist.
+//! from the stored columns and bytes. It needs no key, parses no JSON but that of the event that says where
+//! a pruned log begins, and borrows rows from the database without copying them. It protects what precedes a
+//! pinned head; without one, the newest events could be removed together with the head row without anyone
+//! noticing. The audit trail is not part of the chain; verifying an entire database also checks that its rows
+//! exist.
 //!
 //! This file has what is found and reported; `rows` has the rows as they are stored, `verifier` judges one
-//! after another, `cursor` reads on from a verified position, `walk` reads page by page, `database` does that
-//! for all logs of a database, and `presence` checks the audit trail.
+//! after another, `cursor` reads on from a verified position, `walk` reads page by page, `beginning` says
+//! where a walk begins and what must hold there, `database` does that for all logs of a database, `presence`
+//! checks the audit trail, and `checkpoint` signs how far a log goes, by the Merkle tree that `tree` grows.
 
 mod presence;
 mod rows;
+mod tree;
 mod verifier;
 mod cursor;
 mod beginning;
 mod walk;
 mod database;
+mod checkpoint;
 
 use std::str::FromStr;
 
@@ -27,6 +31,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::parse_hash;
 use crate::id::WorkspaceId;
+pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
 pub(crate) use cursor::{ChainCursor, ReadBounds};
 pub use database::verify_database;
 pub(crate) use rows::{Fields, Source};

@@ -3,6 +3,7 @@
 //! It reads nothing itself. A row whose columns cannot be read is judged too, so that it is reported.
 
 use super::rows::{EventRow, HeadRow};
+use super::tree::TreeWalk;
 use super::{Break, ChainHead, ChainReport, Defect, ExpectedFound, ExpectedHead};
 use crate::Result;
 use crate::hash::{hash_text, sha256};
@@ -40,6 +41,8 @@ pub(super) struct Verifier {
     pub events: i64,
     pub lsn: i64,
     pub hash: [u8; 32],
+    /// The Merkle tree over what was walked, if it was asked for.
+    pub tree: Option<Box<TreeWalk>>,
     /// The current event's link, as its payload should begin.
     prefix: String,
 }
@@ -57,6 +60,7 @@ impl Verifier {
             events: 0,
             lsn: 0,
             hash: genesis(),
+            tree: None,
             prefix: String::new(),
         }
     }
@@ -110,6 +114,9 @@ impl Verifier {
         self.events += 1;
         if fields.kind == EventsPruned::KIND {
             self.pruned_at = lsn;
+        }
+        if let Some(tree) = &mut self.tree {
+            tree.push(lsn, &fields.content_hash);
         }
         self.check_expected()
     }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use super::beginning::{begin, check, is_overtaken};
 use super::rows::{EVENTS, EventRow, Head, HeadRow, Source, head_row};
+use super::tree::TreeWalk;
 use super::verifier::Verifier;
 use super::{Break, ChainReport, ExpectedHead};
 use crate::Result;
@@ -53,6 +54,13 @@ impl Verification {
         // Events before the first position are stray.
         let walk = Walk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX);
         Self { walk, has_begun: false, head: None }
+    }
+
+    /// Creates one that also grows the Merkle tree over the log, whose root at `wanted` is looked for.
+    pub(super) fn with_tree(workspace_id: WorkspaceId, wanted: Option<u64>) -> Self {
+        let mut verification = Self::new(workspace_id, None);
+        verification.walk.verifier.tree = Some(Box::new(TreeWalk::wanting(wanted)));
+        verification
     }
 
     /// Creates the last part of a verification, after a position that another part ends with.
@@ -134,7 +142,10 @@ impl Verification {
     }
 
     fn begin_again(&mut self) {
-        *self = Self::new(self.walk.verifier.workspace_id, self.walk.verifier.expected);
+        let Verifier { workspace_id, expected, tree, .. } = &self.walk.verifier;
+        let tree = tree.as_ref().map(|tree| Box::new(tree.again()));
+        *self = Self::new(*workspace_id, *expected);
+        self.walk.verifier.tree = tree;
     }
 }
 

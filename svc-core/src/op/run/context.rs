@@ -17,6 +17,7 @@ use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, BatchMemo};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
+use crate::log::note::PublicKey;
 use crate::log::seal::Sealer;
 use crate::op::call::caller::Caller;
 use crate::op::call::credential::SessionKey;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub oidc_auto_provision: bool,
     /// How old an event must be before a durable subscription delivers it.
     pub delivery_stability: Duration,
+    /// The public key of what signs checkpoints; none if nothing is signed.
+    pub export_key: Option<PublicKey>,
     /// How long things are kept at most.
     pub kept: Kept,
     /// The time between rounds of pruning; none leaves it to other processes.
@@ -87,6 +90,7 @@ impl Default for Settings {
             oidc_link_email: false,
             oidc_auto_provision: false,
             delivery_stability: Duration::from_secs(limits::DELIVERY_STABILITY_SECS.unsigned_abs()),
+            export_key: None,
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             replay_max: limits::REPLAY_MAX,

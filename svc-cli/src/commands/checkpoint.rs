@@ -1,0 +1,62 @@
+//! `svc checkpoint`.
+
+use clap::Args;
+use serde::Serialize;
+use svc_core::config::Config;
+use svc_core::id::WorkspaceId;
+use svc_core::note::{NoteSigner, verifier_key};
+use svc_core::setup::Variables;
+use svc_core::verify::sign_checkpoint;
+use svc_core::{Code, Database, Error, Result};
+
+use super::Folder;
+use crate::output::Printer;
+
+/// Sign how far an event log goes.
+///
+/// Verifies the log and prints a signed note of its name, its size and the root of the Merkle tree over it,
+/// signed by SVC_EXPORT_SIGNING_KEY. Kept elsewhere, it proves later that the log still holds all that was
+/// signed (svc verify --checkpoint), also once the oldest events were pruned. The command only reads, and
+/// needs no token and no running service.
+#[derive(Args)]
+pub struct Checkpoint {
+    #[command(flatten)]
+    folder: Folder,
+    /// The workspace. May be omitted if there is only one.
+    #[arg(long, value_name = "ID")]
+    workspace: Option<WorkspaceId>,
+}
+
+#[derive(Serialize)]
+struct Signed {
+    workspace_id: WorkspaceId,
+    /// The position of the last event.
+    size: u64,
+    /// The root of the tree, as `sha256:<hex>`.
+    root: String,
+    /// The signed note.
+    note: String,
+    /// The public key as text: its name, its id and its bytes.
+    verifier_key: String,
+}
+
+/// Runs `svc checkpoint`: prints the signed note of a log.
+pub fn run(command: &Checkpoint, variables: &Variables, output: &Printer) -> Result<()> {
+    let data = &command.folder.data;
+    let keys = Config::read_export_keys(variables.iter().cloned(), data)?;
+    let signer = NoteSigner::configured(&keys).ok_or_else(|| {
+        let missing = "set SVC_EXPORT_SIGNING_KEY to the key that signs: 32 bytes, as hex or base64";
+        Error::new(Code::NotEnabled, missing)
+    })?;
+    let url = Config::read_database_url(variables.iter().cloned(), data)?;
+    let signed = sign_checkpoint(&Database::at(url, data), command.workspace, &signer)?;
+    let checkpoint = &signed.checkpoint;
+    let printed = Signed {
+        workspace_id: signed.workspace_id,
+        size: checkpoint.size,
+        root: svc_core::hash::hash_text(&checkpoint.root),
+        verifier_key: verifier_key(&checkpoint.origin, &signer.public()),
+        note: signed.note,
+    };
+    output.show(&printed, &printed.note)
+}

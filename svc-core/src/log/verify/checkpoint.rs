@@ -1,0 +1,101 @@
+//! Checkpoints of a log: signing how far it goes, and proving later that it still holds what was signed.
+//!
+//! What a checkpoint signs is the root of the Merkle tree over the log, which is verified on the way. A log
+//! that was pruned has the same root, because its pruning declares the tree over what is gone.
+
+use super::database::{open, the_log};
+use super::walk::Verification;
+use super::{Break, ChainReport, Defect, ExpectedFound};
+use crate::Result;
+use crate::error::{Code, Error};
+use crate::id::WorkspaceId;
+use crate::log::note::{Checkpoint, NoteSigner, PublicKey};
+use crate::store::refusal::refusal;
+use crate::store::{Conn, Database};
+
+/// What the name of a log begins with; the id of the workspace follows.
+const ORIGIN: &str = "svc/";
+
+/// A checkpoint, and its signed note.
+#[derive(Clone, Debug)]
+pub struct SignedCheckpoint {
+    /// The workspace whose log it is of.
+    pub workspace_id: WorkspaceId,
+    /// What is signed.
+    pub checkpoint: Checkpoint,
+    /// The signed note.
+    pub note: String,
+}
+
+/// Signs how far the log of a workspace goes, or that of the only one.
+///
+/// Fails with `event-log-broken` if the log does not verify.
+pub fn sign_checkpoint(
+    database: &Database,
+    workspace_id: Option<WorkspaceId>,
+    signer: &NoteSigner,
+) -> Result<SignedCheckpoint> {
+    signed(database, workspace_id, signer).map_err(|error| refusal(error, database))
+}
+
+fn signed(
+    database: &Database,
+    workspace_id: Option<WorkspaceId>,
+    signer: &NoteSigner,
+) -> Result<SignedCheckpoint> {
+    let (_opener, conn) = open(database)?;
+    let workspace_id = the_log(&conn, workspace_id)?;
+    let (report, verification) = walk(&conn, workspace_id, None)?;
+    if let Some(broken) = report.broken {
+        let reason = broken.defect.reason();
+        let found = format!("the event log is broken at {}: {reason}; it is not signed", broken.lsn);
+        return Err(Error::new(Code::EventLogBroken, found));
+    }
+    let end = verification.walk.verifier.tree.and_then(|tree| tree.end());
+    let (size, root) = end.ok_or_else(|| Error::internal("a log was walked without its tree"))?;
+    let checkpoint = Checkpoint { origin: format!("{ORIGIN}{workspace_id}"), size, root };
+    let note = checkpoint.sign(signer);
+    Ok(SignedCheckpoint { workspace_id, checkpoint, note })
+}
+
+/// Verifies the log that a checkpoint names, which must hold what the checkpoint signs.
+///
+/// Fails with 400 if none of the keys has signed the note, or if it is no checkpoint of a log.
+pub fn verify_checkpoint(database: &Database, note: &str, keys: &[PublicKey]) -> Result<ChainReport> {
+    let refused = |reason: &str| Error::malformed(format!("the checkpoint is refused: {reason}"));
+    let checkpoint = Checkpoint::open(note, keys).map_err(|defect| refused(defect.reason()))?;
+    let named = checkpoint.origin.strip_prefix(ORIGIN).and_then(|id| id.parse().ok());
+    let workspace_id: WorkspaceId = named.ok_or_else(|| refused("it names no log of this service"))?;
+    let (_opener, conn) = open(database).map_err(|error| refusal(error, database))?;
+    let (mut report, verification) =
+        walk(&conn, workspace_id, Some(checkpoint.size)).map_err(|error| refusal(error, database))?;
+    let found = verification.walk.verifier.tree.and_then(|tree| tree.found());
+    judge(&mut report, &checkpoint, found);
+    Ok(report)
+}
+
+/// Adds to the report of a log what was found where the checkpoint says that it ends.
+fn judge(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 32]>) {
+    if !report.valid {
+        return;
+    }
+    let size = i64::try_from(checkpoint.size).unwrap_or(i64::MAX);
+    match found {
+        Some(root) if root == checkpoint.root => report.expected = Some(ExpectedFound::Contained),
+        None if size < report.floor.saturating_sub(1) => report.expected = Some(ExpectedFound::BelowFloor),
+        _ => {
+            let lsn = size.min(report.head.lsn.saturating_add(1));
+            report.mark(Break { lsn, defect: Defect::Expected });
+        }
+    }
+}
+
+/// Walks a log with its tree, whose root at `wanted` is looked for.
+fn walk(conn: &Conn, workspace_id: WorkspaceId, wanted: Option<u64>) -> Result<(ChainReport, Verification)> {
+    let mut verification = Verification::with_tree(workspace_id, wanted);
+    loop {
+        if let Some(report) = verification.next_page(conn)? {
+            return Ok((report, verification));
+        }
+    }
+}
