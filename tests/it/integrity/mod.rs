@@ -7,5 +7,6 @@ mod followers;
 mod holds;
 mod record;
 mod retention;
+mod second_verifier;
 mod sharing;
 mod subscriptions;

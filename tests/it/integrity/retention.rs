@@ -34,11 +34,11 @@ fn post(world: &World, body: &str) -> Value {
 }
 
 /// What `svc verify` reports of the workspace's log.
-fn verified(world: &World) -> ChainReport {
+pub fn verified(world: &World) -> ChainReport {
     report_of(world, &world.database.address())
 }
 
-fn report_of(world: &World, database: &Database) -> ChainReport {
+pub fn report_of(world: &World, database: &Database) -> ChainReport {
     verify_database(database, Some(world.id("workspace").into()), None).unwrap().remove(0)
 }
 
@@ -342,7 +342,7 @@ fn step(world: &World, random: &mut Random, messages: &mut Vec<Value>, holds: &m
 }
 
 /// What changes a column of an event, or of the head.
-fn tampers(world: &World, lsn: i64) -> Vec<String> {
+pub fn tampers(world: &World, lsn: i64) -> Vec<String> {
     let workspace = world.database.id(world.id("workspace"));
     let zeros = world.database.bytes(&[0; 32]);
     let of_event = [
@@ -366,25 +366,30 @@ fn tampers(world: &World, lsn: i64) -> Vec<String> {
     events.chain([removed]).chain(heads).collect()
 }
 
+/// A world with edits, withdrawals, holds and prunings in a random order, and what draws the rest.
+pub fn random_history(seed: u64) -> (World, Random) {
+    let world = World::with(Engine::Sqlite, Setup { seed: 40 + seed, in_memory: true, ..Setup::default() });
+    let mut random = Random(seed);
+    keep(&world, json!({"messages_days": 2, "events_days": 3})).output();
+    let (mut messages, mut holds) = (Vec::new(), Vec::new());
+    for _ in 0..120 {
+        step(&world, &mut random, &mut messages, &mut holds);
+    }
+    for hold in holds {
+        let input = json!({"workspace_id": world.id("workspace"), "hold_id": hold});
+        world.admin("release_legal_hold", input);
+    }
+    for _ in 0..4 {
+        world.pass(DAY);
+        post(&world, "the last words");
+    }
+    (world, random)
+}
+
 #[test]
 fn random_histories_verify_and_no_column_of_them_can_be_changed() {
     for seed in 0..3 * u64::try_from(rounds()).unwrap() {
-        let world =
-            World::with(Engine::Sqlite, Setup { seed: 40 + seed, in_memory: true, ..Setup::default() });
-        let mut random = Random(seed);
-        keep(&world, json!({"messages_days": 2, "events_days": 3})).output();
-        let (mut messages, mut holds) = (Vec::new(), Vec::new());
-        for _ in 0..120 {
-            step(&world, &mut random, &mut messages, &mut holds);
-        }
-        for hold in holds {
-            let input = json!({"workspace_id": world.id("workspace"), "hold_id": hold});
-            world.admin("release_legal_hold", input);
-        }
-        for _ in 0..4 {
-            world.pass(DAY);
-            post(&world, "the last words");
-        }
+        let (world, mut random) = random_history(seed);
         let report = verified(&world);
         assert!(report.valid, "seed {seed}: {report:?}");
         assert!(report.floor > 80, "seed {seed}: nothing was pruned, so this shows little: {report:?}");
