@@ -1,16 +1,19 @@
 //! Followers of a busy log: whatever they do, each gets every event once, in its order.
 //!
 //! They disconnect, put batches back, go on by position or by token, on this server or another, some as
-//! consumers that acknowledge. `SVC_TEST_ROUNDS` says how often as many of them follow as many events.
+//! consumers that acknowledge. While the log is pruned, whoever falls below its floor is told, and misses
+//! nothing else. `SVC_TEST_ROUNDS` says how often as many of them follow as many events.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::op::{RequestHead, Surface};
 use svc_core::ops::{BatchBounds, Begin, FrameForm, Subscriber, Subscription, WAIT_FOR_EVENT, WantedEvents};
 use svc_core::time::Clock;
-use svc_core::{Result, Service};
+use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
 use svc_tests::ordeal::rounds;
 use svc_tests::simulation::Random;
@@ -37,7 +40,7 @@ impl Follower<'_> {
     /// Begins again, somewhere and by something.
     fn begin(&mut self) -> Result<Subscriber> {
         let service = self.random.of(&self.services);
-        let last = self.seen.last().copied().unwrap_or(self.begins);
+        let last = self.seen.last().copied().unwrap_or(self.begins).max(self.begins);
         let token = self.token.take().filter(|_| self.random.once_in(2) && self.consumer.is_none());
         let begin = match token {
             Some(token) => Begin::Token(token),
@@ -135,5 +138,124 @@ fn a_follower_gets_every_event_once_in_order_whatever_it_does() {
                 assert_eq!(seen, all, "follower {number} of round {round} on {engine:?}");
             }
         }
+    }
+}
+
+/// The clock is set ahead by so much, a few times a second, while a log is pruned that keeps its events for
+/// a day. What waits for the database at that moment fails with 503, and is tried again.
+const JUMP: Duration = Duration::from_secs(6 * 3600);
+
+impl Follower<'_> {
+    /// Follows a log that is pruned, as long as somebody writes. Returns the floors that it was told.
+    ///
+    /// Each is the floor below which it may have missed something, with the position it had come to.
+    fn follow_above_the_floor(&mut self, writes: &AtomicBool) -> Vec<(i64, i64)> {
+        // Tokens for resuming would have expired.
+        self.token = None;
+        let mut told = Vec::new();
+        while writes.load(Ordering::SeqCst) {
+            let outcome = self.begin().and_then(|mut subscriber| self.take_some(&mut subscriber));
+            if let Err(error) = outcome.or_else(unless_unavailable) {
+                let floor = floor_told(&error);
+                let at = self.seen.last().copied().unwrap_or(self.begins).max(self.begins);
+                assert!(floor > at + 1, "told of {floor} at {at}, where nothing is missing");
+                told.push((at, floor));
+                self.begins = floor - 1;
+            }
+            if self.random.once_in(20) {
+                // Long enough to fall behind.
+                std::thread::park_timeout(Duration::from_millis(1200));
+            }
+        }
+        told
+    }
+
+    fn take_some(&mut self, subscriber: &mut Subscriber) -> Result<()> {
+        for _ in 0..=self.random.below(6) {
+            let bounds = BatchBounds { events: 1 + self.random.below(40), bytes: 1 << 20 };
+            let batch = runtime().block_on(subscriber.next(bounds, Duration::from_secs(600)))?;
+            for frame in &batch.frames {
+                let frame: Value = serde_json::from_slice(frame).unwrap();
+                let lsn = frame["lsn"].as_i64().unwrap();
+                assert!(self.seen.last().is_none_or(|last| *last < lsn), "{lsn} is out of order");
+                self.seen.push(lsn);
+            }
+            self.begins = self.begins.max(subscriber.position());
+        }
+        Ok(())
+    }
+}
+
+/// Leaves out what is tried again.
+fn unless_unavailable(error: Error) -> Result<()> {
+    if error.code().status() == 503 { Ok(()) } else { Err(error) }
+}
+
+/// The floor that a refusal tells.
+fn floor_told(error: &Error) -> i64 {
+    assert_eq!(error.code(), Code::MustRefetch, "{error}");
+    serde_json::to_value(error.problem()).unwrap()["floor"].as_i64().unwrap()
+}
+
+#[test]
+fn whoever_falls_below_the_floor_is_told_and_nobody_misses_anything_else() {
+    for engine in engines() {
+        let world = World::open(engine);
+        let other = world.another_service(7);
+        let keep = json!({"workspace_id": world.id("workspace"), "events_days": 1});
+        world.admin("set_retention_policy", keep);
+        let (services, begins, writes) = ([&world.service, &other], world.lsn(), AtomicBool::new(true));
+        let following = AtomicUsize::new(FOLLOWERS / 2);
+        let results = in_parallel(2 + FOLLOWERS / 2, |number| match number {
+            0 => {
+                let mut posted = Vec::new();
+                for event in 0..EACH * rounds() * 4 {
+                    let input = json!({"thread_id": world.id("thread"), "body": format!("{event}")});
+                    let answer = call(services[event % 2], Some(&world.people.agent), "post_message", &input);
+                    let answer = answer_of(answer);
+                    assert!([201, 503].contains(&answer.status), "{:#}", answer.body);
+                    posted.extend(answer.body["lsn"].as_i64().filter(|_| answer.status == 201));
+                    std::thread::park_timeout(Duration::from_millis(5));
+                }
+                writes.store(false, Ordering::SeqCst);
+                (posted, Vec::new())
+            }
+            1 => {
+                // Who waits needs time that passes.
+                while following.load(Ordering::SeqCst) > 0 {
+                    world.clock.advance(JUMP);
+                    // What fails is done by the next round.
+                    let _ = world.service.housekeep();
+                    std::thread::park_timeout(Duration::from_millis(200));
+                }
+                (Vec::new(), Vec::new())
+            }
+            number => {
+                let mut follower = Follower {
+                    world: &world,
+                    services,
+                    random: Random(u64::try_from(number).unwrap()),
+                    consumer: None,
+                    token: None,
+                    seen: Vec::new(),
+                    begins,
+                };
+                let told = follower.follow_above_the_floor(&writes);
+                following.fetch_sub(1, Ordering::SeqCst);
+                (follower.seen, told)
+            }
+        });
+        let posted: BTreeSet<i64> = results[0].0.iter().copied().collect();
+        let mut falls = 0;
+        for (number, (seen, told)) in results.iter().enumerate().skip(2) {
+            let seen: BTreeSet<i64> = seen.iter().copied().collect();
+            let last = seen.last().copied().unwrap_or(begins);
+            for missed in posted.difference(&seen).filter(|lsn| **lsn <= last) {
+                let was_told = told.iter().any(|(at, floor)| at < missed && missed < floor);
+                assert!(was_told, "follower {number} on {engine:?} missed {missed}, and was told {told:?}");
+            }
+            falls += told.len();
+        }
+        assert!(falls > 0, "nobody fell below the floor on {engine:?}, so this shows little");
     }
 }

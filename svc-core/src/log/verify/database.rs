@@ -328,7 +328,7 @@ mod tests {
             let pruned = EventsPruned {
                 floor,
                 prev_hash: hash_text(&links[usize::try_from(floor - 1).unwrap().min(links.len() - 1)]),
-                frontier: Vec::new(),
+                frontier: vec![hash_text(&[3; 32]); usize::try_from((floor - 1).count_ones()).unwrap()],
                 before: Time::from_micros(1),
             };
             let event = match lsn == pruned_at {
