@@ -83,6 +83,7 @@
 //! | tail | the newest events of a log, which its subscribers in a process share |
 //! | floor | the position of the oldest event that a log still has |
 //! | consumer | a durable subscription: a name of a member, and how far it has acknowledged the log |
+//! | tap | a consumer inside the service, such as an index, and how far it has read each log |
 //! | shelf | 4,096 LSNs of a workspace, whose message keys hang on one key tree |
 //! | scrub | to remove the bytes of destroyed keys from the database's files |
 //! | projector | a function that a change's events are shown to, in the transaction of the change |

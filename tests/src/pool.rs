@@ -85,6 +85,7 @@ impl Prepared {
             assert_eq!(format!("{made:?}"), format!("{fixtures:?}"), "preparing depends on the engine");
             keep_rows(&database);
         }
+        database.execute(DROP_OTHERS);
         let restore = restore_rows(&database);
         if is_prepared {
             database.execute(&restore);
@@ -92,6 +93,13 @@ impl Prepared {
         Self { database, fixtures, restore }
     }
 }
+
+/// Drops the tables that a test made.
+const DROP_OTHERS: &str = "do $$ declare name text; begin
+    for name in select relname from pg_class
+        where relkind = 'r' and relnamespace = 'public'::regnamespace
+        and relname not in (select relname from pg_class where relnamespace = 'kept'::regnamespace)
+    loop execute format('drop table %I', name); end loop; end $$;";
 
 /// The tables; one comes after those that it refers to.
 fn tables(database: &TestDatabase) -> Vec<String> {
@@ -116,5 +124,5 @@ fn restore_rows(database: &TestDatabase) -> String {
     let remove: String = tables.iter().rev().map(|name| format!("delete from {name};")).collect();
     let put_back: String =
         tables.iter().map(|name| format!("insert into {name} select * from kept.{name};")).collect();
-    format!("set lock_timeout = '10s'; begin; {remove} {put_back} commit;")
+    format!("set lock_timeout = '10s'; begin; {DROP_OTHERS} {remove} {put_back} commit;")
 }

@@ -61,7 +61,12 @@ impl LogRange {
 
     /// Returns the hash of the event at a position, to which the next one links; none before the first.
     pub fn hash_at(self, cx: &Read<'_>, position: i64) -> Result<Option<[u8; 32]>> {
-        let row: Option<([u8; 32],)> = cx.one(HASH_AT, &[&cx.caller().workspace_id, &position])?;
+        self.hash_in(cx, cx.caller().workspace_id, position)
+    }
+
+    /// Does the same in the log of a workspace.
+    pub fn hash_in(self, cx: &Read<'_>, workspace: WorkspaceId, position: i64) -> Result<Option<[u8; 32]>> {
+        let row: Option<([u8; 32],)> = cx.one(HASH_AT, &[&workspace, &position])?;
         Ok(row.map(|(hash,)| hash))
     }
 }

@@ -6,6 +6,7 @@
 //! - `census`: how many events of each kind there are
 //! - `room`: where the record is, and how far it goes
 //! - `subscriptions`: following the log as it grows
+//! - `taps`: how far consumers inside the service have come in each log
 //! - `audit`: the rows that every change and every delegated request leaves
 //! - `holds`: legal holds, under which nothing is destroyed, and `retention`: how long things are kept
 //! - `sharing`: tickets by which somebody who is no member reads one channel
@@ -17,6 +18,7 @@ mod tombstones;
 pub(crate) mod events;
 pub(crate) mod room;
 pub(crate) mod subscriptions;
+pub(crate) mod taps;
 pub(crate) mod holds;
 pub(crate) mod census;
 pub(crate) mod retention;

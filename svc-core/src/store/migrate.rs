@@ -65,6 +65,7 @@ migrations! {
     34 "0034_withdrawals",
     35 "0035_retention",
     36 "0036_census",
+    37 "0037_taps",
 }
 
 /// Serialises migrations on Postgres, separately for each database.

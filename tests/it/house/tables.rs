@@ -118,6 +118,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("slots", "coordination/slots", &["coordination/obstacles", "coordination/queue"]),
     ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),
     ("spawn_budgets", "coordination/budgets", &[]),
+    ("taps", "integrity/taps", &[]),
     ("thread_budgets", "coordination/budget", &[]),
     ("thread_dependencies", "coordination/dependencies", &["conversation/channels", "coordination/queue"]),
     ("thread_notices", "coordination/notices", &[]),

@@ -10,3 +10,4 @@ mod retention;
 mod second_verifier;
 mod sharing;
 mod subscriptions;
+mod taps;
