@@ -13,6 +13,7 @@ pub mod herd;
 pub mod load;
 pub mod pop;
 pub mod posts;
+pub mod prune;
 pub mod reads;
 pub mod scim;
 pub mod simulate;

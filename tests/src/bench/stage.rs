@@ -4,6 +4,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use svc_core::op::{Request, Surface};
+use svc_core::time::Clock;
 use svc_core::{Engine, OpenMode, Options, RateSettings, Service};
 
 use crate::database::TestDatabase;
@@ -30,8 +31,14 @@ pub fn body(number: usize) -> String {
 impl Stage {
     /// Sets a service up on `database`.
     pub fn build(database: &TestDatabase) -> Self {
+        Self::build_at(database, Clock::System)
+    }
+
+    /// Sets a service up on `database` that has another time.
+    pub fn build_at(database: &TestDatabase, clock: Clock) -> Self {
         let mut options = Options::new(database.address(), [7; 32]);
         options.mode = OpenMode::Create;
+        options.clock = clock;
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         let service = Service::open(options).expect("the service opens");
         let made = service.establish("bench", "admin").expect("the set-up");
