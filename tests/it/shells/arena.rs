@@ -28,7 +28,7 @@ const SLOWER_MAX: u32 = 10;
 /// A latency below this counts as this, because attackers use the same processors.
 const IDLE_LEAST: Duration = Duration::from_millis(1);
 /// Memory that the server may have at any moment.
-pub const MEMORY_MAX_KIB: u64 = 256 << 10;
+const MEMORY_MAX_KIB: u64 = 256 << 10;
 
 /// A server with its default limits.
 pub struct Arena {
