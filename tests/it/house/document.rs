@@ -141,9 +141,10 @@ fn limit_of_scim(name: &str, schema: &mut Value, ids: &Ids) {
         "excludedAttributes" => *schema = json!({"enum": [if is_list { json!([]) } else { json!("") }]}),
         "userName" => *schema = json!({"type": "string", "pattern": "^[A-Za-z]{8,20}$"}),
         "displayName" if schema["maxLength"].is_null() => *schema = json!({"enum": [null, "Mary"]}),
+        // Nobody that a request can delete, who could be no member of a group any more.
         "members" if is_list => {
-            let person = ids.named(|name| name == "person");
-            *schema = json!({"enum": [[], [{"value": person[0]}]]});
+            let admin = ids.named(|name| name == "admin");
+            *schema = json!({"enum": [[], [{"value": admin[0]}]]});
         }
         "Operations" => {
             let operation = |value: &str| json!([{"op": "add", "path": "externalId", "value": value}]);
