@@ -1,8 +1,8 @@
 //! The `svc` command.
 //!
-//! It sets up a service, verifies its event logs and signs how far they go, mints tokens, freezes members,
-//! prints its contracts, and serves an agent over standard input and output. It parses the command line,
-//! calls the core and prints; all decisions are made in the core.
+//! It sets up a service, verifies its event logs and signs how far they go, exports workspaces, mints
+//! tokens, freezes members, prints its contracts, and serves an agent over standard input and output. It
+//! parses the command line, calls the core and prints; all decisions are made in the core.
 
 mod output;
 mod commands;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, contract, freeze, init, mcp_stdio, token, verify};
+use commands::{checkpoint, contract, export, freeze, init, mcp_stdio, token, verify};
 use mimalloc::MiMalloc;
 use output::Printer;
 
@@ -36,6 +36,7 @@ enum Command {
     Init(init::Init),
     Verify(verify::Verify),
     Checkpoint(checkpoint::Checkpoint),
+    Export(export::Export),
     Token(token::Token),
     Freeze(freeze::Freeze),
     Unfreeze(freeze::Unfreeze),
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Init(command) => init::run(&command, &variables, &output),
         Command::Verify(command) => verify::run(&command, &variables, &output),
         Command::Checkpoint(command) => checkpoint::run(&command, &variables, &output),
+        Command::Export(command) => export::run(&command, &variables, &output),
         Command::Token(command) => token::run(&command, &variables, &output),
         Command::Freeze(command) => freeze::run(&command, &variables, &output),
         Command::Unfreeze(command) => freeze::run_unfreeze(&command, &variables, &output),
@@ -92,6 +94,8 @@ mod tests {
             "svc init",
             "svc init --data d --name Team --admin ada --json",
             "svc verify --json --workspace 01990000-0000-7000-8000-000000000001 --expect-head 4:ab",
+            "svc export --output f --workspace 01990000-0000-7000-8000-000000000001 --words none",
+            "svc verify f --key 0000000000000000000000000000000000000000000000000000000000000000",
             "svc token mint --member ada --as-instance --set svc.agent.worker",
             "svc token mint --member ada --capabilities workspace:read,message:post --label ci",
             "svc freeze --member ada --reason looping",
@@ -102,6 +106,8 @@ mod tests {
         let bad = [
             "svc",
             "svc verify --workspace nobody",
+            "svc verify f --checkpoint c",
+            "svc export",
             "svc token mint",
             "svc token mint --member a --set svc.agent.worker --capabilities workspace:read",
             "svc token mint --member a --set nobody",

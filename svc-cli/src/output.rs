@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use svc_core::{Code, EXIT_CODES, Error, Result};
 
@@ -62,6 +63,13 @@ impl Printer {
         let _ = writeln!(io::stderr().lock(), "{}", json_line(error));
         ExitCode::from(error.code().exit_code())
     }
+}
+
+/// Returns a bar on standard error that shows how many of `bytes` are done; on a terminal alone.
+pub fn progress(what: &'static str, bytes: u64) -> ProgressBar {
+    let template = "{msg} {bar:40} {bytes}/{total_bytes} {eta}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(bytes).with_style(style).with_message(what).with_finish(ProgressFinish::AndClear)
 }
 
 /// Encodes the problem together with its causes.

@@ -38,6 +38,13 @@ const KEY_FILES: [(&str, &str); 3] = [
     ("SVC_EXPORT_SIGNING_KEY", "export.key"),
 ];
 
+const SPOOL: &str = "spool";
+
+/// Returns the folder for files that are too large for memory: in the data folder, if there is one.
+pub(crate) fn spool_folder(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(SPOOL) } else { crate::spool::default_folder() }
+}
+
 /// The permission bits that let the group or others write, and read.
 const WRITE_BY_OTHERS: u32 = 0o022;
 const READ_BY_OTHERS: u32 = 0o044;

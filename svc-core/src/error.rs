@@ -147,6 +147,11 @@ codes! {
     /// `floor` is the oldest event left and `snapshot` the address of what the log comes to now.
     MustRefetch = "must_refetch", 409, "The cursor is not in the log any more",
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
+    /// The file is not a whole export of a workspace that a known key has signed: `reason` is not-an-export,
+    /// truncated, order, hash, signature, unknown-key, credential-field, unknown-field or chain, and `record`
+    /// the number of the record, if it is about one.
+    ExportInvalid = "export-invalid", 400, "The export is refused",
+        "Export the workspace again; to take one of another instance, add its key to SVC_EXPORT_VERIFY_KEYS.";
     /// The head that was expected is older than the log's floor: nothing is broken, and nothing is proven.
     BelowFloor = "below-floor", 409, "The expected head is below the floor",
         "Expect a head that is at least as new as the event before the floor.";

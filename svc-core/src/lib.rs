@@ -42,8 +42,8 @@
 //!
 //! | layer | contents |
 //! |---|---|
-//! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`], [`hash`], [`page`], [`error`] |
-//! | | [`limits`], [`capability`], [`entropy`], [`config`], [`data_dir`] |
+//! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`],
+//! | | [`limits`], [`capability`], [`entropy`], [`config`], [`spool`], [`data_dir`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |
@@ -169,6 +169,7 @@ pub mod capability;
 mod schema;
 pub mod page;
 pub mod config;
+pub mod spool;
 pub mod data_dir;
 mod monitor;
 mod timers;
@@ -188,7 +189,7 @@ pub use coordination::claims::{ClaimEnd, end_all};
 pub use coordination::left_out::parts as claim_engine_parts;
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
-pub use host::features::operation_table;
+pub use host::features::{operation_table, verify_export};
 pub use host::service::{Options, Service};
 pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;

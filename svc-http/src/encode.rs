@@ -5,11 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
-    WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, StatusCode};
 use svc_core::op::Reply;
+use svc_core::spool::Content;
 use svc_core::{Code, Error, Standing};
 
 use crate::response_body::ResponseBody;
@@ -63,12 +64,30 @@ fn whole_seconds(span: Duration) -> u64 {
 
 /// Returns the response of an operation.
 pub(crate) fn reply(reply: &Reply) -> Response {
+    if let Some(content) = reply.content() {
+        return file(reply, content);
+    }
     let body = match reply.body() {
         Ok(body) => body,
         Err(error) => return problem(&error),
     };
     let mut response = json(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK), body.into());
     insert_lsn(response.headers_mut(), reply.lsn);
+    response
+}
+
+/// Returns the response with a file, which a browser stores under its name.
+fn file(reply: &Reply, content: &Content) -> Response {
+    let mut response = empty(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK));
+    *response.body_mut() = content.spooled.clone().into();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content.media_type));
+    let disposition = format!("attachment; filename=\"{}\"", content.file_name);
+    // The name is made of ids and numbers.
+    if let Ok(disposition) = HeaderValue::from_str(&disposition) {
+        headers.insert(CONTENT_DISPOSITION, disposition);
+    }
+    insert_lsn(headers, reply.lsn);
     response
 }
 

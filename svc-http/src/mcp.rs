@@ -402,8 +402,7 @@ impl BatchPost<'_> {
         let forwarded = endpoint.forward(&self.call, pending);
         let response =
             if pending.waits() { self.state.unless_closing(forwarded).await?? } else { forwarded.await? };
-        let Ok(body) = response.into_body().collect().await;
-        let body = body.to_bytes();
+        let body = response.into_body().collect().await.map_err(Error::internal)?.to_bytes();
         let changes = pending.tool.as_ref().is_some_and(CalledTool::changes);
         let share =
             self.state.unread.take(self.client, changes, body.len(), None).ok_or_else(unread::full)?;

@@ -1,15 +1,18 @@
 //! Response bodies, sent in chunks.
 //!
 //! Each chunk counts until it is written out: towards the unread bytes of its client, and for the check
-//! whether the peer of the connection still reads.
+//! whether the peer of the connection still reads. Of a file only one chunk at a time is in memory, which
+//! counts for nobody; if it cannot be read on, the response is cut off.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use svc_core::Client;
+use svc_core::spool::Spooled;
+use tokio::task::JoinHandle;
 
 use crate::pace::{Pace, Pending};
 use crate::shares::Share;
@@ -17,10 +20,15 @@ use crate::shares::Share;
 /// Bytes in a chunk, and so the least that a slow peer must read within the stall timeout.
 const CHUNK: usize = 16 << 10;
 
+/// Bytes of a file that are read at a time.
+const READ: usize = 4 * CHUNK;
+
 /// The part of a response body that is still to be sent.
 #[derive(Default)]
 pub(crate) struct ResponseBody {
     rest: Bytes,
+    /// What comes after that.
+    file: Option<FileRest>,
     share: Option<Share<Client>>,
     pending: Option<Pending>,
     slot: Option<Share<Client>>,
@@ -28,7 +36,34 @@ pub(crate) struct ResponseBody {
     begun: bool,
 }
 
+/// The part of a file that is still to be read.
+struct FileRest {
+    spooled: Spooled,
+    offset: u64,
+    reading: Option<JoinHandle<svc_core::Result<Vec<u8>>>>,
+}
+
+impl FileRest {
+    fn left(&self) -> u64 {
+        self.spooled.len().saturating_sub(self.offset)
+    }
+
+    /// Reads the next bytes, on a thread that may wait for the disk.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let reading = self.reading.get_or_insert_with(|| {
+            let (spooled, offset) = (self.spooled.clone(), self.offset);
+            tokio::task::spawn_blocking(move || spooled.read_at(offset, READ))
+        });
+        let read = ready!(Pin::new(reading).poll(cx));
+        self.reading = None;
+        let bytes = read.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        self.offset = self.offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        Poll::Ready(Ok(bytes.into()))
+    }
+}
+
 impl ResponseBody {
+    /// Returns the bytes that are in memory.
     pub fn len(&self) -> usize {
         self.rest.len()
     }
@@ -45,7 +80,7 @@ impl ResponseBody {
 
     /// Reports to a connection's pace which chunks are taken.
     pub fn watched(&mut self, pace: &Pace) {
-        if !self.rest.is_empty() {
+        if !self.is_end_stream() {
             self.pending = Some(pace.pending());
         }
     }
@@ -57,21 +92,30 @@ impl From<Bytes> for ResponseBody {
     }
 }
 
+impl From<Spooled> for ResponseBody {
+    fn from(spooled: Spooled) -> Self {
+        Self { file: Some(FileRest { spooled, offset: 0, reading: None }), ..Self::default() }
+    }
+}
+
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if self.rest.is_empty() {
-            return Poll::Ready(None);
+            match self.file.as_mut().filter(|file| file.left() > 0) {
+                Some(file) => self.rest = ready!(file.poll_read(cx))?,
+                None => return Poll::Ready(None),
+            }
         }
         let size = self.rest.len().min(CHUNK);
         let bytes = self.rest.split_to(size);
         let mut pending = self.pending.take();
-        let (share, slot) = if self.rest.is_empty() {
+        let (share, slot) = if self.file.is_some() {
+            self.pending = pending.as_ref().filter(|_| !self.is_end_stream()).map(Pending::another);
+            (None, if self.is_end_stream() { self.slot.take() } else { None })
+        } else if self.rest.is_empty() {
             (self.share.take(), self.slot.take())
         } else {
             // The clock of the rest starts when this chunk is taken.
@@ -90,11 +134,12 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.rest.is_empty() && self.file.as_ref().is_none_or(|file| file.left() == 0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(u64::try_from(self.rest.len()).unwrap_or(u64::MAX))
+        let left = self.file.as_ref().map_or(0, FileRest::left);
+        SizeHint::with_exact(u64::try_from(self.rest.len()).unwrap_or(u64::MAX).saturating_add(left))
     }
 }
 

@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::entropy::Entropy;
 use svc_core::id::SessionId;
+use svc_core::note::NoteSigner;
 use svc_core::op::{Credential, Feature, Fixture, Operation, Reply, Request, SessionKey, Surface};
 use svc_core::time::{Clock, Time};
 use svc_core::{Engine, Error, OpenMode, Options, RateSettings, Result, Service};
@@ -30,6 +31,9 @@ use crate::server::Server;
 const START: Time = Time::from_micros(1_795_000_000_000_000);
 /// The key-encryption key of every world.
 const KEK: [u8; 32] = [7; 32];
+
+/// The seed of the key that every world signs with.
+pub const SIGNS: [u8; 32] = [9; 32];
 
 /// How to open a world.
 pub struct Setup {
@@ -55,6 +59,8 @@ pub struct Setup {
     pub auto_provision: bool,
     /// Most events that are sent to a subscriber ahead, if not the usual number.
     pub replay_max: Option<usize>,
+    /// Whether the service signs exports and checkpoints; it does unless set.
+    pub signs: bool,
     /// The settings of the world's server.
     pub http: HttpSettings,
 }
@@ -77,6 +83,7 @@ impl Default for Setup {
             link_email: false,
             auto_provision: false,
             replay_max: None,
+            signs: true,
             http: HttpSettings::default(),
         }
     }
@@ -120,6 +127,8 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
     options.settings.replay_max = setup.replay_max.unwrap_or(options.settings.replay_max);
     options.reap_tick = None;
     options.settings.retention_tick = None;
+    options.settings.signer = setup.signs.then(|| NoteSigner::new(&SIGNS));
+    options.settings.known_keys = vec![NoteSigner::new(&SIGNS).public()];
     options.session_key = Some(session_key());
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 pub mod contract;
+pub mod export;
 pub mod freeze;
 pub mod init;
 pub mod mcp_stdio;

@@ -11,21 +11,27 @@ use svc_core::id::WorkspaceId;
 use svc_core::note::{PublicKey, known_keys};
 use svc_core::setup::Variables;
 use svc_core::verify::{ChainReport, ExpectedFound, ExpectedHead, verify_checkpoint, verify_database};
-use svc_core::{Code, Database, Error, Result};
+use svc_core::{Code, Database, Error, Result, verify_export};
 
 use super::Folder;
-use crate::output::Printer;
+use crate::output::{Printer, progress};
 
-/// Verify the event logs of a database.
+/// Verify the event logs of a database, or an export.
 ///
 /// Every event must be intact and linked to the one before it, and the head must match. The command only
 /// reads, and needs no key and no running service. A log that was pruned is verified from its floor on.
 /// Without --expect-head it does not notice a log whose end was cut off together with its head: keep the head
 /// that this command prints.
+///
+/// With FILE it verifies that the file is a whole export, that a known key has signed it, and that the log in
+/// it verifies; then it reads no database.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
     folder: Folder,
+    /// A file that svc export has written.
+    #[arg(value_name = "FILE", conflicts_with_all = ["workspace", "expect_head", "checkpoint"])]
+    file: Option<PathBuf>,
     /// Verify only the log of this workspace.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
@@ -35,9 +41,14 @@ pub struct Verify {
     /// A file with a checkpoint that svc checkpoint has printed: its log must hold what that signs.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workspace", "expect_head"])]
     checkpoint: Option<PathBuf>,
-    /// The public key that has signed the checkpoint: 32 bytes, as hex or base64. Default: the key of
-    /// SVC_EXPORT_SIGNING_KEY, and those of SVC_EXPORT_VERIFY_KEYS.
-    #[arg(long, value_name = "KEY", value_parser = public_key, requires = "checkpoint")]
+    /// The public key that has signed the checkpoint or the file: 32 bytes, as hex or base64. Default: that
+    /// of SVC_EXPORT_SIGNING_KEY, and those of SVC_EXPORT_VERIFY_KEYS.
+    #[arg(
+        long,
+        value_name = "KEY",
+        value_parser = public_key,
+        conflicts_with_all = ["workspace", "expect_head"]
+    )]
     key: Option<PublicKey>,
 }
 
@@ -50,6 +61,9 @@ struct Findings<'a> {
 
 /// Runs `svc verify`: verifies the event logs, and fails if one of them is broken.
 pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<()> {
+    if let Some(file) = &command.file {
+        return verify_file(file, &command.keys(variables)?, output);
+    }
     let data = &command.folder.data;
     let url = Config::read_database_url(variables.iter().cloned(), data)?;
     let database = Database::at(url, data);
@@ -75,8 +89,22 @@ pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<
     }
 }
 
+fn verify_file(path: &Path, keys: &[PublicKey], output: &Printer) -> Result<()> {
+    let unreadable =
+        |error| Error::malformed(format!("the export {} cannot be read", path.display())).caused_by(error);
+    let file = File::open(path).map_err(unreadable)?;
+    let bytes = file.metadata().map_err(unreadable)?.len();
+    let report = verify_export(progress("verifying", bytes).wrap_read(file), keys)?;
+    let (workspace, header) = (report.workspace_id(), report.head());
+    let text = format!(
+        "{workspace}  valid, {} events, head {}, signed by {}",
+        report.events, header, report.signed_by
+    );
+    output.show(&report, &text)
+}
+
 impl Verify {
-    /// Returns the keys of which one must have signed the checkpoint.
+    /// Returns the keys of which one must have signed the checkpoint or the file.
     fn keys(&self, variables: &Variables) -> Result<Vec<PublicKey>> {
         match self.key {
             Some(key) => Ok(vec![key]),

@@ -16,12 +16,19 @@ use crate::id::{MemberId, ThreadId};
 use crate::limits::CHECKPOINT_MAX_BYTES;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Write};
+use crate::op::{Feature, Read, Records, Write};
 use crate::store::columns;
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().events(vec![EventKind::of::<ClaimCheckpointed>()])
+    Feature::new().events(vec![EventKind::of::<ClaimCheckpointed>()]).records(vec![
+        Records::table("claim_checkpoints", "lsn thread_id")
+            .through("thread_id", "threads")
+            .ids("thread_id member_id")
+            .times("at")
+            .ints("lsn")
+            .words("checkpoint"),
+    ])
 }
 
 /// What a holder leaves as a checkpoint: a JSON value, in canonical form.

@@ -18,7 +18,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Sample, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -64,6 +64,14 @@ pub(crate) fn feature() -> Feature {
             Sample::new("dead_letter", "list_dead_letters", |w| json!({"workspace_id": w.id("workspace")}))
                 .id_at("/items/0/id"),
         )
+        .records(vec![
+            Records::table("dead_letters", "lsn id")
+                .after("threads")
+                .ids("id workspace_id thread_id holder claim_lease_id")
+                .texts("exceeded")
+                .times("failed_at settled_at")
+                .ints("lsn"),
+        ])
 }
 
 /// A claim ended without a result when nothing was left of a limit, and the thread got a dead letter.

@@ -19,7 +19,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read};
+use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::{Engine, columns};
 use crate::text::Items;
@@ -65,6 +65,12 @@ pub(crate) fn feature() -> Feature {
                 "channel_id": w.id("channel"), "title": "Port the parser", "depends_on": [w.id("thread")],
             })
         }))
+        .records(vec![
+            Records::table("thread_dependencies", "thread_id depends_on_id")
+                .through("thread_id", "threads")
+                .ids("thread_id depends_on_id")
+                .ints("lsn"),
+        ])
 }
 
 /// A thread waits for another one.

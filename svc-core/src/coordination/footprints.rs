@@ -20,7 +20,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, Write, idempotent, read};
 use crate::text::Items;
 
 pub(crate) fn feature() -> Feature {
@@ -59,6 +59,14 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![EventKind::of::<ThreadFootprintChanged>()])
+        .records(vec![
+            Records::table("footprints", "workspace_id id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("id")
+                .digests("digest")
+                .texts("repo repo_key mode items"),
+        ])
 }
 
 /// A thread's footprint was set or cleared.

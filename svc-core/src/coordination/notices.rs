@@ -13,7 +13,7 @@ use crate::conversation::places;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
 use crate::log::event::{Event, EventKind, Recorded, Subject};
-use crate::op::{DestroyPermit, Feature, Read, Write};
+use crate::op::{DestroyPermit, Feature, Read, Records, Write};
 use crate::store::{columns, new_row};
 use crate::time::Time;
 
@@ -22,6 +22,14 @@ pub(crate) fn feature() -> Feature {
         .events(vec![EventKind::of::<ThreadNotice>()])
         .projector(&[MessageTombstoned::KIND], blank)
         .cleaner("thread_notices", blank_purged)
+        .records(vec![
+            Records::table("thread_notices", "lsn thread_id")
+                .through("thread_id", "threads")
+                .ids("thread_id message_id")
+                .ints("lsn")
+                .times("at")
+                .texts("kind text"),
+        ])
 }
 
 /// Members who work on a thread were told something. A message of the thread says the same in words.

@@ -17,7 +17,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read};
+use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::text::Prose;
@@ -62,6 +62,14 @@ pub(crate) fn feature() -> Feature {
             )
             .id_at("/workspace_id"),
         )
+        .records(vec![
+            Records::table("repo_pauses", "lsn obstacle")
+                .after("members")
+                .ids("workspace_id paused_by obstacle")
+                .texts("repo_key repo reason")
+                .times("paused_at")
+                .ints("lsn"),
+        ])
 }
 
 type Reason = Prose<1, PAUSE_REASON_MAX>;

@@ -18,13 +18,29 @@ use crate::coordination::queue::{move_pool, refresh, refresh_anywhere, refresh_c
 use crate::coordination::results::ThreadResultSet;
 use crate::id::{ChannelId, ThreadId};
 use crate::log::event::{Event, Recorded};
-use crate::op::{Feature, Write};
+use crate::op::{Feature, Records, Write};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .projector(&MOVES_A_THREAD, refresh_threads)
         .projector(&[ChannelUpdated::KIND], move_pools)
         .projector(&[ChannelArchived::KIND, ChannelUnarchived::KIND], refresh_channels)
+        .records(vec![
+            Records::table("ready", "channel_id skill_set urgency lsn")
+                .through("channel_id", "channels")
+                .after("threads")
+                .ids("channel_id thread_id pool came_from")
+                .ints("skill_set urgency lsn footprint")
+                .texts("repo_key")
+                .bools("exclusive"),
+            Records::table("parked", "channel_id obstacle skill_set repo_key exclusive urgency lsn")
+                .through("channel_id", "channels")
+                .after("threads")
+                .ids("obstacle channel_id thread_id pool")
+                .ints("skill_set urgency lsn footprint")
+                .texts("repo_key")
+                .bools("exclusive"),
+        ])
 }
 
 /// The events that may change the place of their thread in the queue.

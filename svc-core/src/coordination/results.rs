@@ -27,7 +27,7 @@ use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    Effect, Feature, LongPoll, Poll, Read, Sample, Shared, WaitSecs, Write, prepared, read, wait,
+    Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write, prepared, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{BulkWrite, Param, RowWrite, RowWriteKind, ToParam, columns};
@@ -84,6 +84,15 @@ pub(crate) fn feature() -> Feature {
                 |w| json!({"thread_id": w.id("done_thread"), "result": {"name": "svc"}}),
             ),
         )
+        .records(vec![
+            Records::table("results", "lsn thread_id")
+                .after("threads")
+                .ids("thread_id workspace_id produced_by")
+                .ints("lsn")
+                .times("produced_at")
+                .texts("result_kind")
+                .words("result"),
+        ])
 }
 
 /// The kind of a result: a name within a namespace and a version, as in `svc.waiter.result/1`.

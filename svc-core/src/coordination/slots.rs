@@ -22,7 +22,7 @@ use crate::limits::{
     FOOTPRINT_ITEM_MAX, SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
 };
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Sample, Write, destructive, idempotent, read};
+use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::new_row;
 use crate::text::{Count, Text};
@@ -64,6 +64,18 @@ pub(crate) fn feature() -> Feature {
             )
             .id_at("/workspace_id"),
         )
+        .records(vec![
+            Records::table("slots", "obstacle")
+                .after("workspaces")
+                .ids("workspace_id obstacle")
+                .texts("slot_key slot")
+                .ints("capacity"),
+            Records::table("live_items", "thread_id repo_key space exclusive prefix")
+                .after("threads")
+                .ids("workspace_id obstacle thread_id")
+                .texts("repo_key space prefix")
+                .bools("exclusive"),
+        ])
 }
 
 type Slot = Text<1, FOOTPRINT_ITEM_MAX>;

@@ -19,7 +19,9 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members::{self, may_act};
 use crate::limits::LAND_POINTER_MAX;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Condition, Feature, Read, Sample, Unmet, Write, destructive, idempotent, read, write};
+use crate::op::{
+    Condition, Feature, Read, Records, Sample, Unmet, Write, destructive, idempotent, read, write,
+};
 use crate::store::{columns, named_enum};
 use crate::text::Text;
 use crate::time::Time;
@@ -80,6 +82,11 @@ pub(crate) fn feature() -> Feature {
                 json!({"thread_id": w.id("gated_thread"), "pointer": "spooler", "head_sha": "5be01d7"})
             }),
         )
+        .records(vec![
+Records::table("land_gates", "thread_id").through("thread_id", "threads")
+    .ids("thread_id member_id actor_id").bools("required").texts("pointer head_sha verdict objection")
+    .times("set_at").ints("lsn"),
+])
 }
 
 named_enum! {

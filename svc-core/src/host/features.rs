@@ -2,7 +2,12 @@
 //!
 //! A new operation or hook is added to its feature; a new feature is added as a line here.
 
+use std::io::Read;
+use std::sync::OnceLock;
+
 use crate::host::parts;
+use crate::integrity::portability::{ExportReport, verify_file};
+use crate::log::note::PublicKey;
 use crate::op::{Feature, Table};
 use crate::{Result, conversation, coordination, gates, identity, integrity};
 
@@ -58,6 +63,7 @@ pub(crate) fn features() -> Vec<Feature> {
         integrity::audit::feature(),
         integrity::holds::feature(),
         integrity::retention::feature(),
+        integrity::portability::feature(),
         integrity::sharing::feature(),
         parts::in_database(),
     ]
@@ -66,6 +72,21 @@ pub(crate) fn features() -> Vec<Feature> {
 /// Builds the table of every feature, without a service behind it.
 pub fn operation_table() -> Result<Table> {
     Table::build(features())
+}
+
+/// Verifies an export, as [`ExportReport`] says, without a database: one of these keys must have signed it.
+///
+/// Fails with `export-invalid`, with its `reason`.
+pub fn verify_export(file: impl Read, keys: &[PublicKey]) -> Result<ExportReport> {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    let table = match TABLE.get() {
+        Some(table) => table,
+        None => {
+            let built = operation_table()?;
+            TABLE.get_or_init(|| built)
+        }
+    };
+    verify_file(file, table.records(), keys)
 }
 
 #[cfg(test)]

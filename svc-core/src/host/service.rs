@@ -9,6 +9,7 @@ use std::thread::{JoinHandle, available_parallelism};
 use secrecy::ExposeSecret;
 
 use crate::config::Config;
+use crate::data_dir;
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
 use crate::host::features;
@@ -24,7 +25,7 @@ use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
-use crate::log::note::{NoteSigner, PublicKey};
+use crate::log::note::{NoteSigner, PublicKey, known_keys};
 use crate::log::seal::Sealer;
 use crate::op::{
     Admission, Dispatch, Feature, Gauges, Input, Operation, PartHealth, Reply, Request, RequestHead, RunOn,
@@ -99,7 +100,9 @@ impl Options {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
                 delivery_stability: config.delivery_stability,
-                export_key: NoteSigner::configured(&config.export_keys).map(|signer| signer.public()),
+                signer: NoteSigner::configured(&config.export_keys),
+                known_keys: known_keys(&config.export_keys),
+                spool_folder: data_dir::spool_folder(&config.data_dir),
                 kept: config.kept,
                 retention_tick: config.retention_tick,
                 land_advice: config.land_advice,
@@ -203,7 +206,7 @@ impl Service {
 
     /// Returns the public key of what signs checkpoints, if anything is signed.
     pub fn export_key(&self) -> Option<PublicKey> {
-        self.inner.dispatch.shared.settings.export_key
+        self.inner.dispatch.shared.settings.signer.as_ref().map(NoteSigner::public)
     }
 
     /// Returns what session cookies are signed with, if browsers can sign in.

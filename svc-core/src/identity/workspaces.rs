@@ -13,7 +13,7 @@ use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
-use crate::op::{Effect, Feature, Read, Wants, Write, idempotent, read, wanting};
+use crate::op::{Effect, Feature, Read, Records, Wants, Write, idempotent, read, wanting};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Handle, Text};
@@ -101,6 +101,14 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<WorkspaceCreated>(),
             EventKind::of::<WorkspaceUpdated>(),
             EventKind::of::<WorkspaceHandleChanged>(),
+        ])
+        .records(vec![
+            Records::table("workspaces", "id")
+                .by_workspace_in("id")
+                .ids("id")
+                .texts("name handle")
+                .times("created_at")
+                .instance_positions("lsn"),
         ])
 }
 

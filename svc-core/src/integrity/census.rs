@@ -21,7 +21,7 @@ use crate::identity::workspaces::{self, own_workspace};
 use crate::integrity::events::sees_thread;
 use crate::integrity::floor::LogRange;
 use crate::limits::{CENSUS_LAG, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
-use crate::op::{Chore, Feature, Read, Round, Step, Who, Write, read};
+use crate::op::{Chore, Feature, Read, Records, Round, Step, Who, Write, read};
 use crate::page::Page;
 use crate::sync::lock;
 
@@ -45,6 +45,10 @@ pub(crate) fn feature() -> Feature {
             who: Who::OneLeader,
             run: Box::new(move |round| step(round, &pass)),
         })
+        .records(vec![
+            Records::table("kind_counts", "workspace_id channel_id kind").stays(),
+            Records::table("census_at", "workspace_id").stays(),
+        ])
 }
 
 /// Time between two looks for logs that have grown.

@@ -23,7 +23,9 @@ use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::log::verify::{Break, ChainHead, ChainReport, ExpectedFound, ExpectedHead, Source, Verification};
-use crate::op::{Feature, LongPoll, Poll, Read, TypedOperation, WaitOutput, WaitSecs, long_read, read, wait};
+use crate::op::{
+    Feature, LongPoll, Poll, Read, Records, TypedOperation, WaitOutput, WaitSecs, long_read, read, wait,
+};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
@@ -38,39 +40,55 @@ pub type KindName = Text<1, KIND_MAX>;
 const HEAD_MAX: usize = 100;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().operations(
-        "events",
-        vec![
-            read("list_events", list_events)
-                .title("Read the event log")
-                .get("/workspaces/{workspace_id}/events")
-                .needs(&[WorkspaceRead])
-                .refuses(&[Code::MustRefetch])
-                .example(|w| {
-                    json!({
-                        "workspace_id": w.id("workspace"), "after_id": 1, "thread_id": w.id("thread"),
-                        "limit": 10,
-                    })
-                }),
-            long_read("verify_event_chain", begin_verification, verify_next_page)
-                .title("Verify the event log")
-                .get("/workspaces/{workspace_id}/events/verify")
-                .needs(&[WorkspaceRead])
-                .refuses(&[Code::EventLogBroken])
-                .example(|w| json!({"workspace_id": w.id("workspace")})),
-            wait(WAIT_FOR_EVENT, wait_for_event)
-                .title("Wait for an event")
-                .get("/workspaces/{workspace_id}/wait/event")
-                .needs(&[EventSubscribe])
-                .refuses(&[Code::MustRefetch])
-                .example(|w| {
-                    json!({"workspace_id": w.id("workspace"), "after_id": 0, "kind": MemberCreated::KIND,
+    Feature::new()
+        .operations(
+            "events",
+            vec![
+                read("list_events", list_events)
+                    .title("Read the event log")
+                    .get("/workspaces/{workspace_id}/events")
+                    .needs(&[WorkspaceRead])
+                    .refuses(&[Code::MustRefetch])
+                    .example(|w| {
+                        json!({
+                            "workspace_id": w.id("workspace"), "after_id": 1, "thread_id": w.id("thread"),
+                            "limit": 10,
+                        })
+                    }),
+                long_read("verify_event_chain", begin_verification, verify_next_page)
+                    .title("Verify the event log")
+                    .get("/workspaces/{workspace_id}/events/verify")
+                    .needs(&[WorkspaceRead])
+                    .refuses(&[Code::EventLogBroken])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+                wait(WAIT_FOR_EVENT, wait_for_event)
+                    .title("Wait for an event")
+                    .get("/workspaces/{workspace_id}/wait/event")
+                    .needs(&[EventSubscribe])
+                    .refuses(&[Code::MustRefetch])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "after_id": 0, "kind": MemberCreated::KIND,
                         "timeout_secs": 5})
-                }),
-            catch_up::operation(),
-            tombstones::operation(),
-        ],
-    )
+                    }),
+                catch_up::operation(),
+                tombstones::operation(),
+            ],
+        )
+        .records(vec![
+            Records::table("events", "lsn")
+                .after("workspaces")
+                .ids("workspace_id channel_id thread_id member_id")
+                .ints("lsn")
+                .texts("kind payload")
+                .times("at")
+                .hashes("prev_hash content_hash"),
+            Records::table("heads", "workspace_id").stays(),
+            Records::table("taps", "name workspace_id").stays(),
+            Records::of_instance("schema_migrations"),
+            Records::of_instance("leases"),
+            Records::of_instance("key_checks"),
+            Records::of_instance("rate_windows"),
+        ])
 }
 
 /// Returns the events of a workspace's log, oldest first.

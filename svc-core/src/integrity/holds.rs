@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::id::{HoldId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Fixture, Read, Sample, Write, destructive, read, write};
+use crate::op::{Feature, Fixture, Read, Records, Sample, Write, destructive, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::text::Prose;
@@ -97,6 +97,15 @@ pub(crate) fn feature() -> Feature {
         .events(vec![EventKind::of::<LegalHoldPlaced>(), EventKind::of::<LegalHoldReleased>()])
         // Released, because under a hold nothing could be withdrawn.
         .sample(Sample::new("legal_hold", "place_legal_hold", hold).then("release_legal_hold", release))
+        .records(vec![
+            Records::table("legal_holds", "lsn id")
+                .after("members")
+                .only_restored()
+                .ids("id workspace_id placed_by released_by")
+                .texts("reason")
+                .times("placed_at released_at")
+                .ints("lsn"),
+        ])
 }
 
 /// Places a legal hold on the workspace and returns it.

@@ -9,6 +9,7 @@
 //! - `taps`: how far consumers inside the service have come in each log
 //! - `audit`: the rows that every change and every delegated request leaves
 //! - `holds`: legal holds, under which nothing is destroyed, and `retention`: how long things are kept
+//! - `portability`: a workspace as a file
 //! - `sharing`: tickets by which somebody who is no member reads one channel
 
 pub(crate) mod audit;
@@ -22,4 +23,5 @@ pub(crate) mod taps;
 pub(crate) mod holds;
 pub(crate) mod census;
 pub(crate) mod retention;
+pub(crate) mod portability;
 pub(crate) mod sharing;

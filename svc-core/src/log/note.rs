@@ -4,6 +4,8 @@
 //! checkpoint is the note of a log: its name, its size, and the root of the Merkle tree over it. Only notes
 //! that have a signature by a known key are read, and none with one that is wrong.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
@@ -25,7 +27,14 @@ const SIGNATURES_MAX: usize = 64;
 pub type PublicKey = [u8; 32];
 
 /// A key that signs notes.
+#[derive(Clone)]
 pub struct NoteSigner(SigningKey);
+
+impl fmt::Debug for NoteSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NoteSigner({})", hex::encode(self.public()))
+    }
+}
 
 impl NoteSigner {
     /// Creates it from its seed.

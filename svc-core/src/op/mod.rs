@@ -20,14 +20,15 @@ pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
-    destructive, homed, idempotent, long_read, prepared, read, wait, wanting, write, write_in_steps,
-    write_recording_refusals,
+    destructive, download, homed, idempotent, long_read, prepared, read, wait, wanting, write,
+    write_in_steps, write_recording_refusals,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::job::{LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Access, Docs, Effect, Http, Method, Operation, Success};
 pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
+pub use declare::records::{Class, Records};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table};
 pub use declare::typed::TypedOperation;

@@ -12,6 +12,7 @@ use super::engine::{Engine, Failure, StatementCounts, WalCut, check_rows};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
 use super::row_write::{BulkWrite, RowWrite};
+use super::scan::Scan;
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
 use crate::Result;
@@ -77,6 +78,19 @@ impl Conn {
             Self::Postgres(conn) => conn.visit(sql, &params, each),
             #[cfg(test)]
             Self::Hostile(conn) => conn.visit(sql, &params, each),
+        }
+    }
+
+    /// Visits the rows of a scan in place, until the visitor breaks.
+    ///
+    /// On Postgres it needs a transaction.
+    pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+        let params = bound(params);
+        match self {
+            Self::Sqlite(conn) => conn.scan(scan, &params, each),
+            Self::Postgres(conn) => conn.scan(scan, &params, each),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.visit(scan.sqlite, &params, each),
         }
     }
 

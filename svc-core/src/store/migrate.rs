@@ -68,6 +68,11 @@ migrations! {
     37 "0037_taps",
 }
 
+/// Returns the version of the schema: that of the newest migration.
+pub(crate) fn schema_version() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.version)
+}
+
 /// Serialises migrations on Postgres, separately for each database.
 const LOCK: &str = "select pg_advisory_xact_lock(7233071290617)";
 

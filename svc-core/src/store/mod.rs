@@ -14,6 +14,7 @@ mod row;
 mod columns;
 mod named;
 mod row_write;
+mod scan;
 mod postgres;
 mod sqlite;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use conn::Conn;
 pub use database::{Database, OpenMode};
 pub(crate) use engine::WalCut;
 pub use engine::{Engine, StatementCounts};
+pub(crate) use migrate::schema_version;
 pub(crate) use named::named_enum;
 pub(crate) use opener::Opener;
 pub(crate) use postgres::says_nothing_of_tls;
@@ -39,6 +41,7 @@ pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use row_write::RowWrite;
 pub(crate) use row_write::{BulkWrite, RowWriteKind, names_any};
+pub(crate) use scan::Scan;
 pub use value::{FromValue, Param, ToParam, Value};
 
 /// Creates an empty SQLite database in a folder of its own, and returns a connection that writes.

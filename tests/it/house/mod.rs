@@ -5,6 +5,7 @@ pub mod areas;
 mod document;
 mod order;
 mod permits;
+mod records;
 pub mod rules;
 pub mod schema;
 mod security;

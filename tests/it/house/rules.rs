@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "page",
         "error",
         "limits",
+        "spool",
         "capability",
         "entropy",
         "sync",
@@ -61,6 +62,7 @@ const MAY_QUERY: &[(&str, &str)] = &[
     ("svc-core/src/op/run/call.rs", "reads how far the log reaches where it finds the caller"),
     ("svc-core/src/op/run/permit.rs", "looks for legal holds where something is destroyed"),
     ("svc-core/src/op/declare/chore.rs", "takes the lease rows of chores"),
+    ("svc-core/src/op/declare/records.rs", "builds the statements of what features declare"),
 ];
 
 /// Where a statement may decide who is in a channel and whether it is private.

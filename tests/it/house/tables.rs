@@ -72,6 +72,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/views",
             "integrity/audit",
             "integrity/floor",
+            "integrity/portability",
             "integrity/retention",
             "integrity/subscriptions",
         ],

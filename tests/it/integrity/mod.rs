@@ -4,6 +4,7 @@ mod audit;
 mod census;
 mod events;
 mod followers;
+mod exports;
 mod holds;
 mod record;
 mod retention;

@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use svc_tests::{World, on_both_engines, text};
+use svc_core::note::NoteSigner;
+use svc_tests::{SIGNS, World, on_both_engines, text};
 
 fn catch_up(world: &World, more: Value) -> Value {
     let mut input = json!({"workspace_id": world.id("workspace"), "limit": 7});
@@ -142,7 +143,8 @@ fn the_card_says_where_the_record_is_and_how_far_it_goes() {
         assert!(!scheme.headers.contains_key("svc-room-lsn"));
         let scheme = scheme.output();
         assert!(!scheme.to_string().contains(&workspace.to_string()));
-        assert_eq!(scheme["export_key"], json!(null), "nothing is signed here");
+        let key = STANDARD.encode(NoteSigner::new(&SIGNS).public());
+        assert_eq!(scheme["export_key"], json!(key));
         let template = text(&scheme["links"]["self"]).replace("{workspace_id}", &workspace.to_string());
         assert_eq!(template, text(&card["links"]["self"]));
     });

@@ -96,6 +96,8 @@ impl Matrix {
         let mut decisions = 0;
         for way in Way::of(operation) {
             decisions += if operation.access().needs == Needs::Nothing { 0 } else { delegated };
+            // A frozen member may read, and some reads leave a row.
+            decisions += usize::from(operation.access().audited.is_some());
             self.check_credentials(operation, way, &input);
             self.check_outsider(operation, way, &input);
             self.check_bystander(operation, way, &input);

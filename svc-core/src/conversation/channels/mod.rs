@@ -22,7 +22,7 @@ use crate::id::{ChannelId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Operation, Read, Sample, Write, read, write};
+use crate::op::{Feature, Operation, Read, Records, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::Text;
@@ -126,6 +126,20 @@ pub(crate) fn feature() -> Feature {
             )
             .then("archive_channel", |w| json!({"channel_id": w.id("archived_channel")})),
         )
+        .records(vec![
+            Records::table("channels", "lsn id")
+                .after("members")
+                .ids("id workspace_id created_by")
+                .texts("name topic")
+                .bools("private")
+                .times("created_at archived_at")
+                .ints("lsn"),
+            Records::table("channel_members", "channel_id member_id")
+                .through("channel_id", "channels")
+                .ids("channel_id member_id added_by")
+                .times("added_at")
+                .ints("lsn"),
+        ])
 }
 
 fn operations() -> Vec<Operation> {

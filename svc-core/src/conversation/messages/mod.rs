@@ -27,12 +27,12 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::{EventKind, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
-use crate::op::{Effect, Feature, Operation, Read, Sample, destructive, idempotent, prepared, read};
+use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, idempotent, prepared, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 pub use in_events::OpenedEvent;
-pub(crate) use in_events::{are_purged, frames_with_words, is_spoken, live_keys, open_words};
+pub(crate) use in_events::{are_purged, content_keys, frames_with_words, is_spoken, live_keys, open_words};
 use keys::{Wrapped, old_key};
 pub(crate) use plaintext::Metadata;
 use plaintext::Plaintext;
@@ -127,6 +127,24 @@ pub(crate) fn feature() -> Feature {
             )
             .then("delete_message", |w| json!({"message_id": w.id("withdrawn_message")})),
         )
+        .records(vec![
+            Records::table("messages", "lsn id")
+                .after("threads")
+                .ids("id workspace_id channel_id thread_id author_id")
+                .times("posted_at edited_at withdrawn_at")
+                .ints("edits lsn")
+                .sealed("sealed")
+                .secrets("wrapped"),
+            Records::table("message_edits", "message_id edit")
+                .through("message_id", "messages")
+                .ids("message_id")
+                .ints("edit lsn")
+                .times("written_at")
+                .sealed("sealed"),
+            Records::table("message_keys", "message_id").through("message_id", "messages").stays(),
+            Records::table("shelves", "workspace_id shelf").stays(),
+            Records::table("scrubs", "key_table workspace_id lsn").stays(),
+        ])
 }
 
 fn operations() -> Vec<Operation> {

@@ -15,7 +15,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::limits::{SPAWN_CHILDREN_MAX, SPAWN_TOOLS_MAX, THREAD_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Read, Refused, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, Refused, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
 
@@ -39,6 +39,12 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![EventKind::of::<SpawnBudgetSet>(), EventKind::of::<ThreadSpawnDenied>()])
+        .records(vec![
+            Records::table("spawn_budgets", "workspace_id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("max_children max_depth max_tools"),
+        ])
 }
 
 /// The spawn budget of a workspace.

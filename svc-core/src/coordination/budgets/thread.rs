@@ -15,7 +15,7 @@ use crate::coordination::thread::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, Write, idempotent, read};
 use crate::text::{Count, Patch};
 
 pub(crate) fn feature() -> Feature {
@@ -48,6 +48,12 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![EventKind::of::<ThreadBudgetSet>()])
+        .records(vec![
+            Records::table("thread_budgets", "thread_id")
+                .through("thread_id", "threads")
+                .ids("thread_id")
+                .ints("max_tokens max_usd_micros max_turns max_wall_secs max_attempts low"),
+        ])
 }
 
 /// The limits of a thread were set.

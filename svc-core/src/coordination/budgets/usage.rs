@@ -22,7 +22,7 @@ use crate::limits::{
     REPORT_ID_MAX, USAGE_DAYS_DEFAULT, USAGE_MAX, USAGE_MODELS_MAX, USAGE_SCAN_MAX, USAGE_SUMS_MAX,
 };
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{ToParam, columns, new_row};
 use crate::text::{Count, Text};
@@ -58,6 +58,20 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![EventKind::of::<UsageReported>()])
+        .records(vec![
+            Records::table("usage_reports", "lsn thread_id report_id")
+                .after("threads")
+                .ids("thread_id workspace_id member_id actor_id claim_lease_id")
+                .texts("report_id model answer")
+                .digests("digest")
+                .ints("tokens usd_micros turns lsn")
+                .times("reported_at"),
+            Records::table("usage_totals", "day member_id model")
+                .after("members")
+                .ids("workspace_id member_id")
+                .texts("model")
+                .ints("day reports tokens usd_micros turns"),
+        ])
 }
 
 type Name = Text<1, REPORT_ID_MAX>;

@@ -14,7 +14,7 @@ use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
 use crate::error::Code;
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
 use crate::log::event::EventKind;
-use crate::op::{Feature, idempotent, write, write_recording_refusals};
+use crate::op::{Feature, Records, idempotent, write, write_recording_refusals};
 use crate::text::{Count, Text};
 use change::{
     ThreadOwnerChanged, ThreadUpdated, set_required_skills, set_thread_owner, set_thread_priority,
@@ -91,5 +91,29 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ThreadPriorityChanged>(),
             EventKind::of::<ThreadOwnerChanged>(),
             EventKind::of::<ThreadSkillsChanged>(),
+        ])
+        .records(vec![
+            Records::table("skill_sets", "workspace_id id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("id")
+                .texts("skills")
+                .digests("hash"),
+            Records::table("threads", "lsn id")
+                .after("channels")
+                .ids("id workspace_id channel_id parent_id owner_id assignee_id claim_lease_id created_by")
+                .texts("title state tools")
+                .times(
+                    "claimed_at assignment_expires_at acknowledged_at acknowledge_by cancelled_at created_at",
+                )
+                .ints(
+                    "depth priority skill_set blocked worked_micros lsn footprint judged_from spent_tokens \
+           spent_usd_micros spent_turns attempts children_ever",
+                )
+                .bools("has_result has_checkpoint budgeted exhausted dead"),
+            Records::table("thread_workers", "thread_id member_id")
+                .through("thread_id", "threads")
+                .ids("thread_id member_id")
+                .ints("lsn"),
         ])
 }

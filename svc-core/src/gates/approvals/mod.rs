@@ -25,8 +25,8 @@ use crate::identity::workspaces;
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    Condition, Effect, Feature, KEEP, Maker, Operation, Read, Sample, Shared, Unmet, Write, prepared, read,
-    write,
+    Condition, Effect, Feature, KEEP, Maker, Operation, Read, Records, Sample, Shared, Unmet, Write,
+    prepared, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum, new_row};
@@ -52,6 +52,12 @@ pub(crate) fn feature() -> Feature {
             )
             .by(Maker::Agent),
         )
+        .records(vec![
+Records::table("approval_gates", "lsn id").after("messages")
+    .ids("id workspace_id channel_id thread_id requested_by requested_actor_id resolved_by resolved_actor_id \
+          message_id")
+    .texts("state").bools("blocks_close").times("requested_at expires_at resolved_at").ints("lsn"),
+])
 }
 
 fn operations() -> Vec<Operation> {

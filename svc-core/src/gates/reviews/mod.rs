@@ -20,7 +20,7 @@ use crate::coordination::lifecycle::transition::CLOSE;
 use crate::error::Code;
 use crate::log::event::EventKind;
 use crate::op::{
-    Condition, Effect, Feature, KEEP, Operation, Sample, destructive, idempotent, prepared, read,
+    Condition, Effect, Feature, KEEP, Operation, Records, Sample, destructive, idempotent, prepared, read,
 };
 pub(crate) use awaiting::awaiting;
 
@@ -60,6 +60,18 @@ pub(crate) fn feature() -> Feature {
             })
             .id_at("/findings/0/id"),
         )
+        .records(vec![
+Records::table("review_requirements", "lsn thread_id").through("thread_id", "threads")
+    .ids("thread_id").ints("approvals lsn"),
+Records::table("reviewers", "thread_id member_id").through("thread_id", "threads")
+    .ids("thread_id member_id added_by").times("added_at").ints("lsn"),
+Records::table("reviews", "lsn id").through("thread_id", "threads").after("messages")
+    .ids("id thread_id member_id actor_id message_id").texts("verdict objection head_sha")
+    .times("submitted_at").ints("lsn").bools("superseded"),
+Records::table("findings", "lsn number id").through("thread_id", "threads").after("reviews")
+    .ids("id review_id thread_id resolved_by resolved_actor_id").ints("number line lsn")
+    .texts("severity resolution").times("resolved_at"),
+])
 }
 
 fn requirements() -> Vec<Operation> {

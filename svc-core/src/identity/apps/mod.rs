@@ -19,7 +19,7 @@ use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{APP_SLUG_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Effect, Feature, Frame, Read, Sample, Write, destructive, homed, read, write};
+use crate::op::{Effect, Feature, Frame, Read, Records, Sample, Write, destructive, homed, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Handle, Text};
@@ -193,6 +193,20 @@ pub(crate) fn feature() -> Feature {
             json!({"workspace_id": w.id("workspace"), "app_id": w.id("retired_app"),
                    "granted_capabilities": [WorkspaceRead]})
         }))
+        .records(vec![
+            Records::table("apps", "lsn id")
+                .after("members")
+                .ids("id workspace_id created_by")
+                .texts("slug name")
+                .times("created_at")
+                .ints("lsn"),
+            Records::table("app_installations", "lsn id")
+                .after("apps")
+                .ids("id workspace_id app_id bot_member_id installed_by")
+                .ints("capabilities lsn")
+                .times("installed_at revoked_at")
+                .secrets("client_secret_hash"),
+        ])
 }
 
 fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) -> Sample {

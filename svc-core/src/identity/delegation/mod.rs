@@ -21,7 +21,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::{Event, EventKind, Invalidates};
-use crate::op::{Feature, Fixture, Read, Sample, destructive, idempotent, read, write};
+use crate::op::{Feature, Fixture, Read, Records, Sample, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -173,6 +173,18 @@ pub(crate) fn feature() -> Feature {
         ])
         .sample(Sample::new("delegation_grant", "create_delegation_grant", grant).id_at("/grant_id"))
         .sample(Sample::new("revoked_grant", "create_delegation_grant", grant).id_at("/grant_id"))
+        .records(vec![
+            Records::table("delegation_grants", "lsn id")
+                .after("members")
+                .ids("id workspace_id subject_id delegate_id created_by")
+                .ints("capabilities lsn")
+                .texts("purpose")
+                .times("created_at expires_at revoked_at"),
+            Records::table("delegation_policies", "workspace_id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("ceiling_days"),
+        ])
 }
 
 /// Returns the delegation grants of a workspace, in the order in which they were made.

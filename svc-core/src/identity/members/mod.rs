@@ -22,7 +22,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::HANDLE_MAX;
 use crate::log::event::{EventKind, Invalidates};
-use crate::op::{Feature, Read, TypedOperation, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::{APP_HANDLES, Handle};
@@ -190,6 +190,20 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<profile::MemberUpdated>().invalidates(Invalidates::Access),
         ])
         .sample(governance::sample())
+        .records(vec![
+            Records::table("members", "lsn id")
+                .after("workspaces")
+                .ids("id workspace_id")
+                .later_ids("frozen_by")
+                .texts("handle kind display_name frozen_reason external_id")
+                .times("created_at frozen_at deactivated_at changed_at removed_at")
+                .ints("lsn"),
+            Records::table("member_skills", "member_id skill")
+                .through("member_id", "members")
+                .ids("member_id")
+                .texts("skill")
+                .bools("governance"),
+        ])
 }
 
 const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");

@@ -21,7 +21,7 @@ use crate::error::Code;
 use crate::identity::ends::MemberRemoved;
 use crate::identity::sessions::{KEPT, ended_rows};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Effect, Feature, Frame, homed};
+use crate::op::{Effect, Feature, Frame, Records, homed};
 pub use callback::{OidcCallback, TakenLogin};
 pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
 pub use members::ProviderClaims;
@@ -54,6 +54,15 @@ pub(crate) fn feature() -> Feature {
                     .example(|_| json!({"state": "0123456789abcdef", "code": "of-the-provider"})),
             ],
         )
+        .records(vec![
+            Records::table("oidc_identities", "member_id issuer subject")
+                .after("members")
+                .only_restored()
+                .ids("workspace_id member_id")
+                .texts("issuer subject")
+                .times("linked_at"),
+            Records::table("oidc_logins", "state_hash").stays(),
+        ])
 }
 
 const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";

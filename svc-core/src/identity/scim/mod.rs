@@ -32,7 +32,7 @@ use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Error};
 use crate::identity::ends::MemberRemoved;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Fixture, Frame, Operation, Sample, destructive, idempotent, read, write};
+use crate::op::{Feature, Fixture, Frame, Operation, Records, Sample, destructive, idempotent, read, write};
 
 /// What is wrong with a request, in the words of RFC 7644 (3.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,18 @@ pub(crate) fn feature() -> Feature {
             )
             .id_at("/id"),
         )
+        .records(vec![
+            Records::table("scim_groups", "lsn id")
+                .after("workspaces")
+                .ids("id workspace_id")
+                .texts("display_name external_id")
+                .times("created_at changed_at")
+                .ints("lsn"),
+            Records::table("scim_group_members", "group_id member_id")
+                .through("group_id", "scim_groups")
+                .after("members")
+                .ids("group_id member_id"),
+        ])
 }
 
 fn framed(row: Operation) -> Operation {

@@ -21,7 +21,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, SessionId, WorkspaceId};
 use crate::identity::members::{MemberKind, load_member};
 use crate::identity::whoami::sets_held;
-use crate::op::{Feature, Frame, Read, destructive, read, write};
+use crate::op::{Feature, Frame, Read, Records, destructive, read, write};
 use crate::time::Time;
 use first_admin::mint_first_admin;
 use sign_in::create_session;
@@ -33,40 +33,43 @@ pub use sign_out::{SignOut, SignedOut};
 pub(crate) use tidy::{KEPT, ended_rows};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().chore(tidy::of_sessions()).operations(
-        "sessions",
-        vec![
-            write("create_session", create_session)
-                .title("Sign a browser in")
-                .post("/auth/session/from-token")
-                .framed(Frame::SignIn)
-                .open_to_frozen()
-                .refuses(&[Code::Forbidden])
-                .example(|_| json!({"token": "svc_secret", "expires_in_secs": 3600})),
-            read("get_session", get_session)
-                .title("Read the session of a browser")
-                .get("/auth/session")
-                .framed(Frame::Session)
-                .needs(&[Right::Session])
-                .example(|_| json!({})),
-            destructive("end_session", end_session)
-                .title("Sign a browser out")
-                .post("/auth/logout")
-                .framed(Frame::Session)
-                .needs(&[Right::Session])
-                .open_to_frozen()
-                .refuses(&[Code::Forbidden])
-                .example(|_| json!({})),
-            write("mint_first_admin", mint_first_admin)
-                .title("Mint the first administrator's token")
-                .post("/auth/session/mint")
-                .framed(Frame::Session)
-                .needs(&[Right::Session])
-                .created()
-                .refuses(&[Code::Forbidden, Code::WrongState])
-                .example(|_| json!({})),
-        ],
-    )
+    Feature::new()
+        .chore(tidy::of_sessions())
+        .operations(
+            "sessions",
+            vec![
+                write("create_session", create_session)
+                    .title("Sign a browser in")
+                    .post("/auth/session/from-token")
+                    .framed(Frame::SignIn)
+                    .open_to_frozen()
+                    .refuses(&[Code::Forbidden])
+                    .example(|_| json!({"token": "svc_secret", "expires_in_secs": 3600})),
+                read("get_session", get_session)
+                    .title("Read the session of a browser")
+                    .get("/auth/session")
+                    .framed(Frame::Session)
+                    .needs(&[Right::Session])
+                    .example(|_| json!({})),
+                destructive("end_session", end_session)
+                    .title("Sign a browser out")
+                    .post("/auth/logout")
+                    .framed(Frame::Session)
+                    .needs(&[Right::Session])
+                    .open_to_frozen()
+                    .refuses(&[Code::Forbidden])
+                    .example(|_| json!({})),
+                write("mint_first_admin", mint_first_admin)
+                    .title("Mint the first administrator's token")
+                    .post("/auth/session/mint")
+                    .framed(Frame::Session)
+                    .needs(&[Right::Session])
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState])
+                    .example(|_| json!({})),
+            ],
+        )
+        .records(vec![Records::table("sessions", "id").after("tokens").stays()])
 }
 
 /// Returns the session that your browser is signed in with, and whom it acts as.

@@ -23,7 +23,7 @@ use crate::id::{GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::{Event, EventKind, Invalidates};
-use crate::op::{Feature, Read, destructive, read, write};
+use crate::op::{Feature, Read, Records, destructive, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -217,6 +217,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<TokenRevoked>().invalidates(Invalidates::Access),
             EventKind::of::<TokenRotated>().invalidates(Invalidates::Access),
         ])
+        .records(vec![Records::table("tokens", "id").after("members").stays()])
 }
 
 /// Returns the tokens of a member of your workspace, in the order in which they were minted.

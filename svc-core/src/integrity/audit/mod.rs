@@ -15,7 +15,7 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
-use crate::op::{Feature, Read, read};
+use crate::op::{Feature, Read, Records, read};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::Text;
@@ -36,6 +36,14 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .operations("operator", instance::operations())
+        .records(vec![
+            Records::table("audit", "seq")
+                .after("members")
+                .ids("workspace_id actor_id subject_id grant_id channel_id")
+                .ints("seq")
+                .times("at")
+                .texts("action metadata"),
+        ])
 }
 
 /// Returns the audit rows of a workspace, newest first.

@@ -22,7 +22,7 @@ use crate::identity::workspaces::own_workspace;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_QUOTA_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::floor::EventsPruned;
-use crate::op::{Feature, Read, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
 
@@ -45,6 +45,13 @@ pub(crate) fn feature() -> Feature {
         )
         .events(vec![EventKind::of::<RetentionPolicySet>(), EventKind::of::<EventsPruned>()])
         .chore(rounds::chore())
+        .records(vec![
+            Records::table("retention", "workspace_id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("messages_days events_days deliveries_days media_days media_quota_bytes lsn")
+                .times("at"),
+        ])
 }
 
 /// How long the workspace keeps things was set. Null leaves a value to the instance.

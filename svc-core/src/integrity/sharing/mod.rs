@@ -24,7 +24,7 @@ use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
 use crate::identity::ends::MemberDeactivated;
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::{Event, EventKind, Invalidates};
-use crate::op::{Feature, Fixture, Frame, Operation, Read, Sample, destructive, read, write};
+use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destructive, read, write};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -135,6 +135,7 @@ pub(crate) fn feature() -> Feature {
         ])
         .projector(&[MemberDeactivated::KIND], revoke::end_with_members)
         .sample(Sample::new("share_ticket", "create_share_ticket", ticket))
+        .records(vec![Records::table("share_tickets", "id").after("channels").stays()])
 }
 
 /// The rows that a share ticket opens, and nothing else does.

@@ -34,7 +34,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::integrity::events::WAIT_FOR_EVENT;
 use crate::integrity::floor::LogRange;
-use crate::op::{Admission, Caller, Dispatch, Feature, Read};
+use crate::op::{Admission, Caller, Dispatch, Feature, Read, Records};
 use crate::sync::lock;
 use consumers::Consumer;
 pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
@@ -45,7 +45,9 @@ use wakeup::{Listening, Pass, Wakeup, in_time};
 pub use wanted::{Begin, ConsumerId, Subscription, WantedEvents};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().chore(consumers::tidy())
+    Feature::new()
+        .chore(consumers::tidy())
+        .records(vec![Records::table("consumers", "workspace_id member_id consumer_id").stays()])
 }
 
 /// How long the first read of a subscription may take. One that was not begun has missed nothing.

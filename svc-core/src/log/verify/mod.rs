@@ -10,7 +10,8 @@
 //! This file has what is found and reported; `rows` has the rows as they are stored, `verifier` judges one
 //! after another, `cursor` reads on from a verified position, `walk` reads page by page, `beginning` says
 //! where a walk begins and what must hold there, `database` does that for all logs of a database, `presence`
-//! checks the audit trail, and `checkpoint` signs how far a log goes, by the Merkle tree that `tree` grows.
+//! checks the audit trail, `checkpoint` signs how far a log goes, by the Merkle tree that `tree` grows, and
+//! `payloads` verifies a log without a database.
 
 mod presence;
 mod rows;
@@ -19,6 +20,7 @@ mod verifier;
 mod cursor;
 mod beginning;
 mod walk;
+mod payloads;
 mod database;
 mod checkpoint;
 
@@ -34,6 +36,7 @@ use crate::id::WorkspaceId;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
 pub(crate) use cursor::{ChainCursor, ReadBounds};
 pub use database::verify_database;
+pub(crate) use payloads::{EventColumns, PayloadVerifier};
 pub(crate) use rows::{Fields, Source};
 pub(crate) use walk::Verification;
 

@@ -14,6 +14,7 @@ use crate::op::declare::job::{
 use crate::op::declare::operation::{Effect, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Shared, Write};
+use crate::spool::Content;
 use crate::time::Time;
 
 /// Declares an operation that reads.
@@ -51,6 +52,29 @@ where
         Ok(Job::Long(Box::new(move |cx| {
             let read = page(cx, &input, &mut state)?;
             Ok(read.map(|output| -> BoxedOutput { Box::new(output) }))
+        })))
+    })
+}
+
+/// Declares an operation whose output is a file, which is written one page at a time.
+///
+/// It reads as [`long_read`] does, but for as long as it takes; a process makes one such file at a time. `O`
+/// is what the file holds. A page that failed may be read again, so each begins where the one before ended.
+pub fn download<I, S, O>(
+    operation: impl Into<TypedOperation<I, Content>>,
+    begin: fn(&I, &Shared) -> Result<S>,
+    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<Content>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + 'static,
+    O: JsonSchema + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, shared, _| {
+        let mut state = begin(&input, shared)?;
+        Ok(Job::Download(Box::new(move |cx| {
+            let written = page(cx, &input, &mut state)?;
+            Ok(written.map(|content| -> BoxedOutput { Box::new(content) }))
         })))
     })
 }

@@ -93,6 +93,8 @@ pub(crate) enum Job {
     Read(ReadJob),
     /// Returns none while there are more pages to read.
     Long(LongJob),
+    /// The same, for as long as it takes, and alone in the process.
+    Download(LongJob),
     Write {
         job: WriteJob,
         wants: Wants,

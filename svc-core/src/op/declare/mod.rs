@@ -11,6 +11,7 @@ pub(super) mod sample;
 pub(super) mod frame;
 pub(super) mod operation;
 pub(super) mod hooks;
+pub(super) mod records;
 pub(super) mod table;
 pub(super) mod typed;
 pub(super) mod functions;

@@ -152,6 +152,8 @@ pub struct Access {
     pub personal: bool,
     /// A frozen member may call it although it changes something.
     pub open_to_frozen: bool,
+    /// The name of the audit row that it leaves although it changes nothing.
+    pub audited: Option<&'static str>,
     pub(crate) sight_of_instance: Sight,
 }
 
@@ -215,6 +217,7 @@ impl Operation {
                 needs: Needs::AnyCredential,
                 personal: false,
                 open_to_frozen: false,
+                audited: None,
                 sight_of_instance: Sight::Nothing,
             },
             run: Run {
@@ -311,6 +314,13 @@ impl Operation {
     #[must_use]
     pub fn open_to_frozen(mut self) -> Self {
         self.access.open_to_frozen = true;
+        self
+    }
+
+    /// Writes an audit row with this name before the reply, although it changes nothing.
+    #[must_use]
+    pub fn audited(mut self, action: &'static str) -> Self {
+        self.access.audited = Some(action);
         self
     }
 

@@ -13,6 +13,7 @@ use crate::op::declare::chore::{Chore, LEASE_MAX};
 use crate::op::declare::hooks::{Clean, Cleaner, Condition, Guard, Project, Projector};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::part::Part;
+use crate::op::declare::records::{self, Records};
 use crate::op::declare::sample::{Fixture, Sample, missing_in};
 
 /// What a feature adds to the service.
@@ -27,6 +28,7 @@ pub struct Feature {
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
+    records: Vec<Records>,
 }
 
 impl Feature {
@@ -95,6 +97,13 @@ impl Feature {
         self
     }
 
+    /// Adds declarations of what tables hold.
+    #[must_use]
+    pub fn records(mut self, records: Vec<Records>) -> Self {
+        self.records.extend(records);
+        self
+    }
+
     /// Adds a part, whose health or number the operator sees.
     #[must_use]
     pub fn part(mut self, part: Part) -> Self {
@@ -117,6 +126,7 @@ pub struct Table {
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
+    records: Vec<Records>,
     documented: Fixture,
 }
 
@@ -134,6 +144,7 @@ impl Table {
             chores: Vec::new(),
             samples: Vec::new(),
             parts: Vec::new(),
+            records: Vec::new(),
             documented: Fixture::default(),
         };
         for feature in features {
@@ -144,6 +155,7 @@ impl Table {
             table.chores.extend(feature.chores);
             table.samples.extend(feature.samples);
             table.parts.extend(feature.parts);
+            table.records.extend(feature.records);
             for operation in feature.operations {
                 check(&operation)?;
                 let (name, operation) = (operation.name(), Arc::new(operation));
@@ -166,6 +178,7 @@ impl Table {
                 }
             }
         }
+        table.records = records::in_order(std::mem::take(&mut table.records))?;
         table.check_hooks()?;
         table.documented = table.check_samples()?;
         table.check_examples()?;
@@ -296,6 +309,11 @@ impl Table {
     /// Returns the parts that features have declared.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         self.parts.iter()
+    }
+
+    /// Returns what each table holds, in an order in which each comes after those that it refers to.
+    pub fn records(&self) -> &[Records] {
+        &self.records
     }
 
     /// Returns the conditions of every action: what must hold before a thread may move.

@@ -65,6 +65,11 @@ impl Origin {
         metadata
     }
 
+    /// Returns the metadata of a named row about a request that changed nothing.
+    pub fn named(&self) -> Value {
+        json!({"operation": self.operation})
+    }
+
     /// Returns the metadata of a decision about a delegated request.
     ///
     /// `refused` is the name of the problem if the request was rejected.

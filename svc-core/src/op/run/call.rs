@@ -278,15 +278,26 @@ impl Call {
         self.is_follow_up = true;
     }
 
-    /// Records the decision about a delegated request that changed nothing.
+    /// Records a request that changed nothing: the decision about a delegated one, and one that leaves an
+    /// audit row all the same.
     fn record(&self, refused: Option<&'static str>, done: impl FnOnce(Result<()>) + Send + 'static) {
-        let delegated = self.known_caller().filter(|caller| caller.grant.is_some());
-        let Some(caller) = delegated.filter(|_| !self.is_follow_up) else { return done(Ok(())) };
+        let audited = match &self.work {
+            Work::Operation(row, _) if refused.is_none() => row.access().audited,
+            _ => None,
+        };
+        let is_delegated = self.known_caller().is_some_and(|caller| caller.grant.is_some());
+        let caller = match (audited, &self.entered) {
+            _ if self.is_follow_up => None,
+            (Some(_), Some(entered)) => Some(&entered.caller),
+            _ => self.known_caller().filter(|_| is_delegated),
+        };
+        let Some(caller) = caller else { return done(Ok(())) };
         let decision = Decision {
             dispatch: Arc::clone(&self.dispatch),
             caller: caller.clone(),
             origin: self.origin.clone(),
             bytes: self.bytes,
+            audited,
             refused,
             done: Box::new(done),
         };
@@ -352,7 +363,7 @@ const HEAD_POSTGRES: &str = "
            coalesce(h.lsn, 0), coalesce(h.epoch, 0), coalesce(h.rules_epoch, 0)
     from (select 1) one left join heads h on h.workspace_id = $1";
 
-/// Writes the audit row of a delegated request that changed nothing.
+/// Writes the audit rows of a request that changed nothing.
 ///
 /// The reply is sent once the row is durable.
 struct Decision {
@@ -360,6 +371,7 @@ struct Decision {
     caller: Caller,
     origin: Origin,
     bytes: usize,
+    audited: Option<&'static str>,
     refused: Option<&'static str>,
     done: Box<dyn FnOnce(Result<()>) + Send>,
 }
@@ -376,6 +388,12 @@ impl WriteTask<Batch> for Decision {
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         let now = batch.borrow().now();
         let mut cx = Write::new(conn, &self.caller, now, &self.dispatch.shared, batch);
+        if let Some(action) = self.audited {
+            cx.audit(action, self.origin.named())?;
+        }
+        if self.caller.grant.is_none() {
+            return Ok(());
+        }
         cx.audit("authorization.decision", self.origin.decision(self.refused))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,18 +18,19 @@ use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, BatchMemo};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
-use crate::log::note::PublicKey;
+use crate::log::note::{NoteSigner, PublicKey};
 use crate::log::seal::Sealer;
 use crate::op::call::caller::Caller;
 use crate::op::call::credential::SessionKey;
 use crate::op::declare::hooks::Condition;
 use crate::op::declare::part::{Gauges, Part};
+use crate::op::declare::records::Records;
 use crate::op::declare::table::Table;
 use crate::page::{Horizon, Rows};
 use crate::store::executor::Reader;
-use crate::store::{Conn, Engine, FromRow, NewRow, Param, RowWrite, ToParam, Visitor};
+use crate::store::{Conn, Engine, FromRow, NewRow, Param, RowWrite, Scan, ToParam, Visitor};
 use crate::time::Time;
-use crate::{Result, limits};
+use crate::{Result, limits, spool};
 
 /// State that does not change while the service runs.
 pub struct Shared {
@@ -65,8 +67,12 @@ pub struct Settings {
     pub oidc_auto_provision: bool,
     /// How old an event must be before a durable subscription delivers it.
     pub delivery_stability: Duration,
-    /// The public key of what signs checkpoints; none if nothing is signed.
-    pub export_key: Option<PublicKey>,
+    /// What signs exports and checkpoints; none if nothing is signed.
+    pub signer: Option<NoteSigner>,
+    /// The keys whose signatures are believed.
+    pub known_keys: Vec<PublicKey>,
+    /// The folder for files that are too large for memory.
+    pub spool_folder: PathBuf,
     /// How long things are kept at most.
     pub kept: Kept,
     /// The time between rounds of pruning; none leaves it to other processes.
@@ -90,7 +96,9 @@ impl Default for Settings {
             oidc_link_email: false,
             oidc_auto_provision: false,
             delivery_stability: Duration::from_secs(limits::DELIVERY_STABILITY_SECS.unsigned_abs()),
-            export_key: None,
+            signer: None,
+            known_keys: Vec::new(),
+            spool_folder: spool::default_folder(),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             replay_max: limits::REPLAY_MAX,
@@ -182,6 +190,11 @@ impl<'a> Read<'a> {
     /// Visits every row of a statement in place, until the visitor breaks.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         self.conn.visit(sql, params, each)
+    }
+
+    /// Visits the rows of a scan in place, until the visitor breaks.
+    pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+        self.conn.scan(scan, params, each)
     }
 
     /// Returns how far a page may scan in a list whose positions have gaps.
@@ -288,6 +301,11 @@ impl<'a> Read<'a> {
     /// Returns what must hold before a thread may make the move named `action`.
     pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
         self.shared.table.conditions().filter(move |condition| condition.action == action)
+    }
+
+    /// Returns what each table holds, in an order in which each comes after those that it refers to.
+    pub(crate) fn records(&self) -> &'a [Records] {
+        self.shared.table.records()
     }
 
     /// Returns the parts of the service.

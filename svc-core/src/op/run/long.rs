@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::call::{Call, Entered};
 use super::pipeline::{self, Prepared, Stage};
@@ -25,7 +26,8 @@ pub(super) struct LongCall {
     call: Call,
     job: Prepared<LongJob>,
     done: Done,
-    deadline: Monotonic,
+    /// None if it may take as long as it takes.
+    deadline: Option<Monotonic>,
     /// Taken with the first page.
     exclusive: Option<Exclusive>,
     /// The output that the last page returned; none while there are more pages.
@@ -34,12 +36,17 @@ pub(super) struct LongCall {
 
 impl LongCall {
     pub fn new(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
-        let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
+        let deadline = Some(call.dispatch.clock.deadline(LONG_READ_MAX));
         Self { call, job, done, deadline, exclusive: None, output: None }
     }
 
+    /// Creates one that makes a file.
+    pub fn download(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
+        Self { call, job, done, deadline: None, exclusive: None, output: None }
+    }
+
     fn is_overdue(&self) -> bool {
-        self.call.dispatch.clock.remaining(self.deadline).is_zero()
+        self.deadline.is_some_and(|deadline| self.call.dispatch.clock.remaining(deadline).is_zero())
     }
 
     fn end(self, outcome: Result<BoxedOutput>) {
@@ -91,8 +98,11 @@ impl ReadTask<ReaderCache> for LongCall {
         if self.is_overdue() {
             return Err(overdue());
         }
-        let stage =
-            ReadingLong { reading: Reading::on(reader), exclusive: RefCell::new(&mut self.exclusive) };
+        let stage = ReadingLong {
+            reading: Reading::on(reader),
+            is_download: self.deadline.is_none(),
+            exclusive: RefCell::new(&mut self.exclusive),
+        };
         self.output = pipeline::run(&stage, &mut self.call, &mut self.job)?;
         Ok(())
     }
@@ -103,6 +113,7 @@ impl ReadTask<ReaderCache> for LongCall {
 /// The workspace is taken only once the caller is known to be allowed to read.
 struct ReadingLong<'r> {
     reading: Reading<'r, Option<BoxedOutput>>,
+    is_download: bool,
     exclusive: RefCell<&'r mut Option<Exclusive>>,
 }
 
@@ -117,16 +128,22 @@ impl Stage for ReadingLong<'_> {
     fn perform(&self, call: &Call, job: &mut LongJob) -> Result<Option<BoxedOutput>> {
         let mut exclusive = self.exclusive.borrow_mut();
         if exclusive.is_none() {
-            **exclusive = Some(Exclusive::take(&call.dispatch, call.entered()?.caller.workspace_id)?);
+            let workspace = call.entered()?.caller.workspace_id;
+            **exclusive = Some(match self.is_download {
+                true => Exclusive::download(&call.dispatch)?,
+                false => Exclusive::take(&call.dispatch, workspace)?,
+            });
         }
         self.reading.perform(call, job)
     }
 }
 
-/// The exclusive right to a long read of a workspace, which is released when this is dropped.
+/// The exclusive right to a long read of a workspace, or to make a file, which is released when this is
+/// dropped.
 struct Exclusive {
     dispatch: Arc<Dispatch>,
-    workspace_id: WorkspaceId,
+    /// None for a file.
+    workspace_id: Option<WorkspaceId>,
 }
 
 impl Exclusive {
@@ -138,12 +155,26 @@ impl Exclusive {
             )
             .with("retry_after_secs", 1));
         }
-        Ok(Self { dispatch: Arc::clone(dispatch), workspace_id })
+        Ok(Self { dispatch: Arc::clone(dispatch), workspace_id: Some(workspace_id) })
+    }
+
+    fn download(dispatch: &Arc<Dispatch>) -> Result<Self> {
+        if dispatch.downloading.swap(true, Ordering::AcqRel) {
+            return Err(Error::new(Code::Overloaded, "the server makes one export at a time, and is at one")
+                .with("retry_after_secs", DOWNLOAD_RETRY_SECS));
+        }
+        Ok(Self { dispatch: Arc::clone(dispatch), workspace_id: None })
     }
 }
 
+/// When a caller is told to come back while a file is being made.
+const DOWNLOAD_RETRY_SECS: u64 = 5;
+
 impl Drop for Exclusive {
     fn drop(&mut self) {
-        lock(&self.dispatch.reading_long).remove(&self.workspace_id);
+        match self.workspace_id {
+            Some(workspace) => drop(lock(&self.dispatch.reading_long).remove(&workspace)),
+            None => self.dispatch.downloading.store(false, Ordering::Release),
+        }
     }
 }

@@ -43,6 +43,7 @@ use crate::op::run::audit::Origin;
 use crate::op::run::context::Shared;
 use crate::op::run::wait::{Parked, PendingPoll, Rounds};
 use crate::rate::{Charged, Client, RateLimits, Standing};
+use crate::spool::Content;
 use crate::store::executor::{Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
@@ -74,8 +75,18 @@ impl Reply {
     }
 
     /// Encodes the body: now, on the caller's side, not on the core thread.
+    ///
+    /// A file is read into memory, if it is not too large for that.
     pub fn body(&self) -> Result<Vec<u8>> {
-        self.output.encode()
+        match self.content() {
+            Some(content) => content.read(),
+            None => self.output.encode(),
+        }
+    }
+
+    /// Returns the file that the body is, if it is one.
+    pub fn content(&self) -> Option<&Content> {
+        self.output_as()
     }
 
     /// Returns the output, if it is of this type.
@@ -241,6 +252,8 @@ pub struct Dispatch {
     lookups: Lookups<Box<AdmitCall>>,
     /// The workspaces with a long read in progress.
     reading_long: Mutex<BTreeSet<WorkspaceId>>,
+    /// Whether a file is being made.
+    downloading: AtomicBool,
 }
 
 impl Dispatch {
@@ -264,6 +277,7 @@ impl Dispatch {
             credentials: Credentials::default(),
             lookups: Lookups::default(),
             reading_long: Mutex::default(),
+            downloading: AtomicBool::new(false),
         }
     }
 
@@ -381,6 +395,9 @@ impl Dispatch {
             }
             Ok(Job::Long(job)) => {
                 self.executor.read(Box::new(LongCall::new(call, Prepared::Ready(job), done)), true);
+            }
+            Ok(Job::Download(job)) => {
+                self.executor.read(Box::new(LongCall::download(call, Prepared::Ready(job), done)), true);
             }
             Ok(Job::Wait { job, filter, timeout, supply, timed_out }) => {
                 let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };

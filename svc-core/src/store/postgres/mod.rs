@@ -31,6 +31,7 @@ use uuid::Uuid;
 use super::engine::{Failure, check_rows};
 use super::row::{Row, Visitor};
 
+use super::scan::{FETCHED, Scan};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
 use crate::error::{Error, Result};
@@ -203,6 +204,19 @@ impl PgConn {
             }
         }
         Ok(())
+    }
+
+    /// Visits the rows of a cursor, some of which are fetched at a time.
+    pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+        self.fetch(Form::Whole, scan.declare, params)?;
+        loop {
+            let rows = self.fetch(Form::Whole, scan.fetch, &[])?;
+            let is_last = rows.len() < FETCHED;
+            if rows.iter().any(|row| each(row).is_break()) || is_last {
+                break;
+            }
+        }
+        self.fetch(Form::Whole, scan.close, &[]).map(drop)
     }
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {

@@ -22,6 +22,7 @@ use crate::store::disk::{Disk, Trouble};
 use crate::store::engine::{Failure, StatementCounts};
 use crate::store::file::OpenHere;
 use crate::store::row::{Columns as _, Row, Visitor};
+use crate::store::scan::{FETCHED, Scan};
 use crate::store::transaction::{Transaction, outcome_unknown};
 use crate::store::value::{Param, Value};
 use crate::time::Clock;
@@ -94,6 +95,24 @@ impl SqliteConn {
             while let Some(row) = found.next()? {
                 if each(row).is_break() {
                     break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Visits rows like [`Self::visit`], however many there are: the limit is on the time for some of them.
+    pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+        self.run(scan.sqlite, params, |statement| {
+            let mut found = statement.raw_query();
+            let mut visited: usize = 0;
+            while let Some(row) = found.next()? {
+                if each(row).is_break() {
+                    break;
+                }
+                visited = visited.wrapping_add(1);
+                if let Some(limit) = self.limit.as_ref().filter(|_| visited.is_multiple_of(FETCHED)) {
+                    limit.restart(STATEMENT_TIMEOUT);
                 }
             }
             Ok(())

@@ -1,0 +1,105 @@
+//! `svc export`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use svc_core::id::WorkspaceId;
+use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
+use svc_core::setup::Variables;
+use svc_core::spool::Content;
+use svc_core::{Code, Error, Result};
+
+use super::{Caller, Folder};
+use crate::output::{Printer, progress};
+
+/// Write a workspace to a signed file: its rows, and its whole log.
+///
+/// The file appears under its name once it is whole. It has the keys of the messages that live, but no token
+/// and no other secret. Acts as the member of the token in SVC_TOKEN, which must have the capability
+/// token:admin, or with --as-instance on the authority of the machine's administrator. SVC_EXPORT_SIGNING_KEY
+/// signs it. The audit trail records it.
+#[derive(Args)]
+pub struct Export {
+    #[command(flatten)]
+    folder: Folder,
+    /// The workspace. May be omitted if there is only one possible.
+    #[arg(long, value_name = "ID")]
+    workspace: Option<WorkspaceId>,
+    /// The file to write. It must not exist.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    /// Which words it has: all that live, or none, as evidence that cannot be imported.
+    #[arg(long, value_name = "WHICH", default_value = "all")]
+    words: Which,
+    /// Act as the instance, without a token. The audit trail records this.
+    #[arg(long)]
+    as_instance: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Which {
+    /// All that live.
+    All,
+    /// None.
+    None,
+}
+
+#[derive(Serialize)]
+struct Exported<'a> {
+    workspace_id: WorkspaceId,
+    file: &'a Path,
+    /// Bytes of the file.
+    bytes: u64,
+}
+
+/// Runs `svc export`: writes the file.
+pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<()> {
+    if command.output.exists() {
+        return Err(Error::malformed(format!("{} exists already", command.output.display())));
+    }
+    let config = command.folder.config(variables)?;
+    let caller = match command.as_instance {
+        true => Caller::instance(&config, command.workspace)?,
+        false => Caller::member(&config)?,
+    };
+    let workspace_id = caller.workspace(command.workspace)?;
+    let words = match command.words {
+        Which::All => Words::All,
+        Which::None => Words::None,
+    };
+    let content = caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id, words }))?;
+    write_whole(&content, &command.output)?;
+    let (file, bytes) = (command.output.as_path(), content.spooled.len());
+    let text = format!("Wrote {} ({bytes} bytes).", file.display());
+    output.show(&Exported { workspace_id, file, bytes }, &text)
+}
+
+/// Writes a file that appears under its name once it is on the disk, and not at all if that fails.
+fn write_whole(content: &Content, path: &Path) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let partial = path.with_file_name(name);
+    let written = copy(content, &partial).and_then(|()| {
+        // A hard link fails if the name was taken meanwhile, where renaming would replace what is there.
+        std::fs::hard_link(&partial, path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    });
+    let removed = std::fs::remove_file(&partial);
+    written.and(removed).map_err(|error| {
+        let detail = format!("the file {} cannot be written", path.display());
+        Error::new(Code::Configuration, detail).caused_by(error)
+    })
+}
+
+fn copy(content: &Content, partial: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(partial)?;
+    let mut from = progress("writing", content.spooled.len()).wrap_read(content.spooled.reader(0));
+    io::copy(&mut from, &mut file)?;
+    file.flush()?;
+    file.sync_all()
+}

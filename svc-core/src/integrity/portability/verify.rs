@@ -1,0 +1,281 @@
+//! Verifying an export: that it is whole, that a known key has signed it, and that its log verifies.
+//!
+//! It needs no database: everything that is compared is in the file.
+
+use std::cmp::Ordering;
+use std::io::Read;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
+use super::read::{Ended, Invalid, Parts, Reason, read_parts, reason_for};
+use super::row::{RECORD, Row, checked};
+use crate::hash::parse_hash;
+use crate::id::WorkspaceId;
+use crate::log::canonical;
+use crate::log::note::{self, NoteDefect, PublicKey};
+use crate::log::verify::{EventColumns, PayloadVerifier};
+use crate::op::Records;
+use crate::store::{Value as Stored, schema_version};
+
+/// What was found of a file that verifies.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExportReport {
+    /// True: a file that does not verify is refused.
+    pub valid: bool,
+    /// The header of the file.
+    #[schemars(with = "Header")]
+    pub(crate) header: Header,
+    /// The kinds of records that it has, and how many.
+    pub(crate) sections: Vec<Section>,
+    /// The number of events.
+    pub events: u64,
+    /// The public key that has signed it, as base64.
+    pub signed_by: String,
+}
+
+/// Takes what a file has, once it is known to be in order.
+pub(super) trait Rows {
+    fn row(&mut self, records: &Records, row: Row) -> Result<(), Invalid>;
+    fn event(&mut self, columns: EventColumns, payload: String) -> Result<(), Invalid>;
+}
+
+/// Keeps nothing.
+impl Rows for () {
+    fn row(&mut self, _: &Records, _: Row) -> Result<(), Invalid> {
+        Ok(())
+    }
+
+    fn event(&mut self, _: EventColumns, _: String) -> Result<(), Invalid> {
+        Ok(())
+    }
+}
+
+/// Verifies a file, and hands what it has to `rows`; nothing of that counts unless it succeeds.
+pub(super) fn verify(
+    file: impl Read,
+    declared: &[Records],
+    keys: &[PublicKey],
+    rows: &mut dyn Rows,
+) -> Result<ExportReport, Invalid> {
+    let mut verifier =
+        FileVerifier { declared, rows, header: None, log: None, section: None, sections: Vec::new() };
+    let Ended { manifest, signature } = read_parts(file, &mut verifier)?;
+    verifier.end(manifest, &signature, keys)
+}
+
+struct FileVerifier<'v> {
+    declared: &'v [Records],
+    rows: &'v mut dyn Rows,
+    header: Option<Header>,
+    log: Option<PayloadVerifier>,
+    /// The section that is being read.
+    section: Option<Open>,
+    sections: Vec<Section>,
+}
+
+struct Open {
+    /// The place of its table among the declarations.
+    place: usize,
+    digest: SectionDigest,
+    /// The key of the last row.
+    last: Option<Vec<Stored>>,
+}
+
+impl Parts for FileVerifier<'_> {
+    fn header(&mut self, header: Header) -> Result<(), Invalid> {
+        if header.schema > schema_version() {
+            let detail = format!(
+                "the file is of a newer version (schema {}; this one has {})",
+                header.schema,
+                schema_version()
+            );
+            return Err(Invalid::new(Reason::NotAnExport, detail));
+        }
+        self.log = Some(PayloadVerifier::new(header.workspace_id, header.floor, header.pruned_at));
+        self.header = Some(header);
+        Ok(())
+    }
+
+    fn record(&mut self, record: Map<String, Value>) -> Result<(), Invalid> {
+        let kind = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
+        let place = self.declared.iter().position(|records| records.table == kind && records.leaves());
+        let place = place
+            .ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))?;
+        let line = canonical::to_string(&record)
+            .map_err(|_| Invalid::new(Reason::UnknownField, "the record has a number that no export has"))?;
+        self.enter(place)?;
+        let Some(records) = self.declared.get(place) else { return Ok(()) };
+        if let Some(section) = &mut self.section {
+            section.digest.add(&line);
+        }
+        if records.table == EVENTS { self.event(record) } else { self.row(records, &record) }
+    }
+}
+
+impl FileVerifier<'_> {
+    /// Enters the section of a table, if it is not in it.
+    fn enter(&mut self, place: usize) -> Result<(), Invalid> {
+        match &self.section {
+            Some(open) if open.place == place => return Ok(()),
+            Some(_) => self.close(),
+            None => {}
+        }
+        let name = |place: usize| self.declared.get(place).map_or("", |records| records.table);
+        let rank = |place: usize| (name(place) == EVENTS, place);
+        // Sections without records are in the manifest alone.
+        if self.sections.iter().any(|section| {
+            self.declared.iter().position(|records| records.table == section.record).map(rank)
+                >= Some(rank(place))
+        }) {
+            return Err(Invalid::new(Reason::Order, format!("the records of {} come too late", name(place))));
+        }
+        self.section = Some(Open { place, digest: SectionDigest::new(), last: None });
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if let Some(Open { place, digest, .. }) = self.section.take() {
+            let table = self.declared.get(place).map_or("", |records| records.table);
+            self.sections.push(digest.section(table));
+        }
+    }
+
+    fn event(&mut self, mut record: Map<String, Value>) -> Result<(), Invalid> {
+        let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
+        if let Some(name) = unknown {
+            return Err(Invalid::new(reason_for(name), format!("an event has no {name:?}")));
+        }
+        let Some(Value::String(payload)) = record.remove("payload") else {
+            return Err(Invalid::new(Reason::UnknownField, "an event has a payload, as text"));
+        };
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let (at, next) = (EventColumns::of(&payload), log.position().saturating_add(1));
+        let is_first = log.position() == 0;
+        if at.is_some_and(|columns| columns.lsn != next && !is_first) {
+            return Err(Invalid::new(Reason::Order, format!("the event {next} is not where it should be")));
+        }
+        let columns = log.accept(&payload).map_err(|broken| {
+            let what = broken.defect.reason();
+            Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
+        })?;
+        self.rows.event(columns, payload)
+    }
+
+    fn row(&mut self, records: &Records, record: &Map<String, Value>) -> Result<(), Invalid> {
+        let row = checked(records, record)?;
+        let key: Vec<Stored> =
+            records.key().map(|name| row.columns.get(name).cloned().unwrap_or(Stored::Null)).collect();
+        if let Some(open) = &mut self.section {
+            let comes_after = open.last.as_ref().is_none_or(|last| compared(last, &key) == Ordering::Less);
+            if !comes_after {
+                let detail = format!("the rows of {} are not in their order", records.table);
+                return Err(Invalid::new(Reason::Order, detail));
+            }
+            open.last = Some(key);
+        }
+        let workspace = self.header.as_ref().map(|header| header.workspace_id);
+        let named = [row.columns.get("workspace_id"), workspace_of_its_own(records, &row)];
+        let is_other = |named: &&Stored| workspace.is_some_and(|own| **named != Stored::Uuid(own.uuid()));
+        if named.iter().flatten().any(is_other) {
+            let detail = format!("a row of {} is of another workspace", records.table);
+            return Err(Invalid::new(Reason::UnknownField, detail));
+        }
+        self.rows.row(records, row)
+    }
+
+    fn end(
+        mut self,
+        manifest: Manifest,
+        signature: &str,
+        keys: &[PublicKey],
+    ) -> Result<ExportReport, Invalid> {
+        self.close();
+        let header =
+            self.header.take().ok_or_else(|| Invalid::new(Reason::NotAnExport, "there is no header"))?;
+        let signed_by = self.check_signature(&header, &manifest, signature, keys)?;
+        let mut found = self.sections.iter();
+        for section in &manifest.sections {
+            let is_same = section.count == 0 || found.next() == Some(section);
+            if !is_same {
+                let detail = format!("the records of {} are not those that were signed", section.record);
+                return Err(Invalid::new(Reason::Hash, detail));
+            }
+        }
+        if let Some(more) = found.next() {
+            let detail = format!("the records of {} are not in the manifest", more.record);
+            return Err(Invalid::new(Reason::Hash, detail));
+        }
+        let ends = parse_hash(&header.head.content_hash).zip(self.log.as_ref());
+        let (hash, log) = ends.ok_or_else(|| Invalid::new(Reason::Chain, "the head has no hash"))?;
+        log.end(header.head.lsn, hash).map_err(|broken| {
+            let what = broken.defect.reason();
+            Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
+        })?;
+        let events = self.sections.iter().find(|section| section.record == EVENTS);
+        let events = events.map_or(0, |section| section.count);
+        Ok(ExportReport { valid: true, header, sections: manifest.sections, events, signed_by })
+    }
+
+    fn check_signature(
+        &self,
+        header: &Header,
+        manifest: &Manifest,
+        signature: &str,
+        keys: &[PublicKey],
+    ) -> Result<String, Invalid> {
+        use base64::Engine as _;
+        let name = key_name(header.workspace_id);
+        let opened = keys.iter().find_map(|key| match note::open(signature, &name, &[*key]) {
+            Err(NoteDefect::UnknownKey) => None,
+            outcome => Some(outcome.map(|text| (text, *key))),
+        });
+        let opened = opened.unwrap_or_else(|| note::open(signature, &name, &[]).map(|text| (text, [0; 32])));
+        let (text, key) = opened.map_err(|defect| {
+            let reason = match defect {
+                NoteDefect::UnknownKey => Reason::UnknownKey,
+                NoteDefect::Malformed | NoteDefect::BadSignature => Reason::Signature,
+            };
+            Invalid::new(reason, format!("the signature is refused: {}", defect.reason()))
+        })?;
+        let is_signed = signed_text(header, manifest).is_ok_and(|signed| signed == text);
+        if !is_signed {
+            return Err(Invalid::new(
+                Reason::Hash,
+                "the header and the manifest are not those that were signed",
+            ));
+        }
+        Ok(base64::engine::general_purpose::STANDARD.encode(key))
+    }
+}
+
+/// Returns the id in the row of the workspace itself.
+fn workspace_of_its_own<'r>(records: &Records, row: &'r Row) -> Option<&'r Stored> {
+    row.columns.get("id").filter(|_| records.table == "workspaces")
+}
+
+/// Compares keys as the engines order them.
+fn compared(left: &[Stored], right: &[Stored]) -> Ordering {
+    let each = left.iter().zip(right).map(|pair| match pair {
+        (Stored::Int(left), Stored::Int(right)) => left.cmp(right),
+        (Stored::Bool(left), Stored::Bool(right)) => left.cmp(right),
+        (Stored::Uuid(left), Stored::Uuid(right)) => left.cmp(right),
+        (Stored::Text(left), Stored::Text(right)) => left.cmp(right),
+        _ => Ordering::Equal,
+    });
+    each.fold(Ordering::Equal, Ordering::then)
+}
+
+impl ExportReport {
+    /// Returns the workspace that the file is of.
+    pub fn workspace_id(&self) -> WorkspaceId {
+        self.header.workspace_id
+    }
+
+    /// Returns the end of its log: the position, and the hash.
+    pub fn head(&self) -> String {
+        format!("{}:{}", self.header.head.lsn, self.header.head.content_hash)
+    }
+}

@@ -1,0 +1,120 @@
+//! Verifying a log that is given as the payloads of its events, without a database.
+//!
+//! All columns of an event follow from its payload, so nothing else is needed; the log begins at its floor.
+
+use serde::Deserialize;
+
+use super::rows::{EventRow, Fields, Head, HeadRow};
+use super::verifier::{Position, Verifier};
+use super::{Break, Defect};
+use crate::hash::{parse_hash, sha256};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::log::event::Subject;
+use crate::log::floor::DeclaredFloor;
+use crate::time::Time;
+
+/// The beginning of a payload.
+#[derive(Deserialize)]
+struct Chained {
+    #[serde(rename = "$chain")]
+    chain: Chain,
+}
+
+#[derive(Deserialize)]
+struct Chain {
+    at: i64,
+    channel_id: Option<ChannelId>,
+    kind: String,
+    lsn: i64,
+    member_id: Option<MemberId>,
+    prev_hash: String,
+    thread_id: Option<ThreadId>,
+}
+
+/// The columns of an event, as its payload has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EventColumns {
+    pub lsn: i64,
+    pub kind: String,
+    pub at: Time,
+    pub subject: Subject,
+    pub prev_hash: [u8; 32],
+    pub content_hash: [u8; 32],
+}
+
+impl EventColumns {
+    /// Reads them from a payload; none if that is not one of an event.
+    pub fn of(payload: &str) -> Option<Self> {
+        let Chained { chain } = serde_json::from_str(payload).ok()?;
+        let Chain { at, channel_id, kind, lsn, member_id, prev_hash, thread_id } = chain;
+        let subject = Subject { channel_id, thread_id, member_id };
+        let (at, prev_hash) = (Time::from_micros(at), parse_hash(&prev_hash)?);
+        Some(Self { lsn, kind, at, subject, prev_hash, content_hash: sha256(payload.as_bytes()) })
+    }
+}
+
+/// Takes the payloads of a log in order, from its floor on.
+pub(crate) struct PayloadVerifier {
+    verifier: Verifier,
+    pruned_at: i64,
+    /// What the event at the floor links to.
+    begins_at: Option<[u8; 32]>,
+    declared: Option<DeclaredFloor>,
+}
+
+impl PayloadVerifier {
+    /// Begins a log with this floor, which the event at `pruned_at` declares, or 0 if it was never pruned.
+    pub fn new(workspace: WorkspaceId, floor: i64, pruned_at: i64) -> Self {
+        let mut verifier = Verifier::new(workspace, None);
+        verifier.floor = floor;
+        Self { verifier, pruned_at, begins_at: None, declared: None }
+    }
+
+    /// Takes the next payload, and returns the columns of its event.
+    pub fn accept(&mut self, payload: &str) -> Result<EventColumns, Break> {
+        let lsn = self.position().saturating_add(1);
+        let columns = EventColumns::of(payload).ok_or(Break { lsn, defect: Defect::Unreadable })?;
+        if self.begins_at.is_none() {
+            self.begins_at = Some(columns.prev_hash);
+            if self.verifier.floor > 1 {
+                let before = self.verifier.floor.saturating_sub(1);
+                self.verifier.begin_after(Position { lsn: before, hash: columns.prev_hash })?;
+            }
+        }
+        let fields = Fields {
+            kind: &columns.kind,
+            at: columns.at,
+            subject: columns.subject,
+            prev_hash: columns.prev_hash,
+            content_hash: columns.content_hash,
+            payload,
+        };
+        self.verifier.accept(&EventRow { lsn: Some(columns.lsn), fields: Some(fields) })?;
+        if columns.lsn == self.pruned_at {
+            self.declared = DeclaredFloor::of(payload);
+        }
+        Ok(columns)
+    }
+
+    /// Returns the position of the last event.
+    pub fn position(&self) -> i64 {
+        self.verifier.lsn
+    }
+
+    /// Checks after the last event that the log ends as it should, and begins where it has declared.
+    pub fn end(&self, lsn: i64, hash: [u8; 32]) -> Result<(), Break> {
+        let (floor, pruned_at) = (self.verifier.floor, self.pruned_at);
+        self.verifier.end(Some(&HeadRow(Some(Head { lsn, hash, floor, pruned_at }))))?;
+        let broken = Err(Break { lsn: pruned_at.max(self.verifier.pruned_at), defect: Defect::Floor });
+        if self.verifier.pruned_at != pruned_at {
+            return broken;
+        }
+        let is_declared = match &self.declared {
+            None => floor == 1 && pruned_at == 0,
+            Some(declared) => {
+                declared.floor == floor && floor <= pruned_at && self.begins_at == Some(declared.prev_hash)
+            }
+        };
+        if is_declared { Ok(()) } else { broken }
+    }
+}

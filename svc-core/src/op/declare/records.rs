@@ -1,0 +1,302 @@
+//! Records: what each table holds, column by column.
+//!
+//! A feature declares its tables once. What an export has of them, how an import writes them, and what goes
+//! when a workspace is erased follow from that. A test compares the declarations with both schemas.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Result;
+use crate::error::Error;
+use crate::store::{Engine, Scan};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// An id of something of the workspace. A copy has another one.
+    Id,
+    /// An id of a row of the same table that may come later.
+    LaterId,
+    /// A number, such as a position in the workspace's log, which a copy keeps.
+    Int,
+    /// A position in the instance's log, which is that of another instance elsewhere.
+    InstancePosition,
+    Time,
+    Bool,
+    /// Text that is part of the record, or JSON as text.
+    Text,
+    /// What somebody has said, as text: evidence without words does not have it.
+    Words,
+    /// Words that are sealed under the key of a message.
+    Sealed,
+    /// The SHA-256 of another column of the row, which an event names.
+    Hash,
+    /// Bytes by which a row is found again.
+    Digest,
+    /// What proves who somebody is, or opens what is sealed. It never leaves the instance.
+    Secret,
+    /// What the instance makes by itself. It never leaves it either.
+    Derived,
+}
+
+impl Class {
+    /// Returns whether an export has it.
+    pub(crate) fn is_exported(self) -> bool {
+        !matches!(self, Self::InstancePosition | Self::Secret | Self::Derived)
+    }
+}
+
+/// Which rows of a table are those of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Those with its id in this column.
+    Of(&'static str),
+    /// Those whose column names a row of another table that is.
+    Through(&'static str, &'static str),
+    /// None: they are of the instance.
+    Instance,
+}
+
+/// Where the rows of a table go when their workspace does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goes {
+    /// Anywhere.
+    Anywhere,
+    /// Where the workspace is restored, but not into a copy of it.
+    WhereRestored,
+    /// Nowhere: they are of this instance alone.
+    Nowhere,
+}
+
+/// The declaration of a table.
+#[derive(Clone, Debug)]
+pub struct Records {
+    pub(crate) table: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) goes: Goes,
+    /// The columns by which rows are ordered, which no two rows share.
+    order: &'static str,
+    after: Vec<&'static str>,
+    /// By name.
+    pub(crate) columns: BTreeMap<&'static str, Class>,
+}
+
+impl Records {
+    /// Declares a table of the instance.
+    pub fn of_instance(table: &'static str) -> Self {
+        let (scope, goes) = (Scope::Instance, Goes::Nowhere);
+        Self { table, scope, goes, order: "", after: Vec::new(), columns: BTreeMap::new() }
+    }
+
+    /// Declares a table whose rows name their workspace in `workspace_id`, ordered by these columns.
+    pub fn table(table: &'static str, order: &'static str) -> Self {
+        Self { scope: Scope::Of("workspace_id"), goes: Goes::Anywhere, order, ..Self::of_instance(table) }
+    }
+
+    /// Says that the rows are those of a workspace by what their column `column` names of `parent`.
+    #[must_use]
+    pub fn through(mut self, column: &'static str, parent: &'static str) -> Self {
+        self.scope = Scope::Through(column, parent);
+        self.after(parent)
+    }
+
+    /// Says that the workspace's id is in this column.
+    #[must_use]
+    pub fn by_workspace_in(mut self, column: &'static str) -> Self {
+        self.scope = Scope::Of(column);
+        self
+    }
+
+    /// Says that its rows refer to those of another table.
+    #[must_use]
+    pub fn after(mut self, table: &'static str) -> Self {
+        self.after.push(table);
+        self
+    }
+
+    /// Says that it is restored, but does not go into copies.
+    #[must_use]
+    pub fn only_restored(mut self) -> Self {
+        self.goes = Goes::WhereRestored;
+        self
+    }
+
+    /// Says that it never leaves the instance.
+    #[must_use]
+    pub fn stays(mut self) -> Self {
+        self.goes = Goes::Nowhere;
+        self
+    }
+
+    fn with(mut self, class: Class, names: &'static str) -> Self {
+        self.columns.extend(names.split(' ').map(|name| (name, class)));
+        self
+    }
+}
+
+/// One method for each class; names are separated by a space.
+macro_rules! classes {
+    ($($(#[$doc:meta])* $method:ident $class:ident)*) => {
+        impl Records {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $method(self, names: &'static str) -> Self {
+                self.with(Class::$class, names)
+            })*
+        }
+    };
+}
+
+classes! {
+    /// Declares columns with ids of the workspace's things.
+    ids Id
+    /// Declares columns with ids of rows of the same table that may come later.
+    later_ids LaterId
+    /// Declares columns with numbers.
+    ints Int
+    /// Declares columns with positions in the instance's log.
+    instance_positions InstancePosition
+    /// Declares columns with times.
+    times Time
+    /// Declares columns with booleans.
+    bools Bool
+    /// Declares columns with text that is part of the record.
+    texts Text
+    /// Declares columns with words.
+    words Words
+    /// Declares columns with sealed words.
+    sealed Sealed
+    /// Declares columns with hashes of other columns.
+    hashes Hash
+    /// Declares columns with bytes by which a row is found.
+    digests Digest
+    /// Declares columns with secrets.
+    secrets Secret
+    /// Declares columns that the instance makes by itself.
+    derived Derived
+}
+
+impl Records {
+    /// Returns the name of the table.
+    pub fn name(&self) -> &'static str {
+        self.table
+    }
+
+    /// Returns the declared columns, by name.
+    pub fn columns(&self) -> impl Iterator<Item = (&'static str, Class)> {
+        self.columns.iter().map(|(name, class)| (*name, *class))
+    }
+
+    /// Returns the columns that no two rows share, by which they are ordered.
+    pub fn key(&self) -> impl Iterator<Item = &'static str> {
+        self.order.split(' ')
+    }
+
+    /// Returns whether its rows are ever in an export.
+    pub fn leaves(&self) -> bool {
+        self.goes != Goes::Nowhere
+    }
+
+    /// Returns whether its rows are those of workspaces.
+    pub fn is_of_workspaces(&self) -> bool {
+        self.scope != Scope::Instance
+    }
+
+    /// Returns the columns that an export has, by name.
+    pub(crate) fn exported(&self) -> impl Iterator<Item = (&'static str, Class)> {
+        self.columns.iter().map(|(name, class)| (*name, *class)).filter(|(_, class)| class.is_exported())
+    }
+
+    /// Returns what selects which rows are those of the workspace `$1`, after `from {table} t`.
+    fn condition(&self) -> String {
+        match self.scope {
+            Scope::Of(column) => format!("t.{column} = $1"),
+            Scope::Through(column, parent) => {
+                format!("t.{column} in (select p.id from {parent} p where p.workspace_id = $1)")
+            }
+            Scope::Instance => "false".to_owned(),
+        }
+    }
+
+    /// Returns the order of the rows, which is the same on every engine.
+    fn order(&self, engine: Engine) -> String {
+        let collated = |name: &str| {
+            let is_text = matches!(self.columns.get(name), Some(Class::Text));
+            let collation = if is_text && engine == Engine::Postgres { " collate \"C\"" } else { "" };
+            format!("t.{name}{collation}")
+        };
+        self.order.split(' ').map(collated).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the scan of the exported columns of a workspace's rows, in their order.
+    pub(crate) fn scan(&self) -> Scan {
+        let columns: Vec<String> = self.exported().map(|(name, _)| format!("t.{name}")).collect();
+        let select = |engine| {
+            format!(
+                "select {} from {} t where {} order by {}",
+                columns.join(", "),
+                self.table,
+                self.condition(),
+                self.order(engine)
+            )
+        };
+        Scan::new(self.table, &select(Engine::Sqlite), &select(Engine::Postgres))
+    }
+}
+
+/// Puts the tables into an order in which each comes after those that it refers to.
+pub(crate) fn in_order(declared: Vec<Records>) -> Result<Vec<Records>> {
+    let names: BTreeSet<&str> = declared.iter().map(|records| records.table).collect();
+    if names.len() != declared.len() {
+        return Err(Error::internal("a table is declared twice"));
+    }
+    if let Some((table, after)) = declared
+        .iter()
+        .flat_map(|records| records.after.iter().map(|after| (records.table, *after)))
+        .find(|(_, after)| !names.contains(after))
+    {
+        return Err(Error::internal(format!("the table {table} comes after {after}, which is not declared")));
+    }
+    let (mut placed, mut ordered, mut left) = (BTreeSet::new(), Vec::new(), declared);
+    while !left.is_empty() {
+        let (ready, waiting): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|records| records.after.iter().all(|after| placed.contains(after)));
+        if ready.is_empty() {
+            return Err(Error::internal("tables come after each other"));
+        }
+        placed.extend(ready.iter().map(|records| records.table));
+        ordered.extend(ready);
+        left = waiting;
+    }
+    Ok(ordered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(declared: Vec<Records>) -> Result<Vec<&'static str>> {
+        Ok(in_order(declared)?.iter().map(|records| records.table).collect())
+    }
+
+    #[test]
+    fn a_table_comes_after_those_that_it_refers_to() {
+        let (a, b) = (Records::table("a", "id").after("b"), Records::table("b", "id"));
+        assert_eq!(names(vec![a.clone(), b.clone()]).unwrap(), ["b", "a"]);
+        names(vec![a.clone()]).unwrap_err();
+        names(vec![b.clone(), b.clone()]).unwrap_err();
+        names(vec![a, b.after("a")]).unwrap_err();
+    }
+
+    #[test]
+    fn statements_name_what_is_declared() {
+        let records = Records::table("a", "name id").through("b_id", "b").ids("id b_id").texts("name");
+        let records = records.secrets("secret");
+        let scan = records.scan();
+        assert_eq!(
+            scan.sqlite,
+            "select t.b_id, t.id, t.name from a t \
+             where t.b_id in (select p.id from b p where p.workspace_id = $1) order by t.name, t.id"
+        );
+        assert!(scan.declare.ends_with("order by t.name collate \"C\", t.id"), "{}", scan.declare);
+    }
+}

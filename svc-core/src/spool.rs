@@ -1,0 +1,200 @@
+//! Spools: files for what is too large to keep in memory.
+//!
+//! A spool has no name, so nothing but this process finds it, and it is gone when it is closed, also after a
+//! crash. It is written from its beginning to its end, and read from anywhere once it is whole. On a disk
+//! without room writing fails, and nothing else does.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::Result;
+use crate::error::{Code, Error};
+use crate::limits::CONTENT_IN_MEMORY_MAX;
+
+/// Bytes that are written at a time.
+const BUFFER: usize = 64 << 10;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct Spool {
+    file: File,
+    buffer: Vec<u8>,
+    /// Bytes in the file, without those of the buffer.
+    written: u64,
+}
+
+impl Spool {
+    /// Creates one in a folder, which is created if it is missing, for this user alone.
+    pub fn create(folder: &Path) -> Result<Self> {
+        let create = || {
+            if !folder.is_dir() {
+                std::fs::create_dir_all(folder)?;
+            }
+            tempfile::tempfile_in(folder)
+        };
+        let file = create().map_err(|error| failed(&error))?;
+        Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0 })
+    }
+
+    /// Returns how many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.written.saturating_add(u64::try_from(self.buffer.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() < BUFFER { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_all_at(&self.buffer, self.written).map_err(|error| failed(&error))?;
+        self.written = self.len();
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Removes what comes after the first `len` bytes.
+    pub fn truncate(&mut self, len: u64) -> Result<()> {
+        self.flush()?;
+        self.file.set_len(len).map_err(|error| failed(&error))?;
+        self.written = self.written.min(len);
+        Ok(())
+    }
+
+    /// Ends writing.
+    pub fn finish(mut self) -> Result<Spooled> {
+        self.flush()?;
+        Ok(Spooled { file: Arc::new(self.file), len: self.written })
+    }
+}
+
+/// A file that is whole.
+#[derive(Clone, Debug)]
+pub struct Spooled {
+    file: Arc<File>,
+    len: u64,
+}
+
+impl Spooled {
+    /// Returns how many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Returns whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns at most `most` bytes from `offset`; fewer only at the end.
+    pub fn read_at(&self, offset: u64, most: usize) -> Result<Vec<u8>> {
+        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; most.min(left)];
+        self.file.read_exact_at(&mut bytes, offset).map_err(|error| failed(&error))?;
+        Ok(bytes)
+    }
+
+    /// Returns what reads it from `offset`.
+    pub fn reader(&self, offset: u64) -> impl Read + Send + 'static {
+        SpoolReader { spooled: self.clone(), offset }
+    }
+}
+
+struct SpoolReader {
+    spooled: Spooled,
+    offset: u64,
+}
+
+impl Read for SpoolReader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.spooled.file.read_at(into, self.offset)?;
+        self.offset = self.offset.saturating_add(u64::try_from(read).unwrap_or(0));
+        Ok(read)
+    }
+}
+
+/// A whole file as the output of an operation, which is sent as it is.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The bytes.
+    pub spooled: Spooled,
+    /// Their media type.
+    pub media_type: &'static str,
+    /// What the file is called where it is stored.
+    pub file_name: String,
+}
+
+impl Content {
+    /// Reads all of it, if it is no larger than what is read into memory.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        if self.spooled.len() > CONTENT_IN_MEMORY_MAX {
+            let detail = format!(
+                "the file has {} bytes, and this transport carries at most {CONTENT_IN_MEMORY_MAX}; get it \
+                 over HTTP at the operation's path",
+                self.spooled.len()
+            );
+            return Err(Error::new(Code::BodyTooLarge, detail));
+        }
+        self.spooled.read_at(0, usize::MAX)
+    }
+}
+
+/// It is serialized as the JSON that it holds.
+impl serde::Serialize for Content {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let bytes = self.read().map_err(serde::ser::Error::custom)?;
+        let text = String::from_utf8(bytes).map_err(serde::ser::Error::custom)?;
+        serde_json::value::RawValue::from_string(text)
+            .map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+/// Returns the folder for spools of processes that have no folder of their own.
+pub fn default_folder() -> PathBuf {
+    std::env::temp_dir()
+}
+
+/// Returns the error of a call to the disk.
+fn failed(error: &io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            Error::new(Code::Unavailable, "the disk has no room for what the request needs; free some")
+        }
+        _ => Error::internal(format!("a spool file: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_from_anywhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::create(&folder.path().join("new")).unwrap();
+        let bytes: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        for part in bytes.chunks(777) {
+            spool.write(part).unwrap();
+        }
+        spool.write(b"dropped").unwrap();
+        spool.truncate(200_000).unwrap();
+        spool.write(b"end").unwrap();
+        assert_eq!(spool.len(), 200_003);
+        let spooled = spool.finish().unwrap();
+        assert_eq!(spooled.read_at(199_999, 100).unwrap(), [&bytes[199_999..], b"end"].concat());
+        let mut read = Vec::new();
+        spooled.reader(3).read_to_end(&mut read).unwrap();
+        assert_eq!(read, [&bytes[3..], b"end"].concat());
+        assert_eq!(std::fs::read_dir(folder.path().join("new")).unwrap().count(), 0, "it has no name");
+    }
+}

@@ -1,0 +1,173 @@
+//! What features declare of their tables, beside the tables that there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use svc_core::op::{Class, Records};
+use svc_core::{Engine, operation_table};
+use svc_tests::World;
+use svc_tests::database::{TestDatabase, engines};
+
+use crate::house::rules::none;
+
+/// The columns of each table with their types; a partition is part of its table.
+fn stored(database: &TestDatabase) -> BTreeMap<String, BTreeMap<String, String>> {
+    let rows = database.rows(match database.engine() {
+        Engine::Sqlite => {
+            "select t.name, c.name, c.type from sqlite_master t, pragma_table_info(t.name) c
+             where t.type = 'table' and t.name not like 'sqlite_%'"
+        }
+        Engine::Postgres => {
+            "select r.relname::text, a.attname::text, format_type(a.atttypid, null)
+             from pg_class r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+             where r.relkind in ('r', 'p') and not r.relispartition
+             and r.relnamespace = 'public'::regnamespace"
+        }
+    });
+    let mut tables: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for row in rows {
+        let [table, column, kind] = [0, 1, 2].map(|place| row[place].as_str().unwrap().to_lowercase());
+        tables.entry(table).or_default().insert(column, kind);
+    }
+    tables
+}
+
+/// The type of a column of a class.
+fn type_of(class: Class, engine: Engine) -> &'static str {
+    let [sqlite, postgres] = match class {
+        Class::Id | Class::LaterId => ["blob", "uuid"],
+        Class::Int | Class::InstancePosition | Class::Time => ["bigint", "bigint"],
+        Class::Bool => ["boolean", "boolean"],
+        Class::Text | Class::Words => ["text", "text"],
+        Class::Sealed | Class::Hash | Class::Digest | Class::Secret => ["blob", "bytea"],
+        Class::Derived => ["", ""],
+    };
+    if engine == Engine::Sqlite { sqlite } else { postgres }
+}
+
+/// What is wrong with a declaration, if these are the columns of its table.
+fn defects(records: &Records, columns: &BTreeMap<String, String>, engine: Engine) -> Vec<String> {
+    let table = records.name();
+    let mut defects = Vec::new();
+    for key in records.key().filter(|_| records.is_of_workspaces()) {
+        if !columns.contains_key(key) {
+            defects.push(format!("{table} is ordered by {key}, which it has not"));
+        }
+    }
+    if !records.leaves() {
+        return defects;
+    }
+    let declared: BTreeMap<&str, Class> = records.columns().collect();
+    for (name, class) in &declared {
+        let wanted = type_of(*class, engine);
+        match columns.get(*name) {
+            None => defects.push(format!("{table}.{name} is declared and does not exist")),
+            Some(kind) if !wanted.is_empty() && kind != wanted => {
+                defects.push(format!("{table}.{name} is {class:?} and a {kind}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let missing = columns.keys().filter(|name| !declared.contains_key(name.as_str()));
+    defects.extend(missing.map(|name| format!("{table}.{name} is not declared")));
+    defects
+}
+
+#[test]
+fn each_column_of_each_table_is_declared() {
+    let table = operation_table().unwrap();
+    for engine in engines() {
+        let world = World::open(engine);
+        let stored = stored(&world.database);
+        let mut findings = Vec::new();
+        let declared: BTreeMap<&str, &Records> =
+            table.records().iter().map(|records| (records.name(), records)).collect();
+        findings.extend(
+            stored
+                .keys()
+                .filter(|name| !declared.contains_key(name.as_str()))
+                .map(|name| format!("no feature declares {name}")),
+        );
+        for (name, records) in declared {
+            match stored.get(name) {
+                Some(columns) => findings.extend(defects(records, columns, engine)),
+                None => findings.push(format!("{name} is declared and does not exist")),
+            }
+        }
+        none(findings);
+    }
+}
+
+#[test]
+fn a_wrong_declaration_is_found() {
+    let columns = BTreeMap::from(
+        [("id", "uuid"), ("lsn", "bigint"), ("name", "text")]
+            .map(|(name, kind)| (name.to_owned(), kind.to_owned())),
+    );
+    let whole = Records::table("things", "lsn id").ids("id").ints("lsn").texts("name");
+    let found = |records: &Records| defects(records, &columns, Engine::Postgres);
+    assert_eq!(found(&whole), Vec::<String>::new());
+    assert_eq!(found(&Records::table("things", "id").ids("id").ints("lsn")), ["things.name is not declared"]);
+    assert_eq!(found(&whole.clone().texts("lsn")), ["things.lsn is Text and a bigint"]);
+    assert_eq!(found(&whole.clone().ids("other")), ["things.other is declared and does not exist"]);
+    assert_eq!(found(&Records::table("things", "at").stays()), ["things is ordered by at, which it has not"]);
+}
+
+/// Rows are written in the order of the tables, and SQLite checks references at once.
+#[test]
+fn a_table_comes_after_those_that_it_references() {
+    let table = operation_table().unwrap();
+    let world = World::open(Engine::Sqlite);
+    let mut before: BTreeSet<String> = BTreeSet::new();
+    let mut findings = Vec::new();
+    for records in table.records().iter().filter(|records| records.leaves()) {
+        let name = records.name();
+        let later: BTreeSet<&str> =
+            records.columns().filter(|(_, class)| *class == Class::LaterId).map(|(name, _)| name).collect();
+        let rows = world
+            .database
+            .rows(&format!("select \"table\", \"from\" from pragma_foreign_key_list('{name}')"));
+        for row in rows {
+            let [referenced, column] = [0, 1].map(|place| row[place].as_str().unwrap().to_owned());
+            // What a row references of its own table is older than it, and so is its position.
+            let is_older = records.key().next() == Some("lsn") || later.contains(column.as_str());
+            let is_there = before.contains(&referenced) || (referenced == name && is_older);
+            if !is_there {
+                findings.push(format!("{name}.{column} references {referenced}, which comes later"));
+            }
+        }
+        before.insert(name.to_owned());
+    }
+    none(findings);
+}
+
+/// Paging and removing by a key that several rows share would leave some out.
+#[test]
+fn rows_are_ordered_by_what_no_two_share() {
+    let table = operation_table().unwrap();
+    let world = World::open(Engine::Sqlite);
+    let unique = |name: &str| -> Vec<BTreeSet<String>> {
+        let rows = world.database.rows(&format!(
+            "select i.name, c.name from pragma_index_list('{name}') i, pragma_index_info(i.name) c
+             where i.\"unique\" = 1 and i.partial = 0
+             union all select '', name from pragma_table_info('{name}') where pk > 0"
+        ));
+        let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for row in rows {
+            let [index, column] = [0, 1].map(|place| row[place].as_str().unwrap_or_default().to_owned());
+            keys.entry(index).or_default().insert(column);
+        }
+        keys.into_values().collect()
+    };
+    let mut findings = Vec::new();
+    for records in table.records().iter().filter(|records| records.is_of_workspaces()) {
+        let order: BTreeSet<String> = records.key().map(str::to_owned).collect();
+        // Within a workspace.
+        let covered = |key: &BTreeSet<String>| {
+            key.iter().all(|column| column == "workspace_id" || order.contains(column))
+        };
+        if !unique(records.name()).iter().any(covered) {
+            findings.push(format!("{} is ordered by {order:?}", records.name()));
+        }
+    }
+    none(findings);
+}
