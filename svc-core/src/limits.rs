@@ -287,6 +287,8 @@ pub const HELD_WAIT: Duration = Duration::from_millis(100);
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
 /// How often a shared SQLite file is polled for other processes' commits while anyone waits.
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
+/// Most bytes of an export that is imported or verified over HTTP.
+pub const IMPORT_MAX_BYTES: i64 = 4 << 30;
 /// Largest file that an operation over MCP returns or takes.
 pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
 /// Longest duration of a long read, such as a verification; after that its caller is referred elsewhere.

@@ -4,11 +4,18 @@
 //! crash. It is written from its beginning to its end, and read from anywhere once it is whole. On a disk
 //! without room writing fails, and nothing else does.
 
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::error::{Code, Error};
@@ -73,18 +80,32 @@ impl Spool {
     /// Ends writing.
     pub fn finish(mut self) -> Result<Spooled> {
         self.flush()?;
-        Ok(Spooled { file: Arc::new(self.file), len: self.written })
+        Ok(Spooled { file: Arc::new(self.file), len: self.written, held: None })
     }
 }
 
 /// A file that is whole.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Spooled {
     file: Arc<File>,
     len: u64,
+    held: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl fmt::Debug for Spooled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spooled({} bytes)", self.len)
+    }
 }
 
 impl Spooled {
+    /// Holds something as long as there is the file.
+    #[must_use]
+    pub fn holding(mut self, held: impl Any + Send + Sync) -> Self {
+        self.held = Some(Arc::new(held));
+        self
+    }
+
     /// Returns how many bytes it has.
     pub fn len(&self) -> u64 {
         self.len
@@ -149,8 +170,8 @@ impl Content {
 }
 
 /// It is serialized as the JSON that it holds.
-impl serde::Serialize for Content {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let bytes = self.read().map_err(serde::ser::Error::custom)?;
         let text = String::from_utf8(bytes).map_err(serde::ser::Error::custom)?;
         serde_json::value::RawValue::from_string(text)
@@ -158,6 +179,68 @@ impl serde::Serialize for Content {
             .serialize(serializer)
     }
 }
+
+/// A file that an operation takes: the body of a request over HTTP, or a JSON object among its arguments.
+#[derive(Clone, Debug)]
+pub enum Upload {
+    /// The body.
+    File(Spooled),
+    /// The object.
+    Object(Map<String, Value>),
+}
+
+impl Upload {
+    /// Returns it as a file; an object is written to one in `folder`.
+    pub fn spooled(&self, folder: &Path) -> Result<Spooled> {
+        match self {
+            Self::File(spooled) => Ok(spooled.clone()),
+            Self::Object(members) => {
+                let mut spool = Spool::create(folder)?;
+                spool.write(&serde_json::to_vec(members).map_err(Error::internal)?)?;
+                spool.finish()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Upload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Map::deserialize(deserializer).map(Self::Object)
+    }
+}
+
+/// It is serialized only to be counted: a file counts for nothing.
+impl Serialize for Upload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::File(_) => serializer.serialize_unit(),
+            Self::Object(members) => members.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Upload {
+    fn schema_name() -> Cow<'static, str> {
+        "Upload".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object"})
+    }
+}
+
+/// An input with a file.
+pub trait TakesFile {
+    /// Returns the field that has it.
+    fn file(&mut self) -> &mut Option<Upload>;
+}
+
+/// The name of that field.
+pub const FILE_FIELD: &str = "envelope";
 
 /// Returns the folder for spools of processes that have no folder of their own.
 pub fn default_folder() -> PathBuf {

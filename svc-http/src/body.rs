@@ -4,6 +4,7 @@
 //! long. Until a body is complete it takes no slot among the requests in flight, so each client may have only
 //! a limited number of slow ones.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Request, Version};
+use svc_core::spool::{Spool, Spooled};
 use svc_core::{Client, Code, Error, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -28,6 +30,9 @@ const RATE_GRACE: Duration = Duration::from_secs(5);
 const MIN_RATE: u32 = 16 << 10;
 /// Longest time that any body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of a body that are written to a file at a time.
+const SPOOLED_AT_ONCE: usize = 256 << 10;
 
 /// The media types of the body of an operation.
 pub(crate) const JSON: &[&str] = &["application/json"];
@@ -69,16 +74,71 @@ impl Bodies {
         let read = if announced > max { None } else { self.collect(client, &mut body, max).await? };
         match read {
             Some(bytes) if bytes.is_empty() || is_one_of(media, headers) => Ok(bytes),
-            Some(_) => Err(Error::new(
-                Code::UnsupportedMediaType,
-                format!(
-                    "the headers of the body do not say that it is {}, in UTF-8 and without a content coding",
-                    media.join(" or ")
-                ),
-            )),
+            Some(_) => Err(not_of_these_types(media)),
             None => {
                 drain(headers, body, max.saturating_mul(2).max(LARGE_DRAIN_MAX)).await;
                 Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes")))
+            }
+        }
+    }
+
+    /// Reads the body of a request by `client` into a file, if there is a body.
+    ///
+    /// It may take as long as it takes, as long as it keeps up with [`MIN_RATE`].
+    pub async fn spool<B>(
+        &self,
+        client: Client,
+        headers: &HeaderMap,
+        mut body: B,
+        (folder, max): (&Path, u64),
+    ) -> Result<Option<Spooled>>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        check_framing(headers)?;
+        if body.is_end_stream() {
+            return Ok(None);
+        }
+        if !is_one_of(JSON, headers) {
+            return Err(not_of_these_types(JSON));
+        }
+        let too_large = || Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes"));
+        if body.size_hint().lower() > max {
+            drain(headers, body, LARGE_DRAIN_MAX).await;
+            return Err(too_large());
+        }
+        let _unfinished = self.unfinished.take(client, 1).ok_or_else(too_many_unfinished)?;
+        let folder = folder.to_owned();
+        let mut spool = on_disk(move || Spool::create(&folder)).await?;
+        let (began, mut received, mut waiting) = (Instant::now(), 0_u64, BytesMut::new());
+        loop {
+            let seconds = received / u64::from(MIN_RATE);
+            let until = began + RATE_GRACE + Duration::from_secs(seconds);
+            let frame = timeout_at(until, body.frame()).await;
+            let frame = frame.map_err(|_| Error::malformed("the body did not arrive in time"))?;
+            let data = match frame {
+                None => Bytes::new(),
+                Some(frame) => {
+                    let lost = "the connection was lost while the body was being read";
+                    let Ok(data) = frame.map_err(|_| Error::malformed(lost))?.into_data() else { continue };
+                    if data.is_empty() {
+                        continue;
+                    }
+                    data
+                }
+            };
+            received = received.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+            if received > max {
+                drain(headers, body, LARGE_DRAIN_MAX).await;
+                return Err(too_large());
+            }
+            waiting.extend_from_slice(&data);
+            if waiting.len() >= SPOOLED_AT_ONCE || data.is_empty() {
+                let bytes = waiting.split().freeze();
+                spool = on_disk(move || spool.write(&bytes).map(|()| spool)).await?;
+            }
+            if data.is_empty() {
+                return on_disk(|| spool.finish()).await.map(Some);
             }
         }
     }
@@ -110,6 +170,21 @@ impl Bodies {
             collected.add(data);
         }
     }
+}
+
+/// Runs what waits for the disk on a thread that may.
+async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
+}
+
+fn not_of_these_types(media: &[&str]) -> Error {
+    Error::new(
+        Code::UnsupportedMediaType,
+        format!(
+            "the headers of the body do not say that it is {}, in UTF-8 and without a content coding",
+            media.join(" or ")
+        ),
+    )
 }
 
 fn too_many_unfinished() -> Error {

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use svc_core::capability::Needs;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::op::{self, Admission, Effect, Operation};
+use svc_core::spool::Upload;
 use svc_core::{Client, Result};
 
 use crate::body::{self, OPEN_BODY_MAX};
@@ -65,13 +66,22 @@ async fn input(
     request: Request<Incoming>,
 ) -> Result<op::Input> {
     let (head, body) = request.into_parts();
+    if operation.http().takes_file {
+        let slot = state.service.begin_upload()?;
+        let spooled =
+            state.bodies.spool(client, &head.headers, body, state.service.upload_settings()).await?;
+        let mut text = text?;
+        decode::query(head.uri.query(), &mut text)?;
+        let file = spooled.map(|spooled| Upload::File(spooled.holding(slot)));
+        return Ok(op::Input { text, file, ..op::Input::default() });
+    }
     let max = state.settings.body_max_bytes;
     let max = if operation.access().needs == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
     let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
     let body = state.bodies.read(client, &head.headers, body, max, body::JSON).await?;
     let mut text = text?;
     decode::query(head.uri.query(), &mut text)?;
-    Ok(op::Input { text, body })
+    Ok(op::Input { text, body, file: None })
 }
 
 async fn run(

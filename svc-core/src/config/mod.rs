@@ -124,6 +124,8 @@ pub struct Config {
     pub ack_timeout: Option<Duration>,
     /// How old an event must be before a durable subscription delivers it.
     pub delivery_stability: Duration,
+    /// Most bytes of an export that is taken: `SVC_IMPORT_MAX_BYTES`.
+    pub import_max_bytes: u64,
     /// The time between two looks at the logs for what no notification told of.
     pub delivery_reconcile: Duration,
     /// `SVC_RETENTION_MESSAGES_DAYS` and the other variables of retention.

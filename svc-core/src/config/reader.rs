@@ -189,6 +189,7 @@ impl Reader {
             lease_default: self.seconds("SVC_CLAIM_DEFAULT_LEASE_SECS"),
             reap_tick: Some(self.seconds("SVC_CLAIM_REAP_TICK_SECS")).filter(|span| !span.is_zero()),
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
+            import_max_bytes: self.number("SVC_IMPORT_MAX_BYTES"),
             delivery_stability: self.seconds("SVC_DELIVERY_STABILITY_SECS"),
             delivery_reconcile: Duration::from_millis(self.number("SVC_DELIVERY_RECONCILE_MS")),
             export_keys: self.export_keys(),

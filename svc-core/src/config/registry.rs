@@ -182,6 +182,8 @@ pub const VARIABLES: &[Variable] = &[
         "Seconds that an event must be old before a durable subscription delivers it; 0 delivers at once."),
     variable("SVC_DELIVERY_RECONCILE_MS", Form::Number(limits::DELIVERY_RECONCILE_MS, 10, 60_000),
         "Milliseconds between two looks at the logs on Postgres, which find what no notification told of."),
+    variable("SVC_IMPORT_MAX_BYTES", Form::Number(limits::IMPORT_MAX_BYTES, 1 << 20, 1 << 40),
+        "Most bytes of an export that is imported or verified over HTTP."),
     variable("SVC_RETENTION_MESSAGES_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
         "Days that messages are kept at most; 0 keeps them. A workspace may keep them for less."),
     variable("SVC_RETENTION_EVENTS_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),

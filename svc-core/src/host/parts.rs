@@ -2,9 +2,11 @@
 //!
 //! What a part says of this process, it says also while the database does not respond.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 
+use crate::error::{Code, Error, Result};
 use crate::host::opening::Outdated;
 use crate::limits::WAITS_MAX;
 use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
@@ -42,7 +44,32 @@ impl Threads {
 pub(crate) struct Process {
     pub threads: Threads,
     dispatch: OnceLock<Weak<Dispatch>>,
+    /// Whether a file is being received or read.
+    is_uploading: AtomicBool,
 }
+
+/// The right to receive a file and to read it, of which a process gives one at a time.
+pub struct UploadSlot(Arc<Process>);
+
+impl UploadSlot {
+    /// Takes it. Fails with 503 `overloaded` while somebody has it.
+    pub(super) fn take(process: &Arc<Process>) -> Result<Self> {
+        if process.is_uploading.swap(true, Ordering::AcqRel) {
+            let detail = "the server takes one file at a time, and is at one";
+            return Err(Error::new(Code::Overloaded, detail).with("retry_after_secs", UPLOAD_RETRY_SECS));
+        }
+        Ok(Self(Arc::clone(process)))
+    }
+}
+
+impl Drop for UploadSlot {
+    fn drop(&mut self) {
+        self.0.is_uploading.store(false, Ordering::Release);
+    }
+}
+
+/// When a caller is told to come back while another one's file is read.
+const UPLOAD_RETRY_SECS: u64 = 5;
 
 impl Process {
     /// Lets the parts see what requests run with.

@@ -3,6 +3,7 @@
 //! This is the composition root; everything it puts together is decided elsewhere.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{JoinHandle, available_parallelism};
 
@@ -15,7 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::host::features;
 use crate::host::housekeeping::Upkeep;
 use crate::host::opening;
-use crate::host::parts::Process;
+use crate::host::parts::{Process, UploadSlot};
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
 use crate::id::WorkspaceId;
@@ -100,6 +101,7 @@ impl Options {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
                 delivery_stability: config.delivery_stability,
+                import_max_bytes: config.import_max_bytes,
                 signer: NoteSigner::configured(&config.export_keys),
                 known_keys: known_keys(&config.export_keys),
                 spool_folder: data_dir::spool_folder(&config.data_dir),
@@ -252,7 +254,35 @@ impl Service {
         admission: Admission,
         input: &Input,
     ) -> Result<Reply> {
+        if operation.http().takes_file {
+            return self.run_with_file(operation, admission, input).await;
+        }
         reply_of(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
+    }
+
+    /// Does the same where the file is read first, which takes long and needs no database.
+    async fn run_with_file(
+        &self,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        input: &Input,
+    ) -> Result<Reply> {
+        let (service, operation, input) = (self.clone(), Arc::clone(operation), input.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            waited(|done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done))
+        });
+        reading.await.map_err(Error::internal)?
+    }
+
+    /// Takes the right to receive and read a file. Fails with 503 `overloaded` while another one is read.
+    pub fn begin_upload(&self) -> Result<UploadSlot> {
+        UploadSlot::take(&self.inner.process)
+    }
+
+    /// Returns the settings that files are received with.
+    pub fn upload_settings(&self) -> (&Path, u64) {
+        let settings = &self.inner.dispatch.shared.settings;
+        (&settings.spool_folder, settings.import_max_bytes)
     }
 
     /// Returns the error for an admitted request whose input could not be read.

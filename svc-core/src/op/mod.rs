@@ -20,13 +20,14 @@ pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
-    destructive, download, homed, idempotent, long_read, prepared, read, wait, wanting, write,
+    check_file, destructive, download, homed, idempotent, long_read, prepared, read, wait, wanting, write,
     write_in_steps, write_recording_refusals,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
+pub use declare::http::{Http, Method, Success};
 pub use declare::job::{LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
-pub use declare::operation::{Access, Docs, Effect, Http, Method, Operation, Success};
+pub use declare::operation::{Access, Docs, Effect, Operation};
 pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
 pub use declare::records::{Class, Records};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};

@@ -46,7 +46,7 @@ impl Framing for Scim {
         members.retain(|name, _| text.iter().all(|(named, _)| named != name));
         text.extend(query);
         let body = serde_json::to_vec(&members).map_err(Error::internal)?;
-        Ok(op::Input { text, body: body.into() })
+        Ok(op::Input { text, body: body.into(), file: None })
     }
 
     fn refusal(&self, error: &Error) -> Response {

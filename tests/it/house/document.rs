@@ -97,6 +97,10 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
             for media in ["json", "scim+json"] {
                 let content = operation.pointer_mut(&format!("/requestBody/content/application~1{media}"));
                 let Some(content) = content else { continue };
+                // What makes a file whole, no schema says.
+                if content["schema"]["properties"].is_null() && content["example"].is_object() {
+                    content["schema"] = json!({"enum": [content["example"]]});
+                }
                 let fields = content["schema"]["properties"].as_object_mut();
                 fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
                 require_with(&mut content["schema"], "items", "repo");

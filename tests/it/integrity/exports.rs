@@ -6,6 +6,7 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use svc_core::note::{NoteSigner, PublicKey};
+use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::{Code, Error, verify_export};
 use svc_tests::{SIGNS, Setup, World, on_both_engines, text};
 
@@ -220,4 +221,27 @@ fn without_a_key_nothing_is_exported() {
     let input = json!({"workspace_id": world.id("workspace")});
     let refused = world.call(&world.people.admin, "export_workspace", input);
     assert_eq!((refused.status, refused.code()), (409, "not-enabled"));
+}
+
+/// The export that the documentation shows, which every world believes.
+///
+/// With `UPDATE_GOLDEN` it is made again, of a workspace that has just been created.
+#[test]
+fn the_documented_export_verifies() {
+    let world = World::open(svc_core::Engine::Sqlite);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../svc-core/src/integrity/portability/example.json");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let made = world.admin("create_workspace", json!({"name": "Small", "admin_handle": "ada"}));
+        let workspace = text(&made["workspace"]["id"]).parse().unwrap();
+        let input = ExportWorkspace { workspace_id: workspace, words: Words::All };
+        let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
+        std::fs::write(path, content.read().unwrap()).unwrap();
+    }
+    let file = std::fs::read(path).unwrap();
+    let report = verify_export(file.as_slice(), &keys()).unwrap();
+    let answer = world.admin(
+        "verify_workspace_export",
+        json!({"envelope": serde_json::from_slice::<Value>(&file).unwrap()}),
+    );
+    assert_eq!(answer, serde_json::to_value(&report).unwrap());
 }

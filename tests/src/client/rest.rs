@@ -13,6 +13,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value};
 use svc_core::op::Operation;
+use svc_core::spool::FILE_FIELD;
 use tokio::net::TcpStream;
 
 use super::Answer;
@@ -135,7 +136,8 @@ pub fn address(operation: &Operation, path: &str, input: &Value) -> (String, Opt
         None => segment.to_owned(),
     });
     let mut target = segments.collect::<Vec<_>>().join("/");
-    if matches!(operation.http().method.name(), "POST" | "PUT" | "PATCH") {
+    let file = rest.remove(FILE_FIELD).filter(|_| operation.http().takes_file);
+    if file.is_none() && matches!(operation.http().method.name(), "POST" | "PUT" | "PATCH") {
         return (target, Some(Value::Object(rest)));
     }
     let mut separator = '?';
@@ -146,7 +148,7 @@ pub fn address(operation: &Operation, path: &str, input: &Value) -> (String, Opt
             separator = '&';
         }
     }
-    (target, None)
+    (target, file)
 }
 
 fn text(value: &Value) -> String {

@@ -19,15 +19,15 @@ use std::io::Read as Source;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces::own_workspace;
 use crate::log::note::PublicKey;
-use crate::op::{Feature, Read, Records, Shared, TypedOperation, download};
-use crate::spool::Content;
+use crate::op::{Feature, Read, Records, Shared, TypedOperation, check_file, download};
+use crate::spool::{Content, Spooled, TakesFile, Upload};
 use form::Envelope;
 pub use form::Words;
 pub use verify::ExportReport;
@@ -44,6 +44,12 @@ pub(crate) fn feature() -> Feature {
                 .audited("workspace.export")
                 .refuses(&[Code::NotEnabled, Code::EventLogBroken])
                 .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
+            check_file("verify_workspace_export", verify_workspace_export)
+                .title("Verify an export")
+                .post("/workspaces/export/verify")
+                .needs(&[TokenAdmin])
+                .refuses(&[Code::ExportInvalid])
+                .example(|_| json!({"envelope": example()})),
         ],
     )
 }
@@ -80,6 +86,42 @@ fn begin(input: &ExportWorkspace, shared: &Shared) -> Result<Exporter> {
 fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) -> Result<Option<Content>> {
     own_workspace(cx, input.workspace_id)?;
     exporter.page(cx)
+}
+
+/// Verifies an export: that it is whole, that this service or a key it knows has signed it, and that its log
+/// verifies. Nothing is stored.
+///
+/// Over HTTP the file is the body, of any size up to a limit of the service; over MCP it is `envelope`, up to
+/// 4 MiB. A server reads one file at a time. `reason` of a refusal is one of not-an-export, truncated, order,
+/// hash, signature, unknown-key, credential-field, unknown-field and chain, and `record` the number of the
+/// record, from 1.
+///
+/// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VerifyWorkspaceExport {
+    /// The file: an object of the type `svc.workspace.export/1`.
+    #[schemars(required)]
+    envelope: Option<Upload>,
+}
+
+impl TakesFile for VerifyWorkspaceExport {
+    fn file(&mut self) -> &mut Option<Upload> {
+        &mut self.envelope
+    }
+}
+
+fn verify_workspace_export(
+    _: &VerifyWorkspaceExport,
+    file: &Spooled,
+    shared: &Shared,
+) -> Result<ExportReport> {
+    verify_file(file.reader(0), shared.table.records(), &shared.settings.known_keys)
+}
+
+/// Returns the export of a small workspace.
+fn example() -> Value {
+    serde_json::from_str(include_str!("example.json")).unwrap_or_default()
 }
 
 /// Verifies a file: that it is a whole export, that one of these keys has signed it, and that its log

@@ -21,7 +21,7 @@ use crate::op::Records;
 use crate::store::{Value as Stored, schema_version};
 
 /// What was found of a file that verifies.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExportReport {
     /// True: a file that does not verify is refused.
     pub valid: bool,

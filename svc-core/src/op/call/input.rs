@@ -356,7 +356,7 @@ mod tests {
 
     fn probe(text: &[(&str, &str)], body: &str) -> Result<Probe> {
         let text = text.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        decode(&Input { text, body: body.to_owned().into() })
+        decode(&Input { text, body: body.to_owned().into(), file: None })
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::id::ThreadId;
 use crate::op::call::caller::Surface;
 use crate::op::call::credential::Credential;
+use crate::spool::Upload;
 
 /// What is known of a request before its body is read.
 #[derive(Clone, Debug, Default)]
@@ -36,12 +37,14 @@ pub struct Input {
     pub text: Vec<(String, String)>,
     /// The JSON body over REST, the arguments over MCP; empty when there is none.
     pub body: Bytes,
+    /// The body of a request for an operation that takes a file.
+    pub file: Option<Upload>,
 }
 
 impl Input {
     /// Creates an input that has only a JSON body.
     pub fn json(body: impl Into<Bytes>) -> Self {
-        Self { text: Vec::new(), body: body.into() }
+        Self { body: body.into(), ..Self::default() }
     }
 }
 

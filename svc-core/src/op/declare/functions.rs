@@ -14,7 +14,7 @@ use crate::op::declare::job::{
 use crate::op::declare::operation::{Effect, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Shared, Write};
-use crate::spool::Content;
+use crate::spool::{Content, Spooled, TakesFile};
 use crate::time::Time;
 
 /// Declares an operation that reads.
@@ -76,6 +76,23 @@ where
             let written = page(cx, &input, &mut state)?;
             Ok(written.map(|content| -> BoxedOutput { Box::new(content) }))
         })))
+    })
+}
+
+/// Declares an operation that takes a file and changes nothing.
+///
+/// `check` reads the file, before anything is queued and for as long as that takes; its result is the output.
+pub fn check_file<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    check: fn(&I, &Spooled, &Shared) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + TakesFile + Send + 'static,
+    O: Serialize + JsonSchema + Clone + Send + 'static,
+{
+    Operation::with_file::<I, O>(key_of(operation), Effect::Read, move |input: I, file, shared, _| {
+        let output = check(&input, &file, shared)?;
+        Ok(Job::Read(Box::new(move |_| Ok(Box::new(output.clone())))))
     })
 }
 

@@ -18,34 +18,13 @@ use crate::op::call::caller::Sight;
 use crate::op::call::input;
 use crate::op::call::request::Input;
 use crate::op::declare::frame::Frame;
+use crate::op::declare::http::{Http, Method, Success};
 use crate::op::declare::job::{Job, TimedOut};
 use crate::op::declare::sample::Fixture;
 use crate::op::run::context::Shared;
 use crate::schema::{self, SchemaOf};
+use crate::spool::{FILE_FIELD, Spooled, TakesFile};
 use crate::time::Time;
-
-/// An HTTP method of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Method {
-    Get,
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
-
-impl Method {
-    /// Returns the name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-}
 
 /// What calling an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,31 +59,6 @@ impl Effect {
     }
 }
 
-/// The status of a success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Success {
-    /// 200.
-    Ok,
-    /// 201: something new has an address.
-    Created,
-    /// 204: there is nothing to return.
-    NoContent,
-    /// 303: the browser goes on to another address, with a GET.
-    SeeOther,
-}
-
-impl Success {
-    /// Returns the HTTP status.
-    pub fn status(self) -> u16 {
-        match self {
-            Self::Ok => 200,
-            Self::Created => 201,
-            Self::NoContent => 204,
-            Self::SeeOther => 303,
-        }
-    }
-}
-
 /// Decodes the input of a request and prepares its job.
 type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync>;
 
@@ -120,29 +74,6 @@ pub struct Operation {
     access: Access,
     pub(crate) run: Run,
     docs: Docs,
-}
-
-/// Where HTTP serves it.
-pub struct Http {
-    pub method: Method,
-    /// The main path template.
-    pub path: &'static str,
-    /// The other path templates.
-    pub aliases: Vec<&'static str>,
-    pub success: Success,
-    /// It is not an MCP tool.
-    pub rest_only: bool,
-    /// A client that prefers HTML to JSON gets its output as a page.
-    pub is_page: bool,
-    /// What surrounds it on the wire, if it is no operation of the API.
-    pub frame: Option<Frame>,
-}
-
-impl Http {
-    /// Returns every path template that it is served under, the main one first.
-    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.path).chain(self.aliases.iter().copied())
-    }
 }
 
 /// What its caller needs, and what the service itself sees as the caller.
@@ -210,6 +141,7 @@ impl Operation {
                 aliases: Vec::new(),
                 success: Success::Ok,
                 rest_only: false,
+                takes_file: false,
                 is_page: false,
                 frame: None,
             },
@@ -236,6 +168,36 @@ impl Operation {
                 output: schema::of::<O>,
             },
         }
+    }
+
+    /// The same for an operation that takes a file, which it gets in its input.
+    pub(super) fn with_file<I, O>(
+        key: Key,
+        effect: Effect,
+        prepare: impl Fn(I, Spooled, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + TakesFile + 'static,
+        O: JsonSchema,
+    {
+        let run = move |mut input: I, shared: &Shared, now| {
+            let missing = || Error::malformed(format!("`{FILE_FIELD}` is missing"));
+            let file = input.file().take().ok_or_else(missing)?;
+            prepare(input, file.spooled(&shared.settings.spool_folder)?, shared, now)
+        };
+        let mut operation = Self::new::<I, O>(key, effect, run);
+        let Ok(typed) = Arc::clone(&operation.run.prepare_typed).downcast::<PrepareTyped<I>>() else {
+            return operation;
+        };
+        operation.run.prepare_call = Box::new(move |raw, shared, now| {
+            let mut input: I = input::decode(raw)?;
+            if let Some(file) = &raw.file {
+                *input.file() = Some(file.clone());
+            }
+            typed(input, shared, now)
+        });
+        operation.http.takes_file = true;
+        operation
     }
 
     /// Sets the title, a short name for people.

@@ -71,6 +71,8 @@ pub struct Settings {
     pub signer: Option<NoteSigner>,
     /// The keys whose signatures are believed.
     pub known_keys: Vec<PublicKey>,
+    /// Most bytes of a file that an operation takes.
+    pub import_max_bytes: u64,
     /// The folder for files that are too large for memory.
     pub spool_folder: PathBuf,
     /// How long things are kept at most.
@@ -98,6 +100,7 @@ impl Default for Settings {
             delivery_stability: Duration::from_secs(limits::DELIVERY_STABILITY_SECS.unsigned_abs()),
             signer: None,
             known_keys: Vec::new(),
+            import_max_bytes: limits::IMPORT_MAX_BYTES.unsigned_abs(),
             spool_folder: spool::default_folder(),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::capability::{Capability, CapabilitySet};
 use crate::error::{Code, PROBLEM_BASE};
-use crate::op::declare::operation::{Operation, Success};
+use crate::op::declare::http::Success;
+use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::show::mcp::{self, ErrorForm};
 use crate::text::roff;

@@ -12,11 +12,13 @@ use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Problem, ProblemType};
 use crate::op::call::credential::SESSION_COOKIE;
 use crate::op::declare::frame::{Frame, JSON, Takes};
+use crate::op::declare::http::{Method, Success};
 use crate::op::declare::job::TimedOut;
-use crate::op::declare::operation::{Effect, Method, Operation, Success};
+use crate::op::declare::operation::{Effect, Operation};
 use crate::op::declare::sample::Fixture;
 use crate::op::declare::table::{Table, path_variables};
 use crate::schema::{self, Components};
+use crate::spool::FILE_FIELD;
 
 /// Returns the document of the operations and the framed routes.
 pub fn document(table: &Table) -> Value {
@@ -352,12 +354,14 @@ fn split_input(
         Some(frame) if !operation.effect().changes_nothing() => frame.query_of_changes(),
         _ => &[],
     };
+    let takes_file = operation.http().takes_file;
     let mut parameters = Vec::new();
     let mut members = Map::new();
     let mut body_example = Map::new();
     for (name, field) in fields {
         let is_path = in_path.contains(&name.as_str());
-        if has_body && !is_path && !in_query.contains(&name.as_str()) {
+        let is_query = in_query.contains(&name.as_str()) || (takes_file && name != FILE_FIELD);
+        if has_body && !is_path && !is_query {
             members.insert(name.clone(), limited(field.clone()));
             if let Some(value) = example.get(name) {
                 body_example.insert(name.clone(), value.clone());
@@ -374,6 +378,10 @@ fn split_input(
             members.insert("example".to_owned(), value.clone());
         }
         parameters.push(parameter);
+    }
+    if let Some(file) = members.remove(FILE_FIELD).filter(|_| takes_file) {
+        let form = json!({"schema": file, "example": body_example.get(FILE_FIELD)});
+        return (parameters, Some(json!({"required": true, "content": {JSON: form}})));
     }
     if members.is_empty() {
         return (parameters, None);

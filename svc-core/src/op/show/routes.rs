@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use crate::capability::{Capability, Needs};
-use crate::op::declare::operation::{Method, Operation};
+use crate::op::declare::http::Method;
+use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 
 /// A route that no row of the table declares.

@@ -1,0 +1,76 @@
+//! Where HTTP serves an operation: its method, its paths, and the status of its success.
+
+use crate::op::declare::frame::Frame;
+
+/// An HTTP method of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    /// Returns the name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// The status of a success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Success {
+    /// 200.
+    Ok,
+    /// 201: something new has an address.
+    Created,
+    /// 204: there is nothing to return.
+    NoContent,
+    /// 303: the browser goes on to another address, with a GET.
+    SeeOther,
+}
+
+impl Success {
+    /// Returns the HTTP status.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Ok => 200,
+            Self::Created => 201,
+            Self::NoContent => 204,
+            Self::SeeOther => 303,
+        }
+    }
+}
+
+/// Where HTTP serves it.
+pub struct Http {
+    pub method: Method,
+    /// The main path template.
+    pub path: &'static str,
+    /// The other path templates.
+    pub aliases: Vec<&'static str>,
+    pub success: Success,
+    /// It is not an MCP tool.
+    pub rest_only: bool,
+    /// Its body is a file: the field [`FILE_FIELD`](crate::spool::FILE_FIELD) of its input.
+    pub takes_file: bool,
+    /// A client that prefers HTML to JSON gets its output as a page.
+    pub is_page: bool,
+    /// What surrounds it on the wire, if it is no operation of the API.
+    pub frame: Option<Frame>,
+}
+
+impl Http {
+    /// Returns every path template that it is served under, the main one first.
+    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.path).chain(self.aliases.iter().copied())
+    }
+}
