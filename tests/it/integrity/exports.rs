@@ -245,3 +245,19 @@ fn the_documented_export_verifies() {
     );
     assert_eq!(answer, serde_json::to_value(&report).unwrap());
 }
+
+#[test]
+fn a_broken_log_is_not_exported() {
+    on_both_engines(|world| {
+        lived_in(world);
+        let workspace = world.database.id(world.id("workspace"));
+        world.database.execute(&format!(
+            "update events set payload = replace(payload, 'attribution', 'attributiom')
+             where workspace_id = {workspace} and lsn = 7"
+        ));
+        let input = json!({"workspace_id": world.id("workspace")});
+        let refused =
+            world.call(&world.people.admin, "export_workspace", input).refused(409, "event-log-broken");
+        assert_eq!(refused["lsn"], 7);
+    });
+}
