@@ -1,8 +1,8 @@
 //! The `svc` command.
 //!
-//! It sets up a service, verifies its event logs and signs how far they go, exports workspaces, mints
-//! tokens, freezes members, prints its contracts, and serves an agent over standard input and output. It
-//! parses the command line, calls the core and prints; all decisions are made in the core.
+//! It sets up a service, verifies its event logs and signs how far they go, moves workspaces, mints tokens,
+//! freezes members, prints its contracts, and serves an agent over standard input and output. It parses the
+//! command line, calls the core and prints; all decisions are made in the core.
 
 mod output;
 mod commands;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, contract, export, freeze, init, mcp_stdio, token, verify};
+use commands::{checkpoint, contract, export, freeze, import, init, mcp_stdio, token, verify};
 use mimalloc::MiMalloc;
 use output::Printer;
 
@@ -37,6 +37,7 @@ enum Command {
     Verify(verify::Verify),
     Checkpoint(checkpoint::Checkpoint),
     Export(export::Export),
+    Import(import::Import),
     Token(token::Token),
     Freeze(freeze::Freeze),
     Unfreeze(freeze::Unfreeze),
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Verify(command) => verify::run(&command, &variables, &output),
         Command::Checkpoint(command) => checkpoint::run(&command, &variables, &output),
         Command::Export(command) => export::run(&command, &variables, &output),
+        Command::Import(command) => import::run(&command, &variables, &output),
         Command::Token(command) => token::run(&command, &variables, &output),
         Command::Freeze(command) => freeze::run(&command, &variables, &output),
         Command::Unfreeze(command) => freeze::run_unfreeze(&command, &variables, &output),
@@ -95,6 +97,7 @@ mod tests {
             "svc init --data d --name Team --admin ada --json",
             "svc verify --json --workspace 01990000-0000-7000-8000-000000000001 --expect-head 4:ab",
             "svc export --output f --workspace 01990000-0000-7000-8000-000000000001 --words none",
+            "svc import f --mode restore --admin ada --again",
             "svc verify f --key 0000000000000000000000000000000000000000000000000000000000000000",
             "svc token mint --member ada --as-instance --set svc.agent.worker",
             "svc token mint --member ada --capabilities workspace:read,message:post --label ci",
@@ -108,6 +111,7 @@ mod tests {
             "svc verify --workspace nobody",
             "svc verify f --checkpoint c",
             "svc export",
+            "svc import f",
             "svc token mint",
             "svc token mint --member a --set svc.agent.worker --capabilities workspace:read",
             "svc token mint --member a --set nobody",

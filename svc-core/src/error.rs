@@ -147,6 +147,9 @@ codes! {
     /// `floor` is the oldest event left and `snapshot` the address of what the log comes to now.
     MustRefetch = "must_refetch", 409, "The cursor is not in the log any more",
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
+    /// The instance has the workspace that is to be restored, or is importing it.
+    WorkspaceExists = "workspace-exists", 409, "The workspace exists",
+        "Use the workspace that is there, or import the file as a new one.";
     /// The file is not a whole export of a workspace that a known key has signed: `reason` is not-an-export,
     /// truncated, order, hash, signature, unknown-key, credential-field, unknown-field or chain, and `record`
     /// the number of the record, if it is about one.

@@ -63,6 +63,8 @@ ids! {
     ShareTicketId,
     /// A legal hold's id.
     HoldId,
+    /// The id of an import.
+    ImportId,
     /// The id of a SCIM group.
     GroupId,
     /// A channel's id.

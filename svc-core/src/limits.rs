@@ -287,6 +287,8 @@ pub const HELD_WAIT: Duration = Duration::from_millis(100);
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
 /// How often a shared SQLite file is polled for other processes' commits while anyone waits.
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
+/// Longest name of an import, in characters.
+pub const IMPORT_ID_MAX: usize = 128;
 /// Most bytes of an export that is imported or verified over HTTP.
 pub const IMPORT_MAX_BYTES: i64 = 4 << 30;
 /// Largest file that an operation over MCP returns or takes.

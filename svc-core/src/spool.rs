@@ -7,9 +7,9 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Spool {
     pub fn create(folder: &Path) -> Result<Self> {
         let create = || {
             if !folder.is_dir() {
-                std::fs::create_dir_all(folder)?;
+                DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             }
             tempfile::tempfile_in(folder)
         };

@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod contract;
 pub mod export;
 pub mod freeze;
+pub mod import;
 pub mod init;
 pub mod mcp_stdio;
 pub mod token;
@@ -98,6 +99,11 @@ impl Caller {
         let service = setup::open(config)?;
         let workspace = service.the_workspace(named)?;
         Ok(Self { service, authority: Authority::Instance(workspace) })
+    }
+
+    /// Acts as the instance, on no workspace in particular.
+    fn whole_instance(config: &Config) -> Result<Self> {
+        Ok(Self { service: setup::open(config)?, authority: Authority::Instance(WorkspaceId::INSTANCE) })
     }
 
     /// Returns the workspace `named`, or the one that it acts in.

@@ -15,7 +15,9 @@ pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
 pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
-pub use crate::integrity::portability::{EXPORT_WORKSPACE, ExportReport, ExportWorkspace, Words};
+pub use crate::integrity::portability::{
+    EXPORT_WORKSPACE, ExportReport, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Imported, Mode, Words,
+};
 pub use crate::integrity::room::scheme_card;
 pub use crate::integrity::subscriptions::{
     Asked, BatchBounds, Begin, ConsumerId, EventBatch, FeedState, FirstFrame, LaterFrame, Said, ServerFrame,

@@ -180,9 +180,9 @@ pub(crate) fn mint_as_instance(
     issue(cx, &mint)
 }
 
-const SOME_WORKSPACES: &str = "select id from workspaces order by lsn limit 2";
+const SOME_WORKSPACES: &str = "select id from workspaces where state = 'live' order by lsn limit 2";
 
-const WORKSPACE: &str = "select id from workspaces where id = $1";
+const WORKSPACE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
 /// Returns the workspace `named`, or the only one if none is named.
 pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result<WorkspaceId> {

@@ -108,7 +108,8 @@ pub(crate) fn feature() -> Feature {
                 .ids("id")
                 .texts("name handle")
                 .times("created_at")
-                .instance_positions("lsn"),
+                .instance_positions("lsn")
+                .derived("state"),
         ])
 }
 
@@ -128,8 +129,11 @@ struct ListWorkspaces {
     limit: Option<Limit>,
 }
 
-const ALL: &str =
-    concat!("select ", workspace_columns!(), " from workspaces w where w.lsn > $1 order by w.lsn limit $2");
+const ALL: &str = concat!(
+    "select ",
+    workspace_columns!(),
+    " from workspaces w where w.lsn > $1 and w.state = 'live' order by w.lsn limit $2"
+);
 
 fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspace>> {
     if !cx.caller().capabilities.has(OperatorGlobal) {
@@ -152,7 +156,8 @@ fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
     load_workspace(cx, input.workspace_id)
 }
 
-const BY_ID: &str = concat!("select ", workspace_columns!(), " from workspaces w where w.id = $1");
+const BY_ID: &str =
+    concat!("select ", workspace_columns!(), " from workspaces w where w.id = $1 and w.state = 'live'");
 
 /// Loads a workspace.
 pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
@@ -227,7 +232,7 @@ pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Resul
     Ok(next.into_iter().map(|(workspace,)| workspace).collect())
 }
 
-const NEXT: &str = "select id from workspaces where id > $1 order by id limit $2";
+const NEXT: &str = "select id from workspaces where id > $1 and state = 'live' order by id limit $2";
 
 const ANY: &str = "select id from workspaces limit 1";
 
@@ -235,6 +240,28 @@ const ANY: &str = "select id from workspaces limit 1";
 pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
 }
+
+/// The state of a workspace whose rows are being written, of which nobody knows yet.
+pub(crate) const IMPORTING: &str = "importing";
+
+/// Returns whether a workspace has this handle.
+pub(crate) fn has_handle(cx: &Read<'_>, handle: &str) -> Result<bool> {
+    Ok(cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&handle])?.is_some())
+}
+
+/// Returns whether there is a row of a workspace, whatever its state.
+pub(crate) fn has_row(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
+    Ok(cx.one::<(WorkspaceId,)>(ROW, &[&workspace])?.is_some())
+}
+
+const ROW: &str = "select id from workspaces where id = $1";
+
+/// Shows an imported workspace, which the instance's log names at `lsn`.
+pub(crate) fn show(cx: &mut Write<'_>, workspace: WorkspaceId, lsn: i64) -> Result<()> {
+    cx.execute(1, SHOW, &[&workspace, &lsn])
+}
+
+const SHOW: &str = "update workspaces set state = 'live', lsn = $2 where id = $1 and state = 'importing'";
 
 /// Creates an empty workspace. The caller has checked that it is allowed.
 ///

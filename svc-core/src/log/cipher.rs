@@ -33,6 +33,11 @@ impl MessageKey {
         Ok(Self(Zeroizing::new(key)))
     }
 
+    /// Returns the key that somebody has handed over.
+    pub(crate) fn from_bytes(key: [u8; 32]) -> Self {
+        Self(Zeroizing::new(key))
+    }
+
     /// Returns the key for whoever may open the message by itself.
     pub(crate) fn to_base64(&self) -> String {
         STANDARD.encode(self.bytes())

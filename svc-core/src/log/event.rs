@@ -34,6 +34,29 @@ impl Event for WorkspaceCreated {
     const KIND: &'static str = "WorkspaceCreated";
 }
 
+/// A workspace was imported.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WorkspaceImported {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// What became of the ids: `restore` kept them.
+    pub mode: String,
+    /// The workspace that was exported.
+    pub source_workspace_id: WorkspaceId,
+    /// The end of its log: the position.
+    pub source_lsn: i64,
+    /// The content hash there, as `sha256:<hex>`.
+    pub source_hash: String,
+    /// The SHA-256 of what was signed of the file, as `sha256:<hex>`.
+    pub digest: String,
+    /// The public key that has signed the file, as base64.
+    pub signer: String,
+}
+
+impl Event for WorkspaceImported {
+    const KIND: &'static str = "WorkspaceImported";
+}
+
 /// Where an event happened and whom it is about: the columns that filters and visibility use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subject {

@@ -11,6 +11,7 @@ mod declare;
 mod run;
 mod show;
 
+pub(crate) use crate::log::batch::ImportedHead;
 pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
 pub(crate) use call::credential::secret_hash;
 pub use call::credential::{Credential, SESSION_COOKIE, SessionKey, read_credential};
@@ -21,7 +22,7 @@ pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
     check_file, destructive, download, homed, idempotent, long_read, prepared, read, wait, wanting, write,
-    write_in_steps, write_recording_refusals,
+    write_file, write_in_steps, write_recording_refusals,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};

@@ -66,6 +66,7 @@ migrations! {
     35 "0035_retention",
     36 "0036_census",
     37 "0037_taps",
+    40 "0040_imports",
 }
 
 /// Returns the version of the schema: that of the newest migration.

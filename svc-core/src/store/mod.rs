@@ -41,7 +41,7 @@ pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use row_write::RowWrite;
 pub(crate) use row_write::{BulkWrite, RowWriteKind, names_any};
-pub(crate) use scan::Scan;
+pub(crate) use scan::{Scan, interned};
 pub use value::{FromValue, Param, ToParam, Value};
 
 /// Creates an empty SQLite database in a folder of its own, and returns a connection that writes.

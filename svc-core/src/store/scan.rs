@@ -35,7 +35,7 @@ impl Scan {
 /// Returns the only copy of a statement that is put together from declarations.
 ///
 /// It lives as long as the process; there are as many as there are declarations.
-fn interned(sql: String) -> &'static str {
+pub(crate) fn interned(sql: String) -> &'static str {
     static STATEMENTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
     let mut statements = lock(&STATEMENTS);
     if let Some(known) = statements.get(sql.as_str()) {

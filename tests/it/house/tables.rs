@@ -49,6 +49,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     // The caller is found by its token, which ends with its grant.
     ("delegation_grants", "identity/delegation", &["op/call"]),
     ("delegation_policies", "identity/delegation", &[]),
+    ("erased", "integrity/portability", &[]),
     (
         "events",
         "log",
@@ -58,6 +59,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "integrity/census",
             "integrity/events",
             "integrity/floor",
+            "integrity/portability",
             "integrity/retention",
             "integrity/tombstones",
         ],
@@ -83,6 +85,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &["coordination/thread", "coordination/queue", "coordination/claims", "coordination/deferred"],
     ),
     ("findings", "gates/reviews", &[]),
+    ("imports", "integrity/portability", &[]),
     ("key_checks", "log/keys", &[]),
     ("kind_counts", "integrity/census", &[]),
     ("land_gates", "gates/land_gate", &[]),

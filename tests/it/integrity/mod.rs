@@ -6,6 +6,7 @@ mod events;
 mod followers;
 mod exports;
 mod holds;
+mod imports;
 mod record;
 mod retention;
 mod second_verifier;

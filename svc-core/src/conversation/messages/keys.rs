@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::Stored;
 use crate::Result;
 use crate::conversation::{scrub, shelves};
-use crate::id::{MessageId, WorkspaceId};
+use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{DestroyPermit, Read, Write};
@@ -18,6 +18,19 @@ use crate::store::columns;
 /// Wraps the key of a message that is posted at `lsn` of the caller's workspace.
 pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &MessageKey) -> Result<Vec<u8>> {
     shelves::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
+}
+
+/// Wraps the key that a message came with, which was posted at `lsn` of the caller's workspace.
+pub(crate) fn wrap_imported(
+    cx: &mut Write<'_>,
+    message_id: MessageId,
+    thread_id: ThreadId,
+    author_id: Option<MemberId>,
+    lsn: i64,
+    key: [u8; 32],
+) -> Result<Vec<u8>> {
+    let bound = Binding { workspace_id: cx.caller().workspace_id, thread_id, author_id, message_id };
+    wrap_new(cx, &bound, lsn, &MessageKey::from_bytes(key))
 }
 
 /// A message's wrapped key.

@@ -33,6 +33,7 @@ use crate::store::columns;
 use crate::time::Time;
 pub use in_events::OpenedEvent;
 pub(crate) use in_events::{are_purged, content_keys, frames_with_words, is_spoken, live_keys, open_words};
+pub(crate) use keys::wrap_imported;
 use keys::{Wrapped, old_key};
 pub(crate) use plaintext::Metadata;
 use plaintext::Plaintext;

@@ -8,12 +8,17 @@
 //! - `row`: a row of a table as a line
 //! - `write`: writing it
 //! - `read`: reading it part by part, and `verify`: whether it is one
+//! - `lines`: what was verified, to be written in steps, and `import`: writing it
+//! - `staging`: removing what an import has left
 
 mod form;
 mod read;
 mod row;
 mod write;
 mod verify;
+mod lines;
+mod staging;
+mod import;
 
 use std::io::Read as Source;
 
@@ -25,34 +30,51 @@ use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces::own_workspace;
+use crate::log::event::{EventKind, WorkspaceImported};
 use crate::log::note::PublicKey;
-use crate::op::{Feature, Read, Records, Shared, TypedOperation, check_file, download};
+use crate::op::{Feature, Read, Records, Shared, TypedOperation, check_file, download, write_file};
 use crate::spool::{Content, Spooled, TakesFile, Upload};
 use form::Envelope;
 pub use form::Words;
+pub use import::{ImportWorkspace, Imported, Mode};
 pub use verify::ExportReport;
 use write::Exporter;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().operations(
-        "portability",
-        vec![
-            download::<_, _, Envelope>(EXPORT_WORKSPACE, begin, export_page)
-                .title("Export a workspace")
-                .get("/workspaces/{workspace_id}/export")
-                .needs(&[TokenAdmin])
-                .audited("workspace.export")
-                .refuses(&[Code::NotEnabled, Code::EventLogBroken])
-                .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
-            check_file("verify_workspace_export", verify_workspace_export)
-                .title("Verify an export")
-                .post("/workspaces/export/verify")
-                .needs(&[TokenAdmin])
-                .refuses(&[Code::ExportInvalid])
-                .example(|_| json!({"envelope": example()})),
-        ],
-    )
+    Feature::new()
+        .chore(staging::chore())
+        .records(vec![Records::of_instance("imports"), Records::of_instance("erased")])
+        .events(vec![EventKind::of::<WorkspaceImported>()])
+        .operations(
+            "portability",
+            vec![
+                download::<_, _, Envelope>(EXPORT_WORKSPACE, begin, export_page)
+                    .title("Export a workspace")
+                    .get("/workspaces/{workspace_id}/export")
+                    .needs(&[TokenAdmin])
+                    .audited("workspace.export")
+                    .refuses(&[Code::NotEnabled, Code::EventLogBroken])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
+                check_file("verify_workspace_export", verify_workspace_export)
+                    .title("Verify an export")
+                    .post("/workspaces/export/verify")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::ExportInvalid])
+                    .example(|_| json!({"envelope": example()})),
+                write_file(IMPORT_WORKSPACE, import::prepare, import::wants, import::step)
+                    .title("Import a workspace")
+                    .post("/workspaces/import")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .refuses(&[Code::Forbidden, Code::WrongState, Code::WorkspaceExists, Code::ExportInvalid])
+                    .example(|_| json!({"mode": "restore", "envelope": example()})),
+            ],
+        )
 }
+
+/// Imports a workspace.
+pub const IMPORT_WORKSPACE: TypedOperation<ImportWorkspace, Imported> =
+    TypedOperation::new("import_workspace");
 
 /// Exports a workspace.
 pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =

@@ -118,9 +118,10 @@ pub(super) fn insert_key(line: &mut String, place: usize, key: &str) {
     line.insert_str(place, &format!("{comma}\"{CONTENT_KEY}\":\"{key}\""));
 }
 
-/// The columns of a row, by name.
+/// The columns of a row, by name, and the key of a message.
 pub(super) struct Row {
     pub columns: BTreeMap<&'static str, Stored>,
+    pub content_key: Option<[u8; 32]>,
 }
 
 /// Reads a record as a row. Fails if it has something that no export has.
@@ -142,13 +143,12 @@ pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<
         })?;
         columns.insert(name, stored);
     }
-    let is_key = |key: &Value| {
-        key.as_str().and_then(|text| STANDARD.decode(text).ok()).is_some_and(|bytes| bytes.len() == 32)
-    };
-    if !record.get(CONTENT_KEY).is_none_or(is_key) {
-        return Err(Invalid::new(Reason::UnknownField, "a content_key is 32 bytes, as base64"));
-    }
-    Ok(Row { columns })
+    let key = record.get(CONTENT_KEY).map(|key| {
+        let bytes = key.as_str().and_then(|text| STANDARD.decode(text).ok());
+        let refused = || Invalid::new(Reason::UnknownField, "a content_key is 32 bytes, as base64");
+        bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(refused)
+    });
+    Ok(Row { columns, content_key: key.transpose()? })
 }
 
 /// Returns a value as it is stored in a column of a class; none if it is no such value.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
 use super::read::{Ended, Invalid, Parts, Reason, read_parts, reason_for};
 use super::row::{RECORD, Row, checked};
-use crate::hash::parse_hash;
+use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
 use crate::log::note::{self, NoteDefect, PublicKey};
@@ -34,17 +34,20 @@ pub struct ExportReport {
     pub events: u64,
     /// The public key that has signed it, as base64.
     pub signed_by: String,
+    /// The text that was signed.
+    #[serde(skip)]
+    pub(super) signed: String,
 }
 
 /// Takes what a file has, once it is known to be in order.
 pub(super) trait Rows {
-    fn row(&mut self, records: &Records, row: Row) -> Result<(), Invalid>;
+    fn row(&mut self, records: &Records, record: Map<String, Value>, row: Row) -> Result<(), Invalid>;
     fn event(&mut self, columns: EventColumns, payload: String) -> Result<(), Invalid>;
 }
 
 /// Keeps nothing.
 impl Rows for () {
-    fn row(&mut self, _: &Records, _: Row) -> Result<(), Invalid> {
+    fn row(&mut self, _: &Records, _: Map<String, Value>, _: Row) -> Result<(), Invalid> {
         Ok(())
     }
 
@@ -107,11 +110,12 @@ impl Parts for FileVerifier<'_> {
         let line = canonical::to_string(&record)
             .map_err(|_| Invalid::new(Reason::UnknownField, "the record has a number that no export has"))?;
         self.enter(place)?;
-        let Some(records) = self.declared.get(place) else { return Ok(()) };
+        let declared = self.declared;
+        let Some(records) = declared.get(place) else { return Ok(()) };
         if let Some(section) = &mut self.section {
             section.digest.add(&line);
         }
-        if records.table == EVENTS { self.event(record) } else { self.row(records, &record) }
+        if records.table == EVENTS { self.event(record) } else { self.row(records, record) }
     }
 }
 
@@ -164,8 +168,8 @@ impl FileVerifier<'_> {
         self.rows.event(columns, payload)
     }
 
-    fn row(&mut self, records: &Records, record: &Map<String, Value>) -> Result<(), Invalid> {
-        let row = checked(records, record)?;
+    fn row(&mut self, records: &Records, record: Map<String, Value>) -> Result<(), Invalid> {
+        let row = checked(records, &record)?;
         let key: Vec<Stored> =
             records.key().map(|name| row.columns.get(name).cloned().unwrap_or(Stored::Null)).collect();
         if let Some(open) = &mut self.section {
@@ -183,7 +187,7 @@ impl FileVerifier<'_> {
             let detail = format!("a row of {} is of another workspace", records.table);
             return Err(Invalid::new(Reason::UnknownField, detail));
         }
-        self.rows.row(records, row)
+        self.rows.row(records, record, row)
     }
 
     fn end(
@@ -195,7 +199,7 @@ impl FileVerifier<'_> {
         self.close();
         let header =
             self.header.take().ok_or_else(|| Invalid::new(Reason::NotAnExport, "there is no header"))?;
-        let signed_by = self.check_signature(&header, &manifest, signature, keys)?;
+        let (signed_by, signed) = self.check_signature(&header, &manifest, signature, keys)?;
         let mut found = self.sections.iter();
         for section in &manifest.sections {
             let is_same = section.count == 0 || found.next() == Some(section);
@@ -216,7 +220,7 @@ impl FileVerifier<'_> {
         })?;
         let events = self.sections.iter().find(|section| section.record == EVENTS);
         let events = events.map_or(0, |section| section.count);
-        Ok(ExportReport { valid: true, header, sections: manifest.sections, events, signed_by })
+        Ok(ExportReport { valid: true, header, sections: manifest.sections, events, signed_by, signed })
     }
 
     fn check_signature(
@@ -225,7 +229,7 @@ impl FileVerifier<'_> {
         manifest: &Manifest,
         signature: &str,
         keys: &[PublicKey],
-    ) -> Result<String, Invalid> {
+    ) -> Result<(String, String), Invalid> {
         use base64::Engine as _;
         let name = key_name(header.workspace_id);
         let opened = keys.iter().find_map(|key| match note::open(signature, &name, &[*key]) {
@@ -247,7 +251,7 @@ impl FileVerifier<'_> {
                 "the header and the manifest are not those that were signed",
             ));
         }
-        Ok(base64::engine::general_purpose::STANDARD.encode(key))
+        Ok((base64::engine::general_purpose::STANDARD.encode(key), text.to_owned()))
     }
 }
 
@@ -272,6 +276,11 @@ impl ExportReport {
     /// Returns the workspace that the file is of.
     pub fn workspace_id(&self) -> WorkspaceId {
         self.header.workspace_id
+    }
+
+    /// Returns the SHA-256 of what was signed, as `sha256:<hex>`, however the file is formatted.
+    pub fn digest(&self) -> String {
+        hash_text(&sha256(self.signed.as_bytes()))
     }
 
     /// Returns the end of its log: the position, and the hash.

@@ -37,6 +37,13 @@ impl Head {
         }
     }
 
+    /// Returns the head of a log whose row has just been written, with epochs of 1.
+    pub(super) fn imported(head: &ImportedHead) -> Self {
+        let ImportedHead { lsn, hash, at, audit_seq, .. } = *head;
+        let epochs = Epochs { access: 1, rules: 1 };
+        Self { lsn, hash, at, audit_seq, epochs, touched: false, stored: Some(lsn) }
+    }
+
     pub(super) fn take(row: &mut Row) -> Result<Self> {
         let lsn = row.take()?;
         Ok(Self {
@@ -60,6 +67,18 @@ impl Head {
     pub(super) fn committed(self) -> Self {
         Self { touched: false, stored: Some(self.lsn), ..self }
     }
+}
+
+/// The end of a log that was written as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ImportedHead {
+    pub lsn: i64,
+    pub hash: [u8; 32],
+    pub at: Time,
+    pub audit_seq: i64,
+    pub floor: i64,
+    pub pruned_at: i64,
+    pub words_floor: i64,
 }
 
 pub(super) const INSERT_HEADS: BulkWrite = BulkWrite {
@@ -99,3 +118,9 @@ pub(super) fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> V
 
 pub(super) const HEAD: &str =
     "select lsn, hash, at, audit_seq, epoch, rules_epoch from heads where workspace_id = $1";
+
+/// Inserts the head of a log that was written as a whole, with epochs of 1.
+pub(super) const IMPORTED_HEAD: &str = "
+    insert into heads (workspace_id, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch,
+        rules_epoch)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, 1, 1)";

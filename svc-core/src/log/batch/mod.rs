@@ -21,10 +21,10 @@ use crate::log::canonical;
 use crate::log::chain::Link;
 use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::store::executor::{BatchState, Held};
-use crate::store::{Conn, Engine, Param};
+use crate::store::{Conn, Engine, Param, ToParam};
 use crate::time::{Clock, Time};
-pub(crate) use head::Head;
-use head::{HEAD, INSERT_HEADS, UPDATE_HEADS, head_columns};
+use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, UPDATE_HEADS, head_columns};
+pub(crate) use head::{Head, ImportedHead};
 pub use memo::BatchMemo;
 pub(crate) use memo::{Expected, Memos};
 pub(crate) use records::AuditEntry;
@@ -114,7 +114,18 @@ impl Batch {
 
     /// Begins the log of a workspace that the running job creates.
     pub fn begin_log(&mut self, workspace: WorkspaceId) -> Result<()> {
-        let head = Head::empty();
+        self.add_log(workspace, Head::empty())
+    }
+
+    /// Goes on with the log of a workspace whose rows were written as a whole.
+    pub fn continue_log(&mut self, conn: &Conn, workspace: WorkspaceId, head: &ImportedHead) -> Result<()> {
+        let ImportedHead { lsn, hash, at, audit_seq, floor, pruned_at, words_floor } = head;
+        let params: [&dyn ToParam; 8] = [&workspace, lsn, hash, at, audit_seq, floor, pruned_at, words_floor];
+        conn.defer(Some(1), IMPORTED_HEAD, &params)?;
+        self.add_log(workspace, Head::imported(head))
+    }
+
+    fn add_log(&mut self, workspace: WorkspaceId, head: Head) -> Result<()> {
         self.cache.check(workspace, head.epochs);
         self.undo.push((workspace, None));
         match self.heads.insert(workspace, head) {

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::super::event::{Event, WorkspaceCreated};
+use super::super::event::{Event, WorkspaceCreated, WorkspaceImported};
 use crate::Result;
 use crate::id::WorkspaceId;
 use crate::store::{Conn, ToParam};
@@ -32,6 +32,9 @@ impl Presence {
         let mut stored: BTreeSet<WorkspaceId> = known.into_iter().flatten().collect();
         stray |= !owners(conn, BELOW_ALL, &[&Uuid::nil()])?.is_empty();
         stray |= add_owners_of_events(conn, &mut stored)?;
+        for hidden in owners(conn, HIDDEN, &[])?.into_iter().flatten() {
+            stored.remove(&hidden);
+        }
         // Read after what is stored: a workspace is named in the transaction that creates it.
         Ok(Self { stored, named: named(conn)?, stray })
     }
@@ -97,7 +100,11 @@ fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Resu
     Ok(false)
 }
 
-const NAMED: &str = "select payload from events where workspace_id = $1 and kind = $2 order by lsn";
+const NAMED: &str = "
+    select payload from events where workspace_id = $1 and kind in ($2, $3) order by lsn";
+
+/// Workspaces that are being imported or erased are seen by nobody, and need no log.
+const HIDDEN: &str = "select id from workspaces where state <> 'live'";
 
 /// The part of a [`WorkspaceCreated`] that is needed here.
 #[derive(Deserialize)]
@@ -108,7 +115,8 @@ struct Named {
 /// Reads the workspaces that the instance's log names. Unreadable events name none; the chain reveals them.
 fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
-    conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &WorkspaceCreated::KIND], &mut |row| {
+    let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND];
+    conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1]], &mut |row| {
         let read = row.text(0).and_then(|payload| serde_json::from_str::<Named>(payload).ok());
         named.extend(read.map(|Named { workspace_id }| workspace_id));
         ControlFlow::Continue(())

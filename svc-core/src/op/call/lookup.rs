@@ -85,8 +85,7 @@ impl Caller {
     /// Returns the anonymous reader of the public channels of a workspace.
     fn anonymous_in(conn: &Conn, workspace: WorkspaceId) -> Result<Self> {
         let unknown = || unauthenticated("the workspace that is open to all does not exist");
-        let (workspace_id,) =
-            found(conn, "select id from workspaces where id = $1", &[&workspace])?.ok_or_else(unknown)?;
+        let (workspace_id,) = found(conn, LIVE, &[&workspace])?.ok_or_else(unknown)?;
         let capabilities = Capabilities::of_anonymous();
         Ok(Self { workspace_id, sight: Sight::Public, capabilities, ..Self::nobody() })
     }
@@ -217,12 +216,15 @@ columns! {
     }
 }
 
+const LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
+
 /// Finds the first person: by the log of the first workspace, so that it stays the same one.
 const FIRST_PERSON: &str = concat!(
     "select ",
     person_columns!(),
     " from members m
-     where m.workspace_id = (select w.id from workspaces w order by w.created_at, w.id limit 1)
+     where m.workspace_id = (select w.id from workspaces w where w.state = 'live'
+         order by w.created_at, w.id limit 1)
        and m.kind = 'human' and m.deactivated_at is null
      order by m.lsn, m.id limit 1"
 );

@@ -96,6 +96,32 @@ where
     })
 }
 
+/// Declares an operation that takes a file and adds something, in bounded steps.
+///
+/// `prepare` reads the file as [`check_file`] does; its result is kept for all steps. A step that returns
+/// none is committed, and others have their turn before the next; one that failed may be taken again.
+pub fn write_file<I, P, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    prepare: fn(&I, &Spooled, &Shared, Time) -> Result<P>,
+    wants: fn(&P) -> Wants,
+    step: fn(&mut Write<'_>, &I, &mut P) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + TakesFile + Send + 'static,
+    P: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::with_file::<I, O>(key_of(operation), Effect::Write, move |input: I, file, shared, now| {
+        let mut prepared = prepare(&input, &file, shared, now)?;
+        let wants = wants(&prepared);
+        let job: WriteJob = Box::new(move |cx| {
+            let output = step(cx, &input, &mut prepared)?;
+            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
+        });
+        Ok(Job::Write { job, wants })
+    })
+}
+
 /// Declares an operation that adds something with each call.
 pub fn write<I, O>(
     operation: impl Into<TypedOperation<I, O>>,

@@ -4,10 +4,11 @@
 //! when a workspace is erased follow from that. A test compares the declarations with both schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use crate::Result;
 use crate::error::Error;
-use crate::store::{Engine, Scan};
+use crate::store::{Engine, Scan, interned};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +242,39 @@ impl Records {
         };
         Scan::new(self.table, &select(Engine::Sqlite), &select(Engine::Postgres))
     }
+
+    /// Returns the statement that inserts a row with all columns, by name.
+    pub(crate) fn insert(&self) -> &'static str {
+        let names: Vec<&str> = self.columns.keys().copied().collect();
+        let mut sql = format!("insert into {} ({}) values (", self.table, names.join(", "));
+        for number in 1..=names.len() {
+            let comma = if number == 1 { "" } else { ", " };
+            // Writing to a string does not fail.
+            let _ = write!(sql, "{comma}${number}");
+        }
+        sql.push(')');
+        interned(sql)
+    }
+
+    /// Returns the statement that sets a column of the row `$1` to `$2`.
+    pub(crate) fn set(&self, column: &str) -> &'static str {
+        interned(format!("update {} set {column} = $2 where id = $1", self.table))
+    }
+
+    /// Returns the statement that removes at most `$2` of a workspace's rows.
+    pub(crate) fn remove(&self) -> &'static str {
+        let (table, condition) = (self.table, self.condition());
+        let key = self.order.replace(' ', ", ");
+        // The key of a row is its own within its workspace only.
+        let within = match self.scope {
+            Scope::Of(column) => format!("{column} = $1 and "),
+            Scope::Through(..) | Scope::Instance => String::new(),
+        };
+        interned(format!(
+            "delete from {table} where {within}({key}) in \
+             (select {key} from {table} t where {condition} limit $2)"
+        ))
+    }
 }
 
 /// Puts the tables into an order in which each comes after those that it refers to.
@@ -298,5 +332,13 @@ mod tests {
              where t.b_id in (select p.id from b p where p.workspace_id = $1) order by t.name, t.id"
         );
         assert!(scan.declare.ends_with("order by t.name collate \"C\", t.id"), "{}", scan.declare);
+        assert_eq!(records.insert(), "insert into a (b_id, id, name, secret) values ($1, $2, $3, $4)");
+        assert!(std::ptr::eq(records.insert(), records.insert()), "made once");
+        let own = Records::table("a", "lsn");
+        assert_eq!(
+            own.remove(),
+            "delete from a where workspace_id = $1 and (lsn) in \
+             (select lsn from a t where t.workspace_id = $1 limit $2)"
+        );
     }
 }

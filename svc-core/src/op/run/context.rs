@@ -15,7 +15,7 @@ use crate::config::Kept;
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
-use crate::log::batch::{AuditEntry, Batch, BatchMemo};
+use crate::log::batch::{AuditEntry, Batch, BatchMemo, ImportedHead};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::log::note::{NoteSigner, PublicKey};
@@ -434,6 +434,11 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().begin_log(workspace)
     }
 
+    /// Goes on with the log of a workspace that was imported, behind its last event.
+    pub(crate) fn begin_imported_log(&mut self, workspace: WorkspaceId, head: &ImportedHead) -> Result<()> {
+        self.batch.borrow_mut().continue_log(self.conn, workspace, head)
+    }
+
     /// Writes a named audit row of the caller's workspace, which replaces the generic one.
     pub fn audit(&mut self, action: &'static str, metadata: Value) -> Result<()> {
         self.audit_in(self.caller.workspace_id, action, metadata)
@@ -474,7 +479,7 @@ impl<'a> Write<'a> {
     }
 
     /// Runs `run` in this transaction as the caller, but in `workspace`.
-    pub(in crate::op) fn in_workspace<T>(
+    pub(crate) fn in_workspace<T>(
         &mut self,
         workspace: WorkspaceId,
         run: impl FnOnce(&mut Write<'_>) -> Result<T>,

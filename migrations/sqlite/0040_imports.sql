@@ -1,0 +1,25 @@
+-- A workspace that is being imported or erased is seen by nobody.
+alter table workspaces add column state text not null default 'live';
+
+-- Imports, each of which is shown by one commit or goes without a trace.
+create table imports (
+    id text primary key,
+    digest blob not null,
+    mode text not null,
+    workspace_id blob not null,
+    seed blob not null,
+    reached bigint not null,
+    holder blob not null,
+    until bigint not null,
+    outcome text
+);
+
+create index imports_staging on imports (until) where outcome is null;
+
+-- Workspaces that were erased, and where their logs ended.
+create table erased (
+    workspace_id blob primary key,
+    at bigint not null,
+    lsn bigint not null,
+    hash blob not null
+);

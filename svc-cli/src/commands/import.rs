@@ -1,0 +1,104 @@
+//! `svc import`.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use svc_core::config::Config;
+use svc_core::note::known_keys;
+use svc_core::ops::{IMPORT_WORKSPACE, ImportWorkspace, Mode};
+use svc_core::setup::Variables;
+use svc_core::spool::{self, Spool, Upload};
+use svc_core::text::{Handle, Text};
+use svc_core::{Error, Result, verify_export};
+
+use super::{Caller, Folder, invalid};
+use crate::output::{Printer, progress};
+
+/// Import a file that svc export has written.
+///
+/// The file must be signed by this installation or by a key of SVC_EXPORT_VERIFY_KEYS. The workspace appears
+/// all at once, when everything is written; a command that was cut off may be repeated, and goes on or prints
+/// the first outcome. Acts as the member of the token in SVC_TOKEN, which must have the capability
+/// token:admin, or with --as-instance on the authority of the machine's administrator.
+#[derive(Args)]
+pub struct Import {
+    #[command(flatten)]
+    folder: Folder,
+    /// The file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What becomes of the ids.
+    #[arg(long, value_name = "MODE")]
+    mode: Which,
+    /// Handle of the member that gets a token to administer the workspace.
+    #[arg(long, value_name = "HANDLE")]
+    admin: Option<String>,
+    /// Import the file although it was imported before.
+    #[arg(long)]
+    again: bool,
+    /// Act as the instance, without a token. The audit trail records this.
+    #[arg(long)]
+    as_instance: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Which {
+    /// They stay.
+    Restore,
+}
+
+/// Runs `svc import`: imports the file.
+pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<()> {
+    let config = command.folder.config(variables)?;
+    let caller = match command.as_instance {
+        true => Caller::whole_instance(&config)?,
+        false => Caller::member(&config)?,
+    };
+    let unreadable = |error| {
+        Error::malformed(format!("the export {} cannot be read", command.file.display())).caused_by(error)
+    };
+    let file = File::open(&command.file).map_err(unreadable)?;
+    let bytes = file.metadata().map_err(unreadable)?.len();
+    let mut from = progress("reading", bytes).wrap_read(file);
+    let (mut spool, mut part) = (Spool::create(&spool::default_folder())?, vec![0; 64 << 10]);
+    loop {
+        let read = from.read(&mut part).map_err(unreadable)?;
+        if read == 0 {
+            break;
+        }
+        spool.write(part.get(..read).unwrap_or_default())?;
+    }
+    let spooled = spool.finish()?;
+    // The name of the import is that of what was signed, so the same file is imported once.
+    let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
+    let report =
+        verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
+    let import_id = match command.again {
+        true => None,
+        false => Some(Text::new(report.digest()).map_err(invalid("import_id"))?),
+    };
+    let admin_handle = command.admin.as_deref().map(Handle::new).transpose().map_err(invalid("admin"))?;
+    let mode = match command.mode {
+        Which::Restore => Mode::Restore,
+    };
+    let input = ImportWorkspace { mode, import_id, admin_handle, envelope: Some(Upload::File(spooled)) };
+    let imported = caller.call(IMPORT_WORKSPACE, Ok(input))?;
+    let mut text = format!(
+        "{} {} ({}): {} events, head {}:{}.\n",
+        if imported.created { "Imported" } else { "Was imported before:" },
+        imported.name,
+        imported.workspace_id,
+        imported.events,
+        imported.head_lsn,
+        imported.head_hash
+    );
+    let Some(token) = &imported.admin_token else { return output.show(&imported, &text) };
+    text.push_str(&format!("Token: {}\n", token.secret));
+    output.show_once(&imported, &text, || {
+        "the workspace was imported, but its administrator's token could not be shown; mint another one with \
+         `svc token mint --as-instance`"
+            .to_owned()
+    })
+}

@@ -1,0 +1,447 @@
+//! Importing: an export becomes a workspace of this instance.
+//!
+//! The file is verified whole before anything is written. Then its rows are written in bounded steps, which
+//! nobody sees: no credential leads to the workspace, and periodic work passes it by. One commit shows it.
+//! What an import that has ended early leaves is removed; one that is repeated under its id goes on, or
+//! answers what came of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::form::{Header, Words};
+use super::lines::{Later, Line, LineWriter, next};
+use super::read::{Invalid, Reason};
+use super::row::{MESSAGES, Row};
+use super::staging::REMOVED;
+use super::verify::verify;
+use crate::capability::Capability::OperatorGlobal;
+use crate::capability::CapabilitySet;
+use crate::conversation::messages::wrap_imported;
+use crate::error::{Code, Error, Result};
+use crate::hash::{parse_hash, sha256};
+use crate::id::{ImportId, MemberId, TokenId, WorkspaceId};
+use crate::identity::members::load_member;
+use crate::identity::tokens::{self, Mint};
+use crate::identity::workspaces;
+use crate::limits::{HANDLE_MAX, IMPORT_ID_MAX};
+use crate::log::event::{Subject, WorkspaceImported};
+use crate::log::verify::EventColumns;
+use crate::op::{Class, ImportedHead, Records, Shared, Wants, Write};
+use crate::spool::{Spool, Spooled, TakesFile, Upload};
+use crate::store::{FromRow, ToParam, Value as Stored};
+use crate::text::{Handle, Text};
+use crate::time::Time;
+
+/// How long an import is left alone after its last step.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// What becomes of the ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// They stay, and so does every byte of the log.
+    Restore,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Restore => "restore",
+        }
+    }
+}
+
+/// Imports an export as a workspace of this instance, and returns what it has become.
+///
+/// The file must be signed by this service or by a key it knows, and verify whole. `restore` keeps every id
+/// and every byte of the log; a handle that another workspace has is dropped. The workspace appears all at
+/// once when it is complete. Nobody has access to it but the bearer of the token that is returned for
+/// `admin_handle`, whose secret is shown only once. With an `import_id` a call that was cut off may be
+/// repeated: it goes on, or returns the first outcome, without the secret.
+///
+/// Over HTTP the file is the body, over MCP it is `envelope`, up to 4 MiB; see `verify_workspace_export` for
+/// why one is refused.
+///
+/// Fails with 400 `export-invalid` if the file does not verify or has no words; 403 `forbidden` if the
+/// workspace was erased here and your token does not carry `operator:global`; 409 `workspace-exists` if the
+/// instance has the workspace; 409 `wrong-state` if the `import_id` was used for another file.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportWorkspace {
+    /// What becomes of the ids.
+    pub mode: Mode,
+    /// A name of this import, by which you can repeat it. Default: a new one.
+    pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
+    /// The handle of the member that gets a token. Default: nobody does.
+    pub admin_handle: Option<Handle<HANDLE_MAX>>,
+    /// The file: an object of the type `svc.workspace.export/1`.
+    #[schemars(required)]
+    pub envelope: Option<Upload>,
+}
+
+impl TakesFile for ImportWorkspace {
+    fn file(&mut self) -> &mut Option<Upload> {
+        &mut self.envelope
+    }
+}
+
+/// The token of a member of an imported workspace.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AdminToken {
+    /// The token's id.
+    pub id: TokenId,
+    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
+    pub secret: String,
+}
+
+/// What an import has made.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Imported {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// Its name.
+    pub name: String,
+    /// Its handle; null if it has none, or another workspace has taken it.
+    pub handle: Option<String>,
+    /// What became of the ids.
+    pub mode: Mode,
+    /// Whether this call has made it; false if an earlier one with the same `import_id` has.
+    pub created: bool,
+    /// The number of events in the file.
+    pub events: u64,
+    /// The position of the oldest event.
+    pub floor: i64,
+    /// The position of the newest event of the file.
+    pub head_lsn: i64,
+    /// The content hash there, as `sha256:<hex>`.
+    pub head_hash: String,
+    /// The token of the member `admin_handle`; null if none was asked for, or an earlier call has returned
+    /// it.
+    pub admin_token: Option<AdminToken>,
+}
+
+/// A file that was verified, and how far it is written.
+pub(super) struct Verified {
+    import_id: Option<String>,
+    holder: Option<Uuid>,
+    /// Whether a step was taken. It may not have been committed.
+    has_begun: bool,
+    header: Header,
+    events: u64,
+    signer: String,
+    digest: [u8; 32],
+    lines: Spooled,
+    later: Vec<Later>,
+    admin: Option<MemberId>,
+}
+
+/// Verifies the file.
+pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
+    let spool = Spool::create(&shared.settings.spool_folder)?;
+    let mut writer = LineWriter::new(spool);
+    let known = &shared.settings.known_keys;
+    let report = match verify(file.reader(0), shared.table.records(), known, &mut writer) {
+        Ok(report) => report,
+        Err(invalid) => return Err(writer.failed().unwrap_or_else(|| invalid.error())),
+    };
+    if report.header.words == Words::None {
+        let detail = "the file has no words: it is evidence, and cannot be imported";
+        return Err(Invalid::new(Reason::NotAnExport, detail).error());
+    }
+    let (lines, later, handles) = writer.finish()?;
+    let admin = match &input.admin_handle {
+        None => None,
+        Some(handle) => match handles.get(&**handle) {
+            Some(Stored::Uuid(id)) => Some(MemberId::from(*id)),
+            _ => return Err(Error::not_found("member called admin_handle in the file")),
+        },
+    };
+    Ok(Verified {
+        import_id: input.import_id.as_ref().map(|id| id.to_string()),
+        holder: None,
+        has_begun: false,
+        events: report.events,
+        signer: report.signed_by.clone(),
+        digest: sha256(report.signed.as_bytes()),
+        header: report.header,
+        lines,
+        later,
+        admin,
+    })
+}
+
+/// Returns what an import needs before it is queued.
+pub(super) fn wants(_: &Verified) -> Wants {
+    Wants::workspace(WorkspaceId::INSTANCE)
+}
+
+/// The row of an import.
+struct ImportRow {
+    digest: [u8; 32],
+    workspace_id: WorkspaceId,
+    reached: i64,
+    holder: Uuid,
+    until: Time,
+    outcome: Option<String>,
+}
+
+impl FromRow for ImportRow {
+    fn from_row(row: &mut crate::store::Row) -> Result<Self> {
+        Ok(Self {
+            digest: row.take()?,
+            workspace_id: row.take()?,
+            reached: row.take()?,
+            holder: row.take()?,
+            until: row.take()?,
+            outcome: row.take()?,
+        })
+    }
+}
+
+/// Takes the next step of an import. Returns what it has made after the last one.
+pub(super) fn step(
+    cx: &mut Write<'_>,
+    input: &ImportWorkspace,
+    verified: &mut Verified,
+) -> Result<Option<Imported>> {
+    let import_id = match &verified.import_id {
+        Some(id) => id.clone(),
+        None => verified.import_id.insert(cx.new_id::<ImportId>()?.to_string()).clone(),
+    };
+    // Nobody sees the names of others' imports.
+    let import_id = format!("{}/{import_id}", cx.caller().workspace_id);
+    let holder = match verified.holder {
+        Some(holder) => holder,
+        None => *verified.holder.insert(cx.new_id::<ImportId>()?.uuid()),
+    };
+    let row: Option<ImportRow> = cx.one(IMPORT, &[&import_id])?;
+    let until = cx.now().shifted(i64::try_from(LEASE.as_micros()).unwrap_or(i64::MAX));
+    let (reached, held_by) = match row {
+        None if verified.has_begun => return Err(given_up()),
+        None => {
+            begin_staging(cx, input, verified, (&import_id, holder, until))?;
+            (0, holder)
+        }
+        Some(row) => {
+            if row.digest != verified.digest || row.workspace_id != verified.header.workspace_id {
+                return Err(Error::wrong_state("the import_id was used for another file"));
+            }
+            if let Some(outcome) = row.outcome {
+                let imported: Imported = serde_json::from_str(&outcome).map_err(Error::internal)?;
+                return Ok(Some(Imported { created: false, ..imported }));
+            }
+            if row.holder == REMOVED {
+                return Err(given_up());
+            }
+            if row.holder != holder && row.until > cx.now() {
+                return Err(Error::new(Code::Overloaded, "the import is in progress")
+                    .with("retry_after_secs", LEASE.as_secs()));
+            }
+            (row.reached, row.holder)
+        }
+    };
+    verified.has_begun = true;
+    let offset = u64::try_from(reached).unwrap_or(0);
+    if offset >= verified.lines.len() {
+        return show(cx, verified, &import_id, held_by).map(Some);
+    }
+    let (lines, end) = next(&verified.lines, offset, cx.records())?;
+    for line in &lines {
+        match line {
+            Line::Row(records, row) => insert_row(cx, verified.header.workspace_id, records, row)?,
+            Line::Event(payload) => insert_event(cx, verified.header.workspace_id, payload)?,
+        }
+    }
+    let end = i64::try_from(end).map_err(Error::internal)?;
+    cx.execute(1, REACHED, &[&import_id, &end, &holder, &until, &held_by])?;
+    Ok(None)
+}
+
+fn given_up() -> Error {
+    Error::new(Code::Unavailable, "the import took too long between two steps and was given up; try again")
+}
+
+const IMPORT: &str =
+    "select digest, workspace_id, reached, holder, until, outcome from imports where id = $1";
+
+/// Nobody else has gone on with it, or given it up.
+const REACHED: &str = "
+    update imports set reached = $2, holder = $3, until = $4
+    where id = $1 and holder = $5 and outcome is null";
+
+fn begin_staging(
+    cx: &mut Write<'_>,
+    input: &ImportWorkspace,
+    verified: &Verified,
+    (import_id, holder, until): (&str, Uuid, Time),
+) -> Result<()> {
+    let workspace = verified.header.workspace_id;
+    let is_staged = cx.one::<(i64,)>(STAGED, &[&workspace])?.is_some();
+    if is_staged || workspaces::has_row(cx, workspace)? {
+        return Err(Error::new(Code::WorkspaceExists, "the instance has the workspace")
+            .with("workspace_id", workspace));
+    }
+    let was_erased = cx.one::<(i64,)>(ERASED, &[&workspace])?.is_some();
+    if was_erased && !cx.caller().capabilities.has(OperatorGlobal) && cx.caller().is_member() {
+        let detail = "the workspace was erased here; restoring it needs the capability operator:global";
+        return Err(Error::forbidden(detail));
+    }
+    let (mode, seed) = (input.mode.name(), [0_u8; 32]);
+    cx.execute(1, BEGIN, &[&import_id, &verified.digest, &mode, &workspace, &seed, &0_i64, &holder, &until])
+}
+
+const STAGED: &str = "select 1 from imports where workspace_id = $1 and outcome is null limit 1";
+
+const ERASED: &str = "select 1 from erased where workspace_id = $1";
+
+const BEGIN: &str = "insert into imports (id, digest, mode, workspace_id, seed, reached, holder, until)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+/// Writes a row, with the columns that the file has not.
+fn insert_row(cx: &mut Write<'_>, workspace: WorkspaceId, records: &Records, row: &Row) -> Result<()> {
+    let mut columns: BTreeMap<&'static str, Stored> = row.columns.clone();
+    for (name, class) in records.columns() {
+        match class {
+            Class::LaterId => drop(columns.insert(name, Stored::Null)),
+            Class::InstancePosition => drop(columns.insert(name, Stored::Int(0))),
+            // Nobody knows what it is the hash of.
+            Class::Secret if records.name() != MESSAGES => {
+                drop(columns.insert(name, Stored::Hash(cx.entropy().bytes()?)));
+            }
+            Class::Secret => drop(columns.insert(name, wrapped(cx, workspace, row)?)),
+            Class::Derived => drop(columns.insert(name, Stored::Text(workspaces::IMPORTING.to_owned()))),
+            _ => {}
+        }
+    }
+    if records.name() == "workspaces" {
+        drop_taken_handle(cx, &mut columns)?;
+    }
+    let values: Vec<&dyn ToParam> = columns.values().map(|value| value as &dyn ToParam).collect();
+    cx.execute(1, records.insert(), &values)
+}
+
+fn drop_taken_handle(cx: &Write<'_>, columns: &mut BTreeMap<&'static str, Stored>) -> Result<()> {
+    let is_taken = match columns.get("handle") {
+        Some(Stored::Text(handle)) => workspaces::has_handle(cx, handle)?,
+        _ => false,
+    };
+    if is_taken {
+        columns.insert("handle", Stored::Null);
+    }
+    Ok(())
+}
+
+/// Returns the wrapped key of a message; null if it came without one.
+fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &Row) -> Result<Stored> {
+    let id = |name: &str| match row.columns.get(name) {
+        Some(Stored::Uuid(id)) => Some(*id),
+        _ => None,
+    };
+    let (Some(key), Some(message), Some(thread)) = (row.content_key, id("id"), id("thread_id")) else {
+        return Ok(Stored::Null);
+    };
+    let Some(Stored::Int(lsn)) = row.columns.get("lsn") else { return Ok(Stored::Null) };
+    let author = id("author_id").map(MemberId::from);
+    let lsn = *lsn;
+    cx.in_workspace(workspace, |cx| {
+        wrap_imported(cx, message.into(), thread.into(), author, lsn, key).map(Stored::Bytes)
+    })
+}
+
+fn insert_event(cx: &mut Write<'_>, workspace: WorkspaceId, payload: &str) -> Result<()> {
+    let event = EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))?;
+    let EventColumns { lsn, kind, at, subject, prev_hash, content_hash } = event;
+    cx.execute(
+        1,
+        EVENT,
+        &[
+            &workspace,
+            &lsn,
+            &kind,
+            &at,
+            &subject.channel_id,
+            &subject.thread_id,
+            &subject.member_id,
+            &prev_hash,
+            &content_hash,
+            &payload,
+        ],
+    )
+}
+
+const EVENT: &str = "
+    insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
+        content_hash, payload)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+/// Shows the workspace, in the transaction that says so in the logs.
+fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid) -> Result<Imported> {
+    let (header, mode) = (&verified.header, Mode::Restore);
+    let workspace = header.workspace_id;
+    for later in &verified.later {
+        cx.execute(1, later.set, &[&later.id, &later.value])?;
+    }
+    let hash =
+        parse_hash(&header.head.content_hash).ok_or_else(|| Error::internal("a head without a hash"))?;
+    cx.begin_imported_log(
+        workspace,
+        &ImportedHead {
+            lsn: header.head.lsn,
+            hash,
+            at: header.head.at,
+            audit_seq: header.audit_seq,
+            floor: header.floor,
+            pruned_at: header.pruned_at,
+            words_floor: header.words_floor,
+        },
+    )?;
+    let imported = WorkspaceImported {
+        workspace_id: workspace,
+        mode: mode.name().to_owned(),
+        source_workspace_id: workspace,
+        source_lsn: header.head.lsn,
+        source_hash: header.head.content_hash.clone(),
+        digest: crate::hash::hash_text(&verified.digest),
+        signer: verified.signer.clone(),
+    };
+    let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
+    cx.audit_in(
+        WorkspaceId::INSTANCE,
+        "workspace.import",
+        json!({"workspace_id": workspace, "mode": mode, "import_id": import_id}),
+    )?;
+    workspaces::show(cx, workspace, lsn)?;
+    let admin_token =
+        verified.admin.map(|member| cx.in_workspace(workspace, |cx| admin_token(cx, member))).transpose()?;
+    let shown = workspaces::load_workspace(cx, workspace)?;
+    let outcome = Imported {
+        workspace_id: workspace,
+        name: shown.name,
+        handle: shown.handle,
+        mode,
+        created: true,
+        events: verified.events,
+        floor: header.floor,
+        head_lsn: header.head.lsn,
+        head_hash: header.head.content_hash.clone(),
+        admin_token: None,
+    };
+    let kept: Value = serde_json::to_value(&outcome).map_err(Error::internal)?;
+    cx.execute(1, DONE, &[&import_id, &kept.to_string(), &held_by])?;
+    Ok(Imported { admin_token, ..outcome })
+}
+
+/// Mints a token with which a member of the caller's workspace administers it.
+fn admin_token(cx: &mut Write<'_>, member: MemberId) -> Result<AdminToken> {
+    let member = load_member(cx, member)?;
+    let mint = Mint::new(&member, CapabilitySet::HumanAdmin.capabilities());
+    let minted = tokens::issue(cx, &mint)?;
+    Ok(AdminToken { id: minted.id, secret: minted.secret })
+}
+
+const DONE: &str = "update imports set outcome = $2 where id = $1 and holder = $3 and outcome is null";

@@ -1,0 +1,147 @@
+//! A verified export as lines of canonical JSON, from which its rows are written in steps.
+//!
+//! They are made while the file is verified, so a step reads on from a position without reading the whole
+//! file again, however that was formatted.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+
+use serde_json::{Map, Value};
+
+use super::form::EVENTS;
+use super::read::{Invalid, Reason};
+use super::row::{RECORD, Row, checked};
+use super::verify::Rows;
+use crate::error::{Error, Result};
+use crate::log::verify::EventColumns;
+use crate::op::{Class, Records};
+use crate::spool::{Spool, Spooled};
+use crate::store::Value as Stored;
+
+/// Rows of one step, and bytes of their lines after which a step has enough.
+const STEP_ROWS: usize = 500;
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Takes what a file has while it is verified.
+pub(super) struct LineWriter {
+    spool: Spool,
+    later: Vec<Later>,
+    /// The members, by handle.
+    handles: BTreeMap<String, Stored>,
+    /// Why the lines could not be written, if they could not.
+    failed: Option<Error>,
+}
+
+/// A column that can be set only once its whole table is there.
+#[derive(Clone, Debug)]
+pub(super) struct Later {
+    /// The statement that sets it.
+    pub set: &'static str,
+    pub id: Stored,
+    pub value: Stored,
+}
+
+/// Most members whose handles are kept to find one of them, and most columns that are set later.
+const KEPT_MAX: usize = 100_000;
+
+impl LineWriter {
+    pub fn new(spool: Spool) -> Self {
+        Self { spool, later: Vec::new(), handles: BTreeMap::new(), failed: None }
+    }
+
+    /// Returns the lines, the columns that are set later, and the members by handle.
+    pub fn finish(self) -> Result<(Spooled, Vec<Later>, BTreeMap<String, Stored>)> {
+        Ok((self.spool.finish()?, self.later, self.handles))
+    }
+
+    /// Returns the failure of the service because of which the file could not be read.
+    pub fn failed(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+
+    fn keep(&mut self, records: &Records, row: &Row) -> Result<(), Invalid> {
+        let id = || row.columns.get("id").cloned().unwrap_or(Stored::Null);
+        let later = records.exported().filter(|(_, class)| *class == Class::LaterId);
+        for (column, _) in later {
+            match row.columns.get(column) {
+                Some(value) if *value != Stored::Null => {
+                    let (set, value) = (records.set(column), value.clone());
+                    self.later.push(Later { set, id: id(), value });
+                }
+                _ => {}
+            }
+        }
+        if let (MEMBERS, Some(Stored::Text(handle))) = (records.name(), row.columns.get("handle")) {
+            self.handles.insert(handle.clone(), id());
+        }
+        if self.later.len().max(self.handles.len()) > KEPT_MAX {
+            return Err(Invalid::new(Reason::NotAnExport, "the workspace has too many members"));
+        }
+        Ok(())
+    }
+}
+
+const MEMBERS: &str = "members";
+
+impl Rows for LineWriter {
+    fn row(&mut self, records: &Records, record: Map<String, Value>, row: Row) -> Result<(), Invalid> {
+        self.keep(records, &row)?;
+        self.write(&record)
+    }
+
+    fn event(&mut self, _: EventColumns, payload: String) -> Result<(), Invalid> {
+        self.write(&serde_json::json!({RECORD: EVENTS, "payload": payload}))
+    }
+}
+
+impl LineWriter {
+    fn write(&mut self, record: &impl serde::Serialize) -> Result<(), Invalid> {
+        let written = serde_json::to_vec(record).map_err(Error::internal).and_then(|mut line| {
+            line.push(b'\n');
+            self.spool.write(&line)
+        });
+        written.map_err(|error| {
+            self.failed = Some(error);
+            Invalid::new(Reason::NotAnExport, "the file could not be kept")
+        })
+    }
+}
+
+/// What a line has.
+pub(super) enum Line<'r> {
+    Row(&'r Records, Row),
+    Event(String),
+}
+
+/// Returns the lines from `offset` on that one step writes, and where the next step goes on.
+pub(super) fn next<'r>(
+    lines: &Spooled,
+    offset: u64,
+    declared: &'r [Records],
+) -> Result<(Vec<Line<'r>>, u64)> {
+    let mut reader = BufReader::with_capacity(256 << 10, lines.reader(offset));
+    let (mut found, mut read, mut text) = (Vec::new(), 0_u64, Vec::new());
+    while found.len() < STEP_ROWS && read < STEP_BYTES {
+        text.clear();
+        let bytes = reader.read_until(b'\n', &mut text).map_err(Error::internal)?;
+        if bytes == 0 {
+            break;
+        }
+        read = read.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        found.push(parsed(&text, declared)?);
+    }
+    Ok((found, offset.saturating_add(read)))
+}
+
+fn parsed<'r>(text: &[u8], declared: &'r [Records]) -> Result<Line<'r>> {
+    let mut record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
+    let table = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
+    let records = declared.iter().find(|records| records.name() == table);
+    let records = records.ok_or_else(|| Error::internal(format!("no table {table}")))?;
+    if records.name() == EVENTS {
+        let payload = record.remove("payload").and_then(|payload| payload.as_str().map(str::to_owned));
+        return payload.map(Line::Event).ok_or_else(|| Error::internal("an event without a payload"));
+    }
+    let row = checked(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
+    Ok(Line::Row(records, row))
+}
