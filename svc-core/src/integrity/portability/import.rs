@@ -67,9 +67,9 @@ impl Mode {
 /// Over HTTP the file is the body, over MCP it is `envelope`, up to 4 MiB; see `verify_workspace_export` for
 /// why one is refused.
 ///
-/// Fails with 400 `export-invalid` if the file does not verify or has no words; 403 `forbidden` if the
-/// workspace was erased here and your token does not carry `operator:global`; 409 `workspace-exists` if the
-/// instance has the workspace; 409 `wrong-state` if the `import_id` was used for another file.
+/// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
+/// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file; 409 `workspace-exists` if
+/// the instance has the workspace; 400 `export-invalid` if the file does not verify or has no words.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportWorkspace {
