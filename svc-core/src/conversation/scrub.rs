@@ -52,6 +52,26 @@ const ASK_FOR_PART_POSTGRES: &str = "
     where s.workspace_id = $1 and s.shelf = $2
     on conflict (key_table, workspace_id, lsn) do nothing";
 
+/// Marks the tables that hold keys of a workspace, for the event at `because` of the caller's workspace.
+pub(crate) fn ask_for_workspace(cx: &mut Write<'_>, workspace: WorkspaceId, because: i64) -> Result<()> {
+    let own = cx.caller().workspace_id;
+    if cx.one::<(i64,)>(HAS_OLD, &[])?.is_some() {
+        ask(cx, OLD_KEYS, because)?;
+    }
+    match cx.engine() {
+        Engine::Sqlite => ask(cx, "shelves", because),
+        Engine::Postgres => cx.execute_any(ASK_FOR_PARTS_POSTGRES, &[&workspace, &own, &because]),
+    }
+}
+
+const HAS_OLD: &str = "select 1 from message_keys limit 1";
+
+const ASK_FOR_PARTS_POSTGRES: &str = "
+    insert into scrubs (key_table, workspace_id, lsn)
+    select distinct c.relname::text, cast($2 as uuid), cast($3 as bigint)
+    from shelves s join pg_class c on c.oid = s.tableoid where s.workspace_id = $1
+    on conflict (key_table, workspace_id, lsn) do nothing";
+
 /// Marks every table of keys of this engine, for what is at `because`.
 pub(super) fn ask_for_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
     // Postgres has the shelves in partitions, and SQLite has none.

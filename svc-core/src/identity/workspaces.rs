@@ -249,6 +249,30 @@ pub(crate) fn has_handle(cx: &Read<'_>, handle: &str) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&handle])?.is_some())
 }
 
+/// The state of a workspace whose rows are being removed.
+const ERASING: &str = "erasing";
+
+/// Returns whether the instance has no other workspace.
+pub(crate) fn is_the_only_one(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
+    Ok(cx.one::<(WorkspaceId,)>(ANOTHER, &[&workspace])?.is_none())
+}
+
+const ANOTHER: &str = "select id from workspaces where id <> $1 and state = 'live' limit 1";
+
+/// Hides a workspace that is being erased. Its handle is free.
+pub(crate) fn hide(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<()> {
+    cx.execute(1, HIDE, &[&workspace, &ERASING])
+}
+
+const HIDE: &str = "update workspaces set state = $2, handle = null where id = $1 and state = 'live'";
+
+/// Returns a workspace that is being erased, if there is one.
+pub(crate) fn erasing(cx: &Read<'_>) -> Result<Option<WorkspaceId>> {
+    Ok(cx.one::<(WorkspaceId,)>(IS_ERASING, &[&ERASING])?.map(|(workspace,)| workspace))
+}
+
+const IS_ERASING: &str = "select id from workspaces where state = $1 order by id limit 1";
+
 /// Returns whether there is a row of a workspace, whatever its state.
 pub(crate) fn has_row(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ROW, &[&workspace])?.is_some())

@@ -34,6 +34,21 @@ impl Event for WorkspaceCreated {
     const KIND: &'static str = "WorkspaceCreated";
 }
 
+/// A workspace was erased. This is what is left of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WorkspaceErased {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// The position of the last event of its log.
+    pub lsn: i64,
+    /// The content hash of that event, as `sha256:<hex>`.
+    pub hash: String,
+}
+
+impl Event for WorkspaceErased {
+    const KIND: &'static str = "WorkspaceErased";
+}
+
 /// A workspace was imported.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceImported {

@@ -4,6 +4,7 @@ mod audit;
 mod census;
 mod events;
 mod followers;
+mod erasing;
 mod exports;
 mod holds;
 mod imports;

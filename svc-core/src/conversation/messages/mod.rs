@@ -142,8 +142,11 @@ pub(crate) fn feature() -> Feature {
                 .ints("edit lsn")
                 .times("written_at")
                 .sealed("sealed"),
-            Records::table("message_keys", "message_id").through("message_id", "messages").stays(),
-            Records::table("shelves", "workspace_id shelf").stays(),
+            Records::table("message_keys", "message_id")
+                .first_to_go()
+                .through("message_id", "messages")
+                .stays(),
+            Records::table("shelves", "workspace_id shelf").first_to_go().stays(),
             Records::table("scrubs", "key_table workspace_id lsn").stays(),
         ])
 }

@@ -201,6 +201,7 @@ pub(crate) fn feature() -> Feature {
                 .times("created_at")
                 .ints("lsn"),
             Records::table("app_installations", "lsn id")
+                .first_to_go()
                 .after("apps")
                 .ids("id workspace_id app_id bot_member_id installed_by")
                 .ints("capabilities lsn")

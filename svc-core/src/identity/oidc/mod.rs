@@ -56,12 +56,13 @@ pub(crate) fn feature() -> Feature {
         )
         .records(vec![
             Records::table("oidc_identities", "member_id issuer subject")
+                .first_to_go()
                 .after("members")
                 .only_restored()
                 .ids("workspace_id member_id")
                 .texts("issuer subject")
                 .times("linked_at"),
-            Records::table("oidc_logins", "state_hash").stays(),
+            Records::table("oidc_logins", "state_hash").first_to_go().stays(),
         ])
 }
 

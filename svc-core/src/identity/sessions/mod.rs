@@ -69,7 +69,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|_| json!({})),
             ],
         )
-        .records(vec![Records::table("sessions", "id").after("tokens").stays()])
+        .records(vec![Records::table("sessions", "id").first_to_go().after("tokens").stays()])
 }
 
 /// Returns the session that your browser is signed in with, and whom it acts as.

@@ -217,7 +217,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<TokenRevoked>().invalidates(Invalidates::Access),
             EventKind::of::<TokenRotated>().invalidates(Invalidates::Access),
         ])
-        .records(vec![Records::table("tokens", "id").after("members").stays()])
+        .records(vec![Records::table("tokens", "id").first_to_go().after("app_installations").stays()])
 }
 
 /// Returns the tokens of a member of your workspace, in the order in which they were minted.

@@ -40,6 +40,9 @@ use crate::time::Time;
 /// How long an import is left alone after its last step.
 const LEASE: Duration = Duration::from_secs(10);
 
+/// How long after it was erased a workspace is not restored.
+const ERASED_PAUSE: Duration = Duration::from_secs(30);
+
 /// What becomes of the ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -68,8 +71,9 @@ impl Mode {
 /// why one is refused.
 ///
 /// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
-/// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file; 409 `workspace-exists` if
-/// the instance has the workspace; 400 `export-invalid` if the file does not verify or has no words.
+/// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file; 409
+/// `workspace-exists` if the instance has the workspace; 400 `export-invalid` if the file does not verify or
+/// has no words.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportWorkspace {
@@ -286,10 +290,17 @@ fn begin_staging(
         return Err(Error::new(Code::WorkspaceExists, "the instance has the workspace")
             .with("workspace_id", workspace));
     }
-    let was_erased = cx.one::<(i64,)>(ERASED, &[&workspace])?.is_some();
-    if was_erased && !cx.caller().capabilities.has(OperatorGlobal) && cx.caller().is_member() {
-        let detail = "the workspace was erased here; restoring it needs the capability operator:global";
-        return Err(Error::forbidden(detail));
+    if let Some((at,)) = cx.one::<(Time,)>(ERASED, &[&workspace])? {
+        if cx.caller().is_member() && !cx.caller().capabilities.has(OperatorGlobal) {
+            let detail = "the workspace was erased here; restoring it needs the capability operator:global";
+            return Err(Error::forbidden(detail));
+        }
+        // What servers have cached of it has expired after that.
+        let until = at.shifted(i64::try_from(ERASED_PAUSE.as_micros()).unwrap_or(i64::MAX));
+        if until > cx.now() {
+            return Err(Error::new(Code::Overloaded, "the workspace was erased a moment ago")
+                .with("retry_after_secs", ERASED_PAUSE.as_secs()));
+        }
     }
     let (mode, seed) = (input.mode.name(), [0_u8; 32]);
     cx.execute(1, BEGIN, &[&import_id, &verified.digest, &mode, &workspace, &seed, &0_i64, &holder, &until])
@@ -297,7 +308,7 @@ fn begin_staging(
 
 const STAGED: &str = "select 1 from imports where workspace_id = $1 and outcome is null limit 1";
 
-const ERASED: &str = "select 1 from erased where workspace_id = $1";
+const ERASED: &str = "select at from erased where workspace_id = $1";
 
 const BEGIN: &str = "insert into imports (id, digest, mode, workspace_id, seed, reached, holder, until)
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -398,6 +409,7 @@ fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid)
             floor: header.floor,
             pruned_at: header.pruned_at,
             words_floor: header.words_floor,
+            epoch: cx.now().micros(),
         },
     )?;
     let imported = WorkspaceImported {

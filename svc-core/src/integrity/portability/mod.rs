@@ -9,7 +9,7 @@
 //! - `write`: writing it
 //! - `read`: reading it part by part, and `verify`: whether it is one
 //! - `lines`: what was verified, to be written in steps, and `import`: writing it
-//! - `staging`: removing what an import has left
+//! - `removal`: removing rows in steps, `erase`: removing a workspace, and `staging`: the chore that does
 
 mod form;
 mod read;
@@ -17,6 +17,8 @@ mod row;
 mod write;
 mod verify;
 mod lines;
+mod removal;
+mod erase;
 mod staging;
 mod import;
 
@@ -30,9 +32,11 @@ use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces::own_workspace;
-use crate::log::event::{EventKind, WorkspaceImported};
+use crate::log::event::{EventKind, WorkspaceErased, WorkspaceImported};
 use crate::log::note::PublicKey;
-use crate::op::{Feature, Read, Records, Shared, TypedOperation, check_file, download, write_file};
+use crate::op::{
+    Effect, Feature, Read, Records, Shared, TypedOperation, check_file, download, wanting, write_file,
+};
 use crate::spool::{Content, Spooled, TakesFile, Upload};
 use form::Envelope;
 pub use form::Words;
@@ -44,7 +48,19 @@ pub(crate) fn feature() -> Feature {
     Feature::new()
         .chore(staging::chore())
         .records(vec![Records::of_instance("imports"), Records::of_instance("erased")])
-        .events(vec![EventKind::of::<WorkspaceImported>()])
+        .events(vec![EventKind::of::<WorkspaceImported>(), EventKind::of::<WorkspaceErased>()])
+        .operations(
+            "workspaces",
+            vec![
+                wanting("erase_workspace", Effect::Destructive, erase::wants, erase::erase_workspace)
+                    .title("Erase a workspace")
+                    .post("/workspaces/{workspace_id}/erase")
+                    .needs(&[TokenAdmin])
+                    .rest_only()
+                    .refuses(&[Code::WrongState, Code::LegalHold])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "confirm": "Night shift"})),
+            ],
+        )
         .operations(
             "portability",
             vec![

@@ -1,28 +1,35 @@
-//! Removing the rows of a workspace in bounded steps: what an import has left that has ended early.
+//! The chore that removes what is left of workspaces: those that are being erased, and what imports have
+//! left that have ended early.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::erase::erase_some;
+use super::removal::remove_some;
 use crate::error::Result;
 use crate::id::WorkspaceId;
-use crate::op::{Chore, Round, Step, Who, Write};
+use crate::identity::workspaces;
+use crate::op::{Chore, Round, Step, Who};
 
 /// Time between two looks for imports that have ended early.
 const PULSE: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Rows that one step removes.
-const ROWS: i64 = 500;
-
 /// The holder of an import whose rows are being removed.
 pub(super) const REMOVED: Uuid = Uuid::nil();
 
 pub(super) fn chore() -> Chore {
-    Chore { name: "imports", every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run: Box::new(step) }
+    Chore { name: "removals", every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run: Box::new(step) }
 }
 
+/// Removes what is left of workspaces that are being erased, and of imports that have ended early.
 fn step(round: &Round<'_>) -> Result<Step> {
+    if let Some(workspace) = round.read(workspaces::erasing)? {
+        let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        lead.write(WorkspaceId::INSTANCE, move |cx| erase_some(cx, workspace))?;
+        return Ok(Step::More);
+    }
     let left = round.read(|cx| cx.one::<(String, WorkspaceId)>(LEFT, &[&cx.now()]))?;
     let Some((import, workspace)) = left else { return Ok(Step::Done) };
     let Some(lead) = round.lead()? else { return Ok(Step::Done) };
@@ -43,16 +50,3 @@ const LEFT: &str =
 const GIVE_UP: &str = "update imports set holder = $2 where id = $1 and outcome is null and until < $3";
 
 const FORGET: &str = "delete from imports where id = $1 and outcome is null";
-
-/// Removes some of the rows of a workspace. Returns whether there may be more.
-fn remove_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
-    let mut left = ROWS;
-    for records in cx.records().iter().rev().filter(|records| records.is_of_workspaces()) {
-        let removed = cx.change(records.remove(), &[&workspace, &left])?;
-        left = left.saturating_sub(i64::try_from(removed).unwrap_or(i64::MAX));
-        if left <= 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}

@@ -135,7 +135,13 @@ pub(crate) fn feature() -> Feature {
         ])
         .projector(&[MemberDeactivated::KIND], revoke::end_with_members)
         .sample(Sample::new("share_ticket", "create_share_ticket", ticket))
-        .records(vec![Records::table("share_tickets", "id").after("channels").stays()])
+        .records(vec![
+            Records::table("share_tickets", "id")
+                .first_to_go()
+                .after("channels")
+                .after("app_installations")
+                .stays(),
+        ])
 }
 
 /// The rows that a share ticket opens, and nothing else does.

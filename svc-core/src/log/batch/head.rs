@@ -37,10 +37,10 @@ impl Head {
         }
     }
 
-    /// Returns the head of a log whose row has just been written, with epochs of 1.
+    /// Returns the head of a log whose row has just been written.
     pub(super) fn imported(head: &ImportedHead) -> Self {
-        let ImportedHead { lsn, hash, at, audit_seq, .. } = *head;
-        let epochs = Epochs { access: 1, rules: 1 };
+        let ImportedHead { lsn, hash, at, audit_seq, epoch, .. } = *head;
+        let epochs = Epochs { access: epoch, rules: epoch };
         Self { lsn, hash, at, audit_seq, epochs, touched: false, stored: Some(lsn) }
     }
 
@@ -79,6 +79,8 @@ pub(crate) struct ImportedHead {
     pub floor: i64,
     pub pruned_at: i64,
     pub words_floor: i64,
+    /// The epoch of what is cached of it, which no log of the workspace had before.
+    pub epoch: i64,
 }
 
 pub(super) const INSERT_HEADS: BulkWrite = BulkWrite {
@@ -119,8 +121,8 @@ pub(super) fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> V
 pub(super) const HEAD: &str =
     "select lsn, hash, at, audit_seq, epoch, rules_epoch from heads where workspace_id = $1";
 
-/// Inserts the head of a log that was written as a whole, with epochs of 1.
+/// Inserts the head of a log that was written as a whole.
 pub(super) const IMPORTED_HEAD: &str = "
     insert into heads (workspace_id, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch,
         rules_epoch)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, 1, 1)";
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)";

@@ -119,9 +119,12 @@ impl Batch {
 
     /// Goes on with the log of a workspace whose rows were written as a whole.
     pub fn continue_log(&mut self, conn: &Conn, workspace: WorkspaceId, head: &ImportedHead) -> Result<()> {
-        let ImportedHead { lsn, hash, at, audit_seq, floor, pruned_at, words_floor } = head;
-        let params: [&dyn ToParam; 8] = [&workspace, lsn, hash, at, audit_seq, floor, pruned_at, words_floor];
+        let ImportedHead { lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch } = head;
+        let params: [&dyn ToParam; 9] =
+            [&workspace, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch];
         conn.defer(Some(1), IMPORTED_HEAD, &params)?;
+        // What is known of a log that was erased does not count any more: the row was free.
+        self.heads.remove(&workspace);
         self.add_log(workspace, Head::imported(head))
     }
 

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::super::event::{Event, WorkspaceCreated, WorkspaceImported};
+use super::super::event::{Event, WorkspaceCreated, WorkspaceErased, WorkspaceImported};
 use crate::Result;
 use crate::id::WorkspaceId;
 use crate::store::{Conn, ToParam};
@@ -101,7 +101,7 @@ fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Resu
 }
 
 const NAMED: &str = "
-    select payload from events where workspace_id = $1 and kind in ($2, $3) order by lsn";
+    select payload, kind from events where workspace_id = $1 and kind in ($2, $3, $4) order by lsn";
 
 /// Workspaces that are being imported or erased are seen by nobody, and need no log.
 const HIDDEN: &str = "select id from workspaces where state <> 'live'";
@@ -115,10 +115,16 @@ struct Named {
 /// Reads the workspaces that the instance's log names. Unreadable events name none; the chain reveals them.
 fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
-    let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND];
-    conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1]], &mut |row| {
+    let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND, WorkspaceErased::KIND];
+    conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1], &kinds[2]], &mut |row| {
         let read = row.text(0).and_then(|payload| serde_json::from_str::<Named>(payload).ok());
-        named.extend(read.map(|Named { workspace_id }| workspace_id));
+        match read {
+            Some(Named { workspace_id }) if row.text(1) == Some(WorkspaceErased::KIND) => {
+                named.remove(&workspace_id);
+            }
+            Some(Named { workspace_id }) => drop(named.insert(workspace_id)),
+            None => {}
+        }
         ControlFlow::Continue(())
     })?;
     Ok(named)

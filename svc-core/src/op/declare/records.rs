@@ -74,6 +74,7 @@ pub struct Records {
     pub(crate) table: &'static str,
     pub(crate) scope: Scope,
     pub(crate) goes: Goes,
+    goes_first: bool,
     /// The columns by which rows are ordered, which no two rows share.
     order: &'static str,
     after: Vec<&'static str>,
@@ -85,7 +86,8 @@ impl Records {
     /// Declares a table of the instance.
     pub fn of_instance(table: &'static str) -> Self {
         let (scope, goes) = (Scope::Instance, Goes::Nowhere);
-        Self { table, scope, goes, order: "", after: Vec::new(), columns: BTreeMap::new() }
+        let (order, after, columns) = ("", Vec::new(), BTreeMap::new());
+        Self { table, scope, goes, goes_first: false, order, after, columns }
     }
 
     /// Declares a table whose rows name their workspace in `workspace_id`, ordered by these columns.
@@ -125,6 +127,13 @@ impl Records {
     #[must_use]
     pub fn stays(mut self) -> Self {
         self.goes = Goes::Nowhere;
+        self
+    }
+
+    /// Says that its rows let somebody in, or open words: when a workspace is erased, they go first.
+    #[must_use]
+    pub fn first_to_go(mut self) -> Self {
+        self.goes_first = true;
         self
     }
 
@@ -195,6 +204,11 @@ impl Records {
     /// Returns whether its rows are ever in an export.
     pub fn leaves(&self) -> bool {
         self.goes != Goes::Nowhere
+    }
+
+    /// Returns whether its rows go first when their workspace is erased.
+    pub(crate) fn goes_first(&self) -> bool {
+        self.goes_first
     }
 
     /// Returns whether its rows are those of workspaces.

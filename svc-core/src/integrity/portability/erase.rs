@@ -1,0 +1,103 @@
+//! Erasing a workspace: nothing of it is left but its id and where its log ended.
+//!
+//! The first transaction ends every way in, destroys the keys of its words, and asks for the scrub. What is
+//! left of its rows goes in bounded steps.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::removal::remove_some;
+use crate::conversation::scrub;
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::identity::workspaces::{self, own_workspace};
+use crate::limits::NAME_MAX;
+use crate::log::event::{Invalidates, Subject, WorkspaceErased};
+use crate::op::{DestroyPermit, Wants, Write};
+use crate::text::Text;
+use crate::time::Time;
+
+/// Erases your workspace: its members, channels, threads, messages, settings and its log.
+///
+/// Every credential of the workspace is dead at once, also the one that you call with, and so is every word.
+/// Its rows go soon after, in steps. What is left is an event in the log of the instance, with the id of the
+/// workspace and the end of its log, by which an export of it can still be told to be whole. A workspace that
+/// was erased is brought back only from an export, by `import_workspace`.
+///
+/// Fails with 409 `wrong-state` if it is the only workspace; 409 `legal-hold` if it is under a legal hold.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EraseWorkspace {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The name of the workspace, as it is now.
+    confirm: Text<1, NAME_MAX>,
+}
+
+/// What is left of a workspace.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Erased {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// When it was erased.
+    erased_at: Time,
+    /// The position of the last event of its log.
+    lsn: i64,
+    /// The content hash of that event, as `sha256:<hex>`.
+    content_hash: String,
+}
+
+/// Two workspaces that are erased at once, as the last ones, meet at the head of the instance.
+pub(super) fn wants(_: &EraseWorkspace) -> Wants {
+    Wants::workspace(WorkspaceId::INSTANCE)
+}
+
+pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Result<Erased> {
+    let id = input.workspace_id;
+    own_workspace(cx, id)?;
+    let workspace = workspaces::load_workspace(cx, id)?;
+    if workspace.name != *input.confirm {
+        return Err(Error::malformed("`confirm` is not the name of the workspace"));
+    }
+    let permit = cx.permit()?;
+    if workspaces::is_the_only_one(cx, id)? {
+        return Err(Error::wrong_state("the only workspace of an instance cannot be erased"));
+    }
+    let (lsn, hash): (i64, [u8; 32]) =
+        cx.one(HEAD, &[&id])?.ok_or_else(|| Error::internal("the workspace has no log"))?;
+    let content_hash = crate::hash::hash_text(&hash);
+    let event = WorkspaceErased { workspace_id: id, lsn, hash: content_hash.clone() };
+    let because = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &event)?.lsn;
+    cx.audit_in(WorkspaceId::INSTANCE, "workspace.erase", json!({"workspace_id": id, "lsn": lsn}))?;
+    let now = cx.now();
+    cx.execute_any(FORGET, &[&id])?;
+    cx.execute(1, REMEMBER, &[&id, &now, &lsn, &hash])?;
+    workspaces::hide(cx, id)?;
+    cx.invalidate(Invalidates::Access)?;
+    cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::ask_for_workspace(cx, id, because))?;
+    end_access(cx, &permit, id)?;
+    Ok(Erased { workspace_id: id, erased_at: now, lsn, content_hash })
+}
+
+const HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
+
+const FORGET: &str = "delete from erased where workspace_id = $1";
+
+const REMEMBER: &str = "insert into erased (workspace_id, at, lsn, hash) values ($1, $2, $3, $4)";
+
+/// Removes what lets somebody in, and what opens words.
+fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
+    let first = cx.records().iter().rev().filter(|records| records.goes_first());
+    for records in first {
+        cx.execute_any(records.remove(), &[&workspace, &i64::MAX])?;
+    }
+    Ok(())
+}
+
+/// Removes some of the rows of a workspace that is being erased. Returns whether there may be more.
+pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
+    let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
+    permit?;
+    remove_some(cx, workspace)
+}
