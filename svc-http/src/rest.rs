@@ -67,7 +67,7 @@ async fn input(
 ) -> Result<op::Input> {
     let (head, body) = request.into_parts();
     if operation.http().takes_file {
-        let slot = state.service.begin_upload()?;
+        let slot = state.service.begin_upload().await?;
         let spooled =
             state.bodies.spool(client, &head.headers, body, state.service.upload_settings()).await?;
         let mut text = text?;

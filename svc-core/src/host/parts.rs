@@ -2,9 +2,11 @@
 //!
 //! What a part says of this process, it says also while the database does not respond.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Code, Error, Result};
 use crate::host::opening::Outdated;
@@ -40,36 +42,39 @@ impl Threads {
 }
 
 /// The process of a service, which its parts are seen in once it runs.
-#[derive(Default)]
 pub(crate) struct Process {
     pub threads: Threads,
     dispatch: OnceLock<Weak<Dispatch>>,
-    /// Whether a file is being received or read.
-    is_uploading: AtomicBool,
+    /// The files that may be received or read at the same time.
+    uploads: Arc<Semaphore>,
 }
 
 /// The right to receive a file and to read it, of which a process gives one at a time.
-pub struct UploadSlot(Arc<Process>);
+pub struct UploadSlot(#[expect(dead_code, reason = "it counts until it is dropped")] OwnedSemaphorePermit);
+
+/// How long a request waits while another one's file is received or read.
+const UPLOAD_WAIT: Duration = Duration::from_secs(10);
 
 impl UploadSlot {
-    /// Takes it. Fails with 503 `overloaded` while somebody has it.
-    pub(super) fn take(process: &Arc<Process>) -> Result<Self> {
-        if process.is_uploading.swap(true, Ordering::AcqRel) {
-            let detail = "the server takes one file at a time, and is at one";
-            return Err(Error::new(Code::Overloaded, detail).with("retry_after_secs", UPLOAD_RETRY_SECS));
+    /// Waits for it. Fails with 503 `overloaded` if somebody has it for too long.
+    pub(super) async fn take(process: &Process) -> Result<Self> {
+        let wanted = Arc::clone(&process.uploads).acquire_owned();
+        match tokio::time::timeout(UPLOAD_WAIT, wanted).await {
+            Ok(permit) => permit.map(Self).map_err(Error::internal),
+            Err(_) => {
+                let detail = "the server takes one file at a time, and is at one";
+                Err(Error::new(Code::Overloaded, detail).with("retry_after_secs", UPLOAD_WAIT.as_secs()))
+            }
         }
-        Ok(Self(Arc::clone(process)))
     }
 }
 
-impl Drop for UploadSlot {
-    fn drop(&mut self) {
-        self.0.is_uploading.store(false, Ordering::Release);
+impl Default for Process {
+    fn default() -> Self {
+        let uploads = Arc::new(Semaphore::new(1));
+        Self { threads: Threads::default(), dispatch: OnceLock::new(), uploads }
     }
 }
-
-/// When a caller is told to come back while another one's file is read.
-const UPLOAD_RETRY_SECS: u64 = 5;
 
 impl Process {
     /// Lets the parts see what requests run with.

@@ -274,9 +274,9 @@ impl Service {
         reading.await.map_err(Error::internal)?
     }
 
-    /// Takes the right to receive and read a file. Fails with 503 `overloaded` while another one is read.
-    pub fn begin_upload(&self) -> Result<UploadSlot> {
-        UploadSlot::take(&self.inner.process)
+    /// Waits for the right to receive and read a file. Fails with 503 `overloaded` if another one takes long.
+    pub async fn begin_upload(&self) -> Result<UploadSlot> {
+        UploadSlot::take(&self.inner.process).await
     }
 
     /// Returns the settings that files are received with.

@@ -1,6 +1,8 @@
 //! Exports: what is in them, and that nobody changes a byte of one unnoticed.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -260,4 +262,38 @@ fn a_broken_log_is_not_exported() {
             world.call(&world.people.admin, "export_workspace", input).refused(409, "event-log-broken");
         assert_eq!(refused["lsn"], 7);
     });
+}
+
+/// Somebody who sends a file slowly delays others, and no more.
+#[test]
+fn files_are_received_one_after_another() {
+    let world = World::open(svc_core::Engine::Sqlite);
+    lived_in(&world);
+    let (file, rest) = (export(&world, "all"), world.rest());
+    let (first, second) = file.split_at(file.len() / 2);
+    let mut slow = TcpStream::connect(world.address()).unwrap();
+    let head = format!(
+        "POST /workspaces/export/verify HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: \
+         application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{first}",
+        world.address(),
+        world.people.admin,
+        file.len()
+    );
+    slow.write_all(head.as_bytes()).unwrap();
+    let body: Value = serde_json::from_str(&file).unwrap();
+    let path = "/workspaces/export/verify";
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| rest.send(Some(&world.people.admin), "POST", path, &[], Some(&body)));
+        slow.write_all(second.as_bytes()).unwrap();
+        let mut answer = String::new();
+        slow.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert_eq!(waits.join().unwrap().status, 200);
+    });
+    // Who is not allowed sends nothing that is kept.
+    let refused = rest.send(Some(&world.people.agent), "POST", path, &[], Some(&body));
+    refused.refused(403, "missing-capability");
+    let empty = rest.send(Some(&world.people.admin), "POST", path, &[], None);
+    empty.refused(400, "malformed-request");
+    assert_eq!(rest.send(Some(&world.people.admin), "POST", path, &[], Some(&body)).status, 200);
 }
