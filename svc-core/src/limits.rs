@@ -345,6 +345,14 @@ pub const CENSUS_STEP: i64 = 5000;
 pub const CENSUS_TAIL_MAX: i64 = 20_000;
 /// Workspaces that one step of the census looks at.
 pub const CENSUS_WORKSPACES: i64 = 100;
+/// Events that a log grows by before they are added to the tree that is kept for its checkpoints.
+pub const CHECKPOINT_LAG: i64 = 1000;
+/// Workspaces whose trees one step looks at.
+pub const CHECKPOINT_WORKSPACES: i64 = 50;
+/// Most nodes and edges of a graph that a snapshot has: at some 180 bytes each, they fit into an MCP reply.
+pub const GRAPH_MAX: usize = 20_000;
+/// Graphs whose hashes a process remembers.
+pub const GRAPH_HASHES: usize = 256;
 /// Longest time the bus may spend on one piece of work before readiness reports it as hung.
 pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
 /// Timeout for connecting to a Postgres server, unless the address says otherwise.

@@ -4,8 +4,8 @@
 //! loaders of channels and of threads' places that every feature uses. An object of another workspace, or of
 //! a channel beyond the caller's sight, is not found. What a member sees is cached; an event that takes a
 //! channel or the sight of it away invalidates the cache. Nothing in this file changes anything, and apart
-//! from `channels`, which lists and changes both, nothing else reads who is in a channel or whether it is
-//! private.
+//! from `channels`, which lists and changes both, and the graph of a snapshot, which has all, nothing else
+//! reads who is in a channel or whether it is private.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -58,6 +58,8 @@ pub(crate) fn features() -> Vec<Feature> {
         gates::context::feature(),
         integrity::events::feature(),
         integrity::census::feature(),
+        integrity::checkpoints::feature(),
+        integrity::snapshot::feature(),
         integrity::room::feature(),
         integrity::subscriptions::feature(),
         integrity::audit::feature(),

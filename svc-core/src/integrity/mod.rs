@@ -3,6 +3,7 @@
 //!
 //! - `events`: reading the log, waiting for new events, and verifying the chain
 //! - `catch_up`: the whole log as a chain, and `tombstones`: what was withdrawn
+//! - `checkpoints`: the trees over the logs, kept for signing, and `snapshot`: what a log comes to now
 //! - `census`: how many events of each kind there are
 //! - `room`: where the record is, and how far it goes
 //! - `subscriptions`: following the log as it grows
@@ -18,6 +19,8 @@ mod catch_up;
 mod tombstones;
 pub(crate) mod events;
 pub(crate) mod room;
+pub(crate) mod checkpoints;
+pub(crate) mod snapshot;
 pub(crate) mod subscriptions;
 pub(crate) mod taps;
 pub(crate) mod holds;

@@ -25,12 +25,16 @@ const SCHEME: &str = "svc";
 /// The address of a message; those of what it is in are its beginnings.
 const ADDRESS: &str = "svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}/messages/{message_id}";
 
+/// Where what a log comes to now is read.
+const SNAPSHOT: &str = "/workspaces/{workspace_id}/snapshot";
+
 /// The links of a card: their names, and their paths with `{workspace_id}` for the workspace.
-const LINKS: [(&str, &str); 5] = [
+const LINKS: [(&str, &str); 6] = [
     ("self", "/workspaces/{workspace_id}/room"),
     ("events", "/workspaces/{workspace_id}/events"),
     ("catch_up", "/workspaces/{workspace_id}/events/catch-up"),
     ("verify", "/workspaces/{workspace_id}/events/verify"),
+    ("snapshot", SNAPSHOT),
     ("subscribe", "/ws/subscribe"),
 ];
 
@@ -84,8 +88,15 @@ struct Links {
     catch_up: String,
     /// The verification of the log.
     verify: String,
+    /// What the log comes to now, for who can't read on.
+    snapshot: String,
     /// The events as they happen, over WebSocket.
     subscribe: String,
+}
+
+/// Returns what the addresses of everything in a workspace begin with.
+pub(super) fn address_of(workspace: WorkspaceId) -> String {
+    format!("{SCHEME}://{workspace}")
 }
 
 fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
@@ -93,16 +104,16 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
     let workspace = load_workspace(cx, input.workspace_id)?;
     let range = LogRange::read(cx)?;
     let hash = range.hash_at(cx, range.head)?.unwrap_or_else(genesis);
-    let [own, events, catch_up, verify, subscribe] =
+    let [own, events, catch_up, verify, snapshot, subscribe] =
         LINKS.map(|(_, path)| path.replace("{workspace_id}", &workspace.id.to_string()));
     Ok(Room {
-        uri: format!("{SCHEME}://{}", workspace.id),
+        uri: address_of(workspace.id),
         id: workspace.id,
         name: workspace.name,
         handle: workspace.handle,
         floor: range.floor,
         head: ChainHead { lsn: range.head, hash: hash_text(&hash) },
-        links: Links { own, events, catch_up, verify, subscribe },
+        links: Links { own, events, catch_up, verify, snapshot, subscribe },
     })
 }
 

@@ -66,6 +66,7 @@ migrations! {
     35 "0035_retention",
     36 "0036_census",
     37 "0037_taps",
+    38 "0038_log_trees",
     40 "0040_imports",
 }
 

@@ -17,7 +17,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("apps", "identity/apps", &[]),
     ("approval_gates", "gates/approvals", &[]),
     ("audit", "log/batch", &["log/verify", "integrity/audit"]),
-    ("channel_members", "conversation/channels", &["conversation/places"]),
+    ("channel_members", "conversation/channels", &["conversation/places", "integrity/snapshot"]),
     (
         "channels",
         "conversation/channels",
@@ -39,9 +39,11 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "integrity/census",
             "integrity/events",
             "integrity/sharing",
+            "integrity/snapshot",
             "integrity/tombstones",
         ],
     ),
+    ("checkpoints", "integrity/checkpoints", &[]),
     ("census_at", "integrity/census", &[]),
     ("claim_checkpoints", "coordination/checkpoint", &[]),
     ("consumers", "integrity/subscriptions", &[]),
@@ -57,6 +59,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/views",
             "integrity/catch_up",
             "integrity/census",
+            "integrity/checkpoints",
             "integrity/events",
             "integrity/floor",
             "integrity/portability",
@@ -73,9 +76,11 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "conversation/messages",
             "coordination/views",
             "integrity/audit",
+            "integrity/checkpoints",
             "integrity/floor",
             "integrity/portability",
             "integrity/retention",
+            "integrity/snapshot",
             "integrity/subscriptions",
         ],
     ),
@@ -95,11 +100,15 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("live_items", "coordination/obstacles", &["coordination/queue", "coordination/slots"]),
     ("member_skills", "identity/members", &[]),
     // The caller is found by its token, with its member.
-    ("members", "identity/members", &["op/call", "identity/sessions", "conversation/channels"]),
+    (
+        "members",
+        "identity/members",
+        &["op/call", "identity/sessions", "conversation/channels", "integrity/snapshot"],
+    ),
     ("message_edits", "conversation/messages", &[]),
     // Keys from before shelves existed.
     ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
-    ("messages", "conversation/messages", &[]),
+    ("messages", "conversation/messages", &["integrity/snapshot"]),
     ("oidc_identities", "identity/oidc", &[]),
     ("oidc_logins", "identity/oidc", &[]),
     ("parked", "coordination/queue", &[]),
@@ -124,7 +133,11 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("spawn_budgets", "coordination/budgets", &[]),
     ("taps", "integrity/taps", &[]),
     ("thread_budgets", "coordination/budget", &[]),
-    ("thread_dependencies", "coordination/dependencies", &["conversation/channels", "coordination/queue"]),
+    (
+        "thread_dependencies",
+        "coordination/dependencies",
+        &["conversation/channels", "coordination/queue", "integrity/snapshot"],
+    ),
     ("thread_notices", "coordination/notices", &[]),
     ("thread_workers", "coordination/workers", &[]),
     // Each feature of threads has columns of its own in the row of a thread.
@@ -152,13 +165,18 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/views",
             "gates/approvals",
             "gates/reviews",
+            "integrity/snapshot",
         ],
     ),
     ("tokens", "identity/tokens", &["op/call", "identity/sessions", "identity/setup"]),
     ("usage_reports", "coordination/budgets", &[]),
     ("usage_totals", "coordination/budgets", &[]),
     // The first one is found for who acts where authentication is off.
-    ("workspaces", "identity/workspaces", &["log/keys", "log/verify", "identity/setup", "op/call"]),
+    (
+        "workspaces",
+        "identity/workspaces",
+        &["log/keys", "log/verify", "identity/setup", "integrity/snapshot", "op/call"],
+    ),
 ];
 
 /// The words of a text, and its commas and parentheses.

@@ -12,5 +12,6 @@ mod record;
 mod retention;
 mod second_verifier;
 mod sharing;
+mod snapshot;
 mod subscriptions;
 mod taps;

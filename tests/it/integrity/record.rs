@@ -134,7 +134,7 @@ fn the_card_says_where_the_record_is_and_how_far_it_goes() {
         assert_eq!((&card["head"], &card["floor"]), (&verified["head"], &json!(1)));
         assert_eq!(card["uri"], format!("svc://{workspace}"));
         let rest = world.rest();
-        for name in ["self", "events", "catch_up", "verify"] {
+        for name in ["self", "events", "catch_up", "verify", "snapshot"] {
             let path = text(&card["links"][name]);
             assert_eq!(rest.send(Some(&world.people.admin), "GET", &path, &[], None).status, 200, "{path}");
         }

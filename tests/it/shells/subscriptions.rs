@@ -114,7 +114,10 @@ fn a_position_that_the_log_does_not_have_is_told_and_ends_the_connection() {
             "type": "must_refetch", "code": "CursorTooOld", "floor": 1, "room_lsn": world.lsn(),
             "snapshot": format!("/workspaces/{workspace}/snapshot"),
         });
-        assert_eq!((ws.frame(), ws.receive()), (told, Received::Closed(1008)));
+        assert_eq!((ws.frame(), ws.receive()), (told.clone(), Received::Closed(1008)));
+        let path = text(&told["snapshot"]);
+        let snapshot = world.rest().send(Some(&world.people.agent), "GET", &path, &[], None).output();
+        assert_eq!(snapshot["head"]["lsn"], told["room_lsn"]);
     });
 }
 

@@ -4,16 +4,15 @@
 //! broken there is left as it is.
 
 use crate::Result;
-use crate::error::Error;
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
 use crate::integrity::census::{self, Counts};
+use crate::integrity::checkpoints::at_floor;
 use crate::integrity::events::broken_log;
 use crate::integrity::floor::LogRange;
 use crate::limits::{PRUNE_READ_ROWS, PRUNE_ROWS};
-use crate::log::chain::genesis;
 use crate::log::event::Subject;
-use crate::log::floor::{DeclaredFloor, EventsPruned};
+use crate::log::floor::EventsPruned;
 use crate::log::tree::Frontier;
 use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{DestroyPermit, Read, Write};
@@ -35,18 +34,7 @@ pub(super) struct Walk {
 impl Walk {
     /// Begins at the floor of the workspace's log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
-        let (hash, frontier) = match cx.one::<(String,)>(DECLARED, &[&workspace])? {
-            Some((payload,)) => {
-                let declared = DeclaredFloor::of(&payload).filter(|declared| declared.floor == due.from);
-                let DeclaredFloor { prev_hash, frontier, .. } = declared.ok_or_else(|| {
-                    Error::internal("the newest pruning of a log does not declare its floor")
-                })?;
-                (prev_hash, frontier)
-            }
-            None => (genesis(), Frontier::default()),
-        };
-        let before = due.from.saturating_sub(1);
-        let cursor = ChainCursor::after(workspace, before, Some(hash));
+        let (cursor, frontier) = at_floor(cx, workspace, due.from)?;
         Ok(Self { workspace, due, cursor, frontier, counts: Counts::new() })
     }
 
@@ -87,10 +75,6 @@ impl Walk {
         cx.execute(1, MOVE_FLOOR, &[&workspace, &floor, &pruned_at])
     }
 }
-
-const DECLARED: &str = "
-    select e.payload from heads h join events e on e.workspace_id = h.workspace_id and e.lsn = h.pruned_at
-    where h.workspace_id = $1";
 
 const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where workspace_id = $1";
 

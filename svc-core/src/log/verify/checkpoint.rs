@@ -53,9 +53,14 @@ fn signed(
     }
     let end = verification.walk.verifier.tree.and_then(|tree| tree.end());
     let (size, root) = end.ok_or_else(|| Error::internal("a log was walked without its tree"))?;
-    let checkpoint = Checkpoint { origin: format!("{ORIGIN}{workspace_id}"), size, root };
+    let checkpoint = checkpoint_of(workspace_id, size, root);
     let note = checkpoint.sign(signer);
     Ok(SignedCheckpoint { workspace_id, checkpoint, note })
+}
+
+/// Returns what says how far the log of a workspace goes.
+pub(crate) fn checkpoint_of(workspace_id: WorkspaceId, size: u64, root: [u8; 32]) -> Checkpoint {
+    Checkpoint { origin: format!("{ORIGIN}{workspace_id}"), size, root }
 }
 
 /// Verifies the log that a checkpoint names, which must hold what the checkpoint signs.

@@ -33,6 +33,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::parse_hash;
 use crate::id::WorkspaceId;
+pub(crate) use checkpoint::checkpoint_of;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
 pub(crate) use cursor::{ChainCursor, ReadBounds};
 pub use database::verify_database;
