@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Read what a log comes to now")
                 .get("/workspaces/{workspace_id}/snapshot")
                 .needs(&[WorkspaceRead])
-                .refuses(&[Code::EventLogBroken, Code::WrongState])
+                .refuses(&[Code::WrongState, Code::EventLogBroken])
                 .example(|w| json!({"workspace_id": w.id("workspace")})),
         ],
     )
@@ -53,8 +53,8 @@ pub(crate) fn feature() -> Feature {
 /// and it is the same as long as `head` is. The graph itself is returned with `include_graph` and the
 /// capability token:admin, up to 20,000 nodes and edges. A workspace has one long read at a time.
 ///
-/// Fails with 409 `event-log-broken` if the log does not verify where it was read; 409 `wrong-state` if the
-/// graph is too large to be included.
+/// Fails with 409 `wrong-state` if the graph is too large to be included; 409 `event-log-broken` if the log
+/// does not verify where it was read.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetLogSnapshot {
