@@ -7,7 +7,6 @@ create table imports (
     digest bytea not null,
     mode text not null,
     workspace_id uuid not null,
-    seed bytea not null,
     reached bigint not null,
     holder uuid not null,
     until bigint not null,

@@ -7,7 +7,6 @@ create table imports (
     digest blob not null,
     mode text not null,
     workspace_id blob not null,
-    seed blob not null,
     reached bigint not null,
     holder blob not null,
     until bigint not null,

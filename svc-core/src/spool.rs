@@ -125,7 +125,7 @@ impl Spooled {
     }
 
     /// Returns what reads it from `offset`.
-    pub fn reader(&self, offset: u64) -> impl Read + Send + 'static {
+    pub fn reader(&self, offset: u64) -> impl Read + Send + use<> {
         SpoolReader { spooled: self.clone(), offset }
     }
 }

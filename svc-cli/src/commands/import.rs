@@ -45,6 +45,8 @@ pub struct Import {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Which {
+    /// All are fresh ones: the file becomes another workspace.
+    New,
     /// They stay.
     Restore,
 }
@@ -71,17 +73,18 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         spool.write(part.get(..read).unwrap_or_default())?;
     }
     let spooled = spool.finish()?;
-    // The name of the import is that of what was signed, so the same file is imported once.
+    // The name of the import is that of what was signed, so the same file is imported once in a mode.
     let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
     let report =
         verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
-    let import_id = match command.again {
-        true => None,
-        false => Some(Text::new(report.digest()).map_err(invalid("import_id"))?),
-    };
     let admin_handle = command.admin.as_deref().map(Handle::new).transpose().map_err(invalid("admin"))?;
     let mode = match command.mode {
+        Which::New => Mode::New,
         Which::Restore => Mode::Restore,
+    };
+    let import_id = match command.again {
+        true => None,
+        false => Some(Text::new(format!("{mode} {}", report.digest())).map_err(invalid("import_id"))?),
     };
     let input = ImportWorkspace { mode, import_id, admin_handle, envelope: Some(Upload::File(spooled)) };
     let imported = caller.call(IMPORT_WORKSPACE, Ok(input))?;

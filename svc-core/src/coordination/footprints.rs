@@ -64,7 +64,10 @@ pub(crate) fn feature() -> Feature {
                 .after("workspaces")
                 .ids("workspace_id")
                 .ints("id")
-                .digests("digest")
+                .digest("digest", |row| footprint::digest_of(&footprint::in_row(row)?))
+                .derives_ids(|workspace, row| {
+                    Ok(obstacles::of_footprint(workspace, &footprint::in_row(row)?))
+                })
                 .texts("repo repo_key mode items"),
         ])
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
-use crate::coordination::footprint::Repo;
+use crate::coordination::footprint::{Repo, RepoKey};
 use crate::coordination::left_out;
 use crate::coordination::obstacles::Obstacle;
 use crate::coordination::queue;
@@ -19,7 +19,7 @@ use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{columns, new_row};
+use crate::store::{FromValue as _, Value as Stored, columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -67,6 +67,11 @@ pub(crate) fn feature() -> Feature {
                 .after("members")
                 .ids("workspace_id paused_by obstacle")
                 .texts("repo_key repo reason")
+                .derives_ids(|workspace, row| {
+                    let repo = row.text("repo_key").unwrap_or_default().to_owned();
+                    let repo = RepoKey::from_value(Stored::Text(repo))?;
+                    Ok(vec![Obstacle::pause(workspace, &repo).uuid()])
+                })
                 .times("paused_at")
                 .ints("lsn"),
         ])

@@ -77,9 +77,14 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
         )));
     }
     let (workspace_id, id) = (cx.caller().workspace_id, known.newest().saturating_add(1));
-    let hash = sha256(text.as_bytes());
+    let hash = hash_of(&text);
     cx.insert(&new_row!("insert into skill_sets" { workspace_id, id, skills: text, hash }))?;
     Ok(id)
+}
+
+/// Returns the hash by which a set is found, of its text.
+pub(crate) fn hash_of(text: &str) -> [u8; 32] {
+    sha256(text.as_bytes())
 }
 
 /// The sets that threads of a workspace require or once required, from the first one on.

@@ -69,6 +69,10 @@ pub(crate) fn feature() -> Feature {
                 .after("workspaces")
                 .ids("workspace_id obstacle")
                 .texts("slot_key slot")
+                .derives_ids(|workspace, row| {
+                    let slot = row.text("slot_key").unwrap_or_default();
+                    Ok(vec![Obstacle::slot(workspace, slot).uuid()])
+                })
                 .ints("capacity"),
             Records::table("live_items", "thread_id repo_key space exclusive prefix")
                 .after("threads")

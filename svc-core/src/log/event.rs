@@ -54,7 +54,7 @@ impl Event for WorkspaceErased {
 pub(crate) struct WorkspaceImported {
     /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// What became of the ids: `restore` kept them.
+    /// What became of the ids: `restore` kept them, `new` replaced them.
     pub mode: String,
     /// The workspace that was exported.
     pub source_workspace_id: WorkspaceId,

@@ -27,6 +27,7 @@ pub(crate) mod migrate;
 mod opener;
 pub(crate) mod rate_windows;
 pub(crate) mod scrubber;
+mod scratch;
 
 pub(crate) use columns::{NewRow, columns, new_row};
 pub use conn::Conn;
@@ -42,6 +43,7 @@ pub use row::{FromRow, Row};
 pub use row_write::RowWrite;
 pub(crate) use row_write::{BulkWrite, RowWriteKind, names_any};
 pub(crate) use scan::{Scan, interned};
+pub(crate) use scratch::Scratch;
 pub use value::{FromValue, Param, ToParam, Value};
 
 /// Creates an empty SQLite database in a folder of its own, and returns a connection that writes.

@@ -241,11 +241,12 @@ fn the_documented_export_verifies() {
     }
     let file = std::fs::read(path).unwrap();
     let report = verify_export(file.as_slice(), &keys()).unwrap();
-    let answer = world.admin(
-        "verify_workspace_export",
-        json!({"envelope": serde_json::from_slice::<Value>(&file).unwrap()}),
-    );
+    let mut envelope: Value = serde_json::from_slice(&file).unwrap();
+    let answer = world.admin("verify_workspace_export", json!({"envelope": envelope}));
     assert_eq!(answer, serde_json::to_value(&report).unwrap());
+    envelope["header"]["head"]["lsn"] = json!(report.events + 1);
+    let refused = world.call(&world.people.admin, "verify_workspace_export", json!({"envelope": envelope}));
+    assert_eq!(refused.refused(400, "export-invalid")["reason"], "hash");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What members can read of the record: events, their verification, and the audit trail; and what is shared.
 
+mod origin;
 mod audit;
 mod census;
+mod copies;
 mod events;
 mod followers;
 mod erasing;

@@ -175,7 +175,8 @@ impl<'a> Spoken<'a> {
     }
 }
 
-fn is_kind_of_words(kind: &str) -> bool {
+/// Returns whether the events of a kind have words.
+pub(crate) fn is_kind_of_words(kind: &str) -> bool {
     [MessagePosted::KIND, MessageEdited::KIND].contains(&kind)
 }
 

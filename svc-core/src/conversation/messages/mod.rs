@@ -32,11 +32,13 @@ use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 pub use in_events::OpenedEvent;
-pub(crate) use in_events::{are_purged, content_keys, frames_with_words, is_spoken, live_keys, open_words};
+pub(crate) use in_events::{
+    are_purged, content_keys, frames_with_words, is_kind_of_words, is_spoken, live_keys, open_words,
+};
 pub(crate) use keys::wrap_imported;
 use keys::{Wrapped, old_key};
-pub(crate) use plaintext::Metadata;
 use plaintext::Plaintext;
+pub(crate) use plaintext::{Metadata, reseal};
 pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post};
 pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prune, remove_pruned};
 pub(crate) use withdraw::MessageTombstoned;

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
+use zeroize::Zeroizing;
 
 use crate::Result;
 use crate::error::Error;
@@ -142,6 +143,26 @@ pub(super) fn open(
 ) -> Result<Plaintext, Unopened> {
     let text = sealer.open(key, message, FIELD, edit, sealed)?;
     serde_json::from_slice(&text).map_err(|_| Unopened)
+}
+
+/// Opens what [`seal`] made for a message under its key, and seals what `change` makes of it for another one.
+///
+/// The inner error means that it does not open.
+pub(crate) fn reseal(
+    sealer: &Sealer,
+    from: (MessageId, [u8; 32]),
+    to: (MessageId, [u8; 32]),
+    edit: i64,
+    sealed: &[u8],
+    change: &dyn Fn(&str) -> Result<String>,
+) -> Result<Result<Vec<u8>, Unopened>> {
+    let [from, to] = [from, to].map(|(message, key)| (message, MessageKey::from_bytes(key)));
+    let (message, key) = from;
+    let Ok(text) = sealer.open(&key, message, FIELD, edit, sealed) else { return Ok(Err(Unopened)) };
+    let Ok(text) = std::str::from_utf8(&text) else { return Ok(Err(Unopened)) };
+    let changed = Zeroizing::new(change(text)?);
+    let (message, key) = to;
+    sealer.seal(&key, message, FIELD, edit, changed.as_bytes()).map(Ok)
 }
 
 /// Returns the canonical text of the content, after checking its limits.

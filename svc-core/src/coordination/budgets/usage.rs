@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -63,7 +64,10 @@ pub(crate) fn feature() -> Feature {
                 .after("threads")
                 .ids("thread_id workspace_id member_id actor_id claim_lease_id")
                 .texts("report_id model answer")
-                .digests("digest")
+                .digest("digest", |row| {
+                    let numbers = ["tokens", "usd_micros", "turns"].map(|column| row.int(column));
+                    Ok(digest_of(row.id("member_id"), row.id("claim_lease_id"), numbers, row.text("model")))
+                })
                 .ints("tokens usd_micros turns lsn")
                 .times("reported_at"),
             Records::table("usage_totals", "day member_id model")
@@ -145,12 +149,17 @@ impl ReportUsage {
         Numbers { tokens: number(tokens), usd_micros: number(usd_micros), turns: number(turns) }
     }
 
-    /// Returns what makes it the same report, apart from its id.
     fn digest(&self, member: MemberId) -> [u8; 32] {
         let Numbers { tokens, usd_micros, turns } = self.numbers();
-        let model = self.model.as_deref();
-        sha256(json!([member, self.claim_lease_id, tokens, usd_micros, turns, model]).to_string().as_bytes())
+        let (member, lease) = (Some(member.uuid()), Some(self.claim_lease_id.uuid()));
+        digest_of(member, lease, [tokens, usd_micros, turns], self.model.as_deref())
     }
+}
+
+/// Returns what makes it the same report, apart from its id.
+fn digest_of(member: Option<Uuid>, lease: Option<Uuid>, numbers: [i64; 3], model: Option<&str>) -> [u8; 32] {
+    let [tokens, usd_micros, turns] = numbers;
+    sha256(json!([member, lease, tokens, usd_micros, turns, model]).to_string().as_bytes())
 }
 
 /// A stored usage report, and the budget after it.

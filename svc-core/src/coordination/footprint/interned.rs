@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::hash::sha256;
-use crate::op::{Read, Write};
+use crate::op::{Read, RowColumns, Write};
 use crate::store::{FromRow, FromValue, Row, Value, new_row};
 use crate::{Result, limits};
 
@@ -50,10 +50,26 @@ pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
 
 const BY_ID: &str = "select repo, mode, items from footprints where workspace_id = $1 and id = $2";
 
+/// Returns the digest by which a footprint is found.
+pub(crate) fn digest_of(footprint: &Footprint) -> Result<[u8; 32]> {
+    Ok(sha256(&serde_json::to_vec(footprint).map_err(Error::internal)?))
+}
+
+/// Returns the footprint that a row of `footprints` has.
+pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
+    let value = |column| row.text(column).map_or(Value::Null, |text| Value::Text(text.to_owned()));
+    let StoredItems(items) = StoredItems::from_value(value("items"))?;
+    Ok(Footprint {
+        repo: FromValue::from_value(value("repo"))?,
+        mode: Mode::from_value(value("mode"))?,
+        items,
+    })
+}
+
 /// Returns the id of a footprint in the caller's workspace, storing it if it is new; 0 for none.
 pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Result<i64> {
     let Some(footprint) = footprint else { return Ok(0) };
-    let digest = sha256(&serde_json::to_vec(footprint).map_err(Error::internal)?);
+    let digest = digest_of(footprint)?;
     let workspace_id = cx.caller().workspace_id;
     let found: Option<(Option<i64>, Option<i64>)> = cx.one(FIND, &[&workspace_id, &digest])?;
     let (known, newest) = found.unwrap_or_default();

@@ -8,7 +8,7 @@ mod value;
 mod overlap;
 mod interned;
 
-pub(crate) use interned::{StoredItems, intern, load};
+pub(crate) use interned::{StoredItems, digest_of, in_row, intern, load};
 pub(crate) use overlap::{Extent, Space, extents};
 pub(crate) use repo::{Repo, RepoKey};
 pub(crate) use value::{Footprint, Item, Mode, slot_key};

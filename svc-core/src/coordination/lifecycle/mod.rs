@@ -11,6 +11,7 @@ pub(crate) mod cancel;
 use serde_json::json;
 
 use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
+use crate::coordination::skill_sets;
 use crate::error::Code;
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
 use crate::log::event::EventKind;
@@ -98,7 +99,7 @@ pub(crate) fn feature() -> Feature {
                 .ids("workspace_id")
                 .ints("id")
                 .texts("skills")
-                .digests("hash"),
+                .digest("hash", |row| Ok(skill_sets::hash_of(row.text("skills").unwrap_or_default()))),
             Records::table("threads", "lsn id")
                 .after("channels")
                 .ids("id workspace_id channel_id parent_id owner_id assignee_id claim_lease_id created_by")

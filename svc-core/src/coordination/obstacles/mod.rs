@@ -16,7 +16,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space};
+use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space, extents};
 use crate::coordination::left_out;
 use crate::error::{Code, Error};
 use crate::hash::sha256;
@@ -51,6 +51,11 @@ impl Obstacle {
         Self::new(workspace, repo, "pause", "")
     }
 
+    /// Returns it as a plain UUID.
+    pub fn uuid(self) -> Uuid {
+        self.0
+    }
+
     fn new(workspace: WorkspaceId, repo: &RepoKey, space: &str, prefix: &str) -> Self {
         let mut text = workspace.uuid().as_bytes().to_vec();
         // No repository's name and no space has this byte.
@@ -62,6 +67,13 @@ impl Obstacle {
         // 16 bytes are an id.
         Self(Uuid::from_slice(hash.get(..16).unwrap_or_default()).unwrap_or_default())
     }
+}
+
+/// Returns what a footprint touches as obstacles, and the one that its repository is while it is paused.
+pub(in crate::coordination) fn of_footprint(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Uuid> {
+    let touched = extents(footprint).into_iter().map(|extent| Obstacle::of(workspace, &extent));
+    let paused = Obstacle::pause(workspace, &footprint.repo_key());
+    touched.chain([paused]).map(Obstacle::uuid).collect()
 }
 
 impl ToParam for Obstacle {

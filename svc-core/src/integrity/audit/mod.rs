@@ -42,7 +42,8 @@ pub(crate) fn feature() -> Feature {
                 .ids("workspace_id actor_id subject_id grant_id channel_id")
                 .ints("seq")
                 .times("at")
-                .texts("action metadata"),
+                .texts("action metadata")
+                .ids_within("metadata", &["session_id", "session_ids", "token_id", "token_ids"]),
         ])
 }
 

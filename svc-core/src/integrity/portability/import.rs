@@ -5,7 +5,7 @@
 //! What an import that has ended early leaves is removed; one that is repeated under its id goes on, or
 //! answers what came of it.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::form::{Header, Words};
-use super::lines::{Later, Line, LineWriter, next};
+use super::copy::{Collector, Copy};
+use super::form::{HeadOf, Header, Words};
+use super::insert::{insert_event, insert_row};
+use super::lines::{Keeps, Kept, Later, Line, LineWriter, next};
 use super::read::{Invalid, Reason};
-use super::row::{MESSAGES, Row};
 use super::staging::REMOVED;
-use super::verify::verify;
+use super::verify::{ExportReport, verify};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::CapabilitySet;
-use crate::conversation::messages::wrap_imported;
 use crate::error::{Code, Error, Result};
 use crate::hash::{parse_hash, sha256};
 use crate::id::{ImportId, MemberId, TokenId, WorkspaceId};
@@ -30,10 +30,10 @@ use crate::identity::tokens::{self, Mint};
 use crate::identity::workspaces;
 use crate::limits::{HANDLE_MAX, IMPORT_ID_MAX};
 use crate::log::event::{Subject, WorkspaceImported};
-use crate::log::verify::EventColumns;
-use crate::op::{Class, ImportedHead, Records, Shared, Wants, Write};
+use crate::log::floor::EventsPruned;
+use crate::op::{ImportedHead, Shared, Wants, Write};
 use crate::spool::{Spool, Spooled, TakesFile, Upload};
-use crate::store::{FromRow, ToParam, Value as Stored};
+use crate::store::{FromRow, Value as Stored};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -47,13 +47,22 @@ const ERASED_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
+    /// Everything has a fresh one: the file becomes another workspace, with a log of its own.
+    New,
     /// They stay, and so does every byte of the log.
     Restore,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Mode {
     fn name(self) -> &'static str {
         match self {
+            Self::New => "new",
             Self::Restore => "restore",
         }
     }
@@ -62,16 +71,19 @@ impl Mode {
 /// Imports an export as a workspace of this instance, and returns what it has become.
 ///
 /// The file must be signed by this service or by a key it knows, and verify whole. `restore` keeps every id
-/// and every byte of the log; a handle that another workspace has is dropped. The workspace appears all at
-/// once when it is complete. Nobody has access to it but the bearer of the token that is returned for
-/// `admin_handle`, whose secret is shown only once. With an `import_id` a call that was cut off may be
-/// repeated: it goes on, or returns the first outcome, without the secret.
+/// and every byte of the log. `new` makes a copy: each id and content hash of the file is another one
+/// everywhere, also in what members wrote, and words have new keys; positions, times and all else stay. Legal
+/// holds and identities of sign-in are not copied. A handle that another workspace has is dropped.
+///
+/// The workspace appears all at once when it is complete. Nobody has access to it but the bearer of the token
+/// that is returned for `admin_handle`, whose secret is shown only once. With an `import_id` a call that was
+/// cut off may be repeated: it goes on, or returns the first outcome, without the secret.
 ///
 /// Over HTTP the file is the body, over MCP it is `envelope`, up to 4 MiB; see `verify_workspace_export` for
 /// why one is refused.
 ///
 /// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
-/// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file; 409
+/// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
 /// `workspace-exists` if the instance has the workspace; 400 `export-invalid` if the file does not verify or
 /// has no words.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -103,6 +115,17 @@ pub struct AdminToken {
     pub secret: String,
 }
 
+/// The workspace that an imported file is of, as of when.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ImportSource {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// The position of the newest event of the file.
+    pub head_lsn: i64,
+    /// The content hash there, as `sha256:<hex>`.
+    pub head_hash: String,
+}
+
 /// What an import has made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
@@ -120,10 +143,12 @@ pub struct Imported {
     pub events: u64,
     /// The position of the oldest event.
     pub floor: i64,
-    /// The position of the newest event of the file.
+    /// The position of the newest event, before a token was minted.
     pub head_lsn: i64,
     /// The content hash there, as `sha256:<hex>`.
     pub head_hash: String,
+    /// What was exported.
+    pub source: ImportSource,
     /// The token of the member `admin_handle`; null if none was asked for, or an earlier call has returned
     /// it.
     pub admin_token: Option<AdminToken>,
@@ -135,7 +160,13 @@ pub(super) struct Verified {
     holder: Option<Uuid>,
     /// Whether a step was taken. It may not have been committed.
     has_begun: bool,
+    mode: Mode,
+    /// The header of the file.
+    source: Header,
+    /// The header of what is written.
     header: Header,
+    /// What a copy says of the events that it has not.
+    pruned: Option<EventsPruned>,
     events: u64,
     signer: String,
     digest: [u8; 32],
@@ -144,20 +175,37 @@ pub(super) struct Verified {
     admin: Option<MemberId>,
 }
 
-/// Verifies the file.
-pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
-    let spool = Spool::create(&shared.settings.spool_folder)?;
-    let mut writer = LineWriter::new(spool);
+/// Reads a file, hands what it has to `keeper`, and verifies it.
+fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut impl Keeps) -> Result<ExportReport> {
     let known = &shared.settings.known_keys;
-    let report = match verify(file.reader(0), shared.table.records(), known, &mut writer) {
+    let report = match verify(file.reader(0), shared.table.records(), known, keeper) {
         Ok(report) => report,
-        Err(invalid) => return Err(writer.failed().unwrap_or_else(|| invalid.error())),
+        Err(invalid) => return Err(keeper.failed().unwrap_or_else(|| invalid.error())),
     };
     if report.header.words == Words::None {
         let detail = "the file has no words: it is evidence, and cannot be imported";
         return Err(Invalid::new(Reason::NotAnExport, detail).error());
     }
-    let (lines, later, handles) = writer.finish()?;
+    Ok(report)
+}
+
+/// Verifies the file.
+pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
+    let (report, Copy { header, kept, pruned }) = match input.mode {
+        Mode::Restore => {
+            let mut writer = LineWriter::new(Spool::create(&shared.settings.spool_folder)?);
+            let report = read_whole(file, shared, &mut writer)?;
+            let copy = Copy { header: report.header.clone(), kept: writer.finish()?, pruned: None };
+            (report, copy)
+        }
+        Mode::New => {
+            let mut collector = Collector::new(shared)?;
+            let report = read_whole(file, shared, &mut collector)?;
+            let copy = collector.copy(&report.header)?;
+            (report, copy)
+        }
+    };
+    let Kept { lines, later, handles } = kept;
     let admin = match &input.admin_handle {
         None => None,
         Some(handle) => match handles.get(&**handle) {
@@ -172,8 +220,11 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
         events: report.events,
         signer: report.signed_by.clone(),
         digest: sha256(report.signed.as_bytes()),
-        header: report.header,
-        lines,
+        mode: input.mode,
+        source: report.header,
+        header,
+        pruned,
+        lines: lines.spooled,
         later,
         admin,
     })
@@ -187,6 +238,7 @@ pub(super) fn wants(_: &Verified) -> Wants {
 /// The row of an import.
 struct ImportRow {
     digest: [u8; 32],
+    mode: String,
     workspace_id: WorkspaceId,
     reached: i64,
     holder: Uuid,
@@ -198,6 +250,7 @@ impl FromRow for ImportRow {
     fn from_row(row: &mut crate::store::Row) -> Result<Self> {
         Ok(Self {
             digest: row.take()?,
+            mode: row.take()?,
             workspace_id: row.take()?,
             reached: row.take()?,
             holder: row.take()?,
@@ -210,7 +263,7 @@ impl FromRow for ImportRow {
 /// Takes the next step of an import. Returns what it has made after the last one.
 pub(super) fn step(
     cx: &mut Write<'_>,
-    input: &ImportWorkspace,
+    _: &ImportWorkspace,
     verified: &mut Verified,
 ) -> Result<Option<Imported>> {
     let import_id = match &verified.import_id {
@@ -228,12 +281,12 @@ pub(super) fn step(
     let (reached, held_by) = match row {
         None if verified.has_begun => return Err(given_up()),
         None => {
-            begin_staging(cx, input, verified, (&import_id, holder, until))?;
+            begin_staging(cx, verified, (&import_id, holder, until))?;
             (0, holder)
         }
         Some(row) => {
-            if row.digest != verified.digest || row.workspace_id != verified.header.workspace_id {
-                return Err(Error::wrong_state("the import_id was used for another file"));
+            if row.digest != verified.digest || row.mode != verified.mode.name() {
+                return Err(Error::wrong_state("the import_id was used for another file or mode"));
             }
             if let Some(outcome) = row.outcome {
                 let imported: Imported = serde_json::from_str(&outcome).map_err(Error::internal)?;
@@ -242,7 +295,9 @@ pub(super) fn step(
             if row.holder == REMOVED {
                 return Err(given_up());
             }
-            if row.holder != holder && row.until > cx.now() {
+            // A copy is made anew with other ids: what is left of an earlier one goes first.
+            let is_other = row.workspace_id != verified.header.workspace_id;
+            if row.holder != holder && (is_other || row.until > cx.now()) {
                 return Err(Error::new(Code::Overloaded, "the import is in progress")
                     .with("retry_after_secs", LEASE.as_secs()));
             }
@@ -271,7 +326,7 @@ fn given_up() -> Error {
 }
 
 const IMPORT: &str =
-    "select digest, workspace_id, reached, holder, until, outcome from imports where id = $1";
+    "select digest, mode, workspace_id, reached, holder, until, outcome from imports where id = $1";
 
 /// Nobody else has gone on with it, or given it up.
 const REACHED: &str = "
@@ -280,7 +335,6 @@ const REACHED: &str = "
 
 fn begin_staging(
     cx: &mut Write<'_>,
-    input: &ImportWorkspace,
     verified: &Verified,
     (import_id, holder, until): (&str, Uuid, Time),
 ) -> Result<()> {
@@ -302,97 +356,20 @@ fn begin_staging(
                 .with("retry_after_secs", ERASED_PAUSE.as_secs()));
         }
     }
-    let (mode, seed) = (input.mode.name(), [0_u8; 32]);
-    cx.execute(1, BEGIN, &[&import_id, &verified.digest, &mode, &workspace, &seed, &0_i64, &holder, &until])
+    let mode = verified.mode.name();
+    cx.execute(1, BEGIN, &[&import_id, &verified.digest, &mode, &workspace, &0_i64, &holder, &until])
 }
 
 const STAGED: &str = "select 1 from imports where workspace_id = $1 and outcome is null limit 1";
 
 const ERASED: &str = "select at from erased where workspace_id = $1";
 
-const BEGIN: &str = "insert into imports (id, digest, mode, workspace_id, seed, reached, holder, until)
-    values ($1, $2, $3, $4, $5, $6, $7, $8)";
-
-/// Writes a row, with the columns that the file has not.
-fn insert_row(cx: &mut Write<'_>, workspace: WorkspaceId, records: &Records, row: &Row) -> Result<()> {
-    let mut columns: BTreeMap<&'static str, Stored> = row.columns.clone();
-    for (name, class) in records.columns() {
-        match class {
-            Class::LaterId => drop(columns.insert(name, Stored::Null)),
-            Class::InstancePosition => drop(columns.insert(name, Stored::Int(0))),
-            // Nobody knows what it is the hash of.
-            Class::Secret if records.name() != MESSAGES => {
-                drop(columns.insert(name, Stored::Hash(cx.entropy().bytes()?)));
-            }
-            Class::Secret => drop(columns.insert(name, wrapped(cx, workspace, row)?)),
-            Class::Derived => drop(columns.insert(name, Stored::Text(workspaces::IMPORTING.to_owned()))),
-            _ => {}
-        }
-    }
-    if records.name() == "workspaces" {
-        drop_taken_handle(cx, &mut columns)?;
-    }
-    let values: Vec<&dyn ToParam> = columns.values().map(|value| value as &dyn ToParam).collect();
-    cx.execute(1, records.insert(), &values)
-}
-
-fn drop_taken_handle(cx: &Write<'_>, columns: &mut BTreeMap<&'static str, Stored>) -> Result<()> {
-    let is_taken = match columns.get("handle") {
-        Some(Stored::Text(handle)) => workspaces::has_handle(cx, handle)?,
-        _ => false,
-    };
-    if is_taken {
-        columns.insert("handle", Stored::Null);
-    }
-    Ok(())
-}
-
-/// Returns the wrapped key of a message; null if it came without one.
-fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &Row) -> Result<Stored> {
-    let id = |name: &str| match row.columns.get(name) {
-        Some(Stored::Uuid(id)) => Some(*id),
-        _ => None,
-    };
-    let (Some(key), Some(message), Some(thread)) = (row.content_key, id("id"), id("thread_id")) else {
-        return Ok(Stored::Null);
-    };
-    let Some(Stored::Int(lsn)) = row.columns.get("lsn") else { return Ok(Stored::Null) };
-    let author = id("author_id").map(MemberId::from);
-    let lsn = *lsn;
-    cx.in_workspace(workspace, |cx| {
-        wrap_imported(cx, message.into(), thread.into(), author, lsn, key).map(Stored::Bytes)
-    })
-}
-
-fn insert_event(cx: &mut Write<'_>, workspace: WorkspaceId, payload: &str) -> Result<()> {
-    let event = EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))?;
-    let EventColumns { lsn, kind, at, subject, prev_hash, content_hash } = event;
-    cx.execute(
-        1,
-        EVENT,
-        &[
-            &workspace,
-            &lsn,
-            &kind,
-            &at,
-            &subject.channel_id,
-            &subject.thread_id,
-            &subject.member_id,
-            &prev_hash,
-            &content_hash,
-            &payload,
-        ],
-    )
-}
-
-const EVENT: &str = "
-    insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
-        content_hash, payload)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const BEGIN: &str = "insert into imports (id, digest, mode, workspace_id, reached, holder, until)
+    values ($1, $2, $3, $4, $5, $6, $7)";
 
 /// Shows the workspace, in the transaction that says so in the logs.
 fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid) -> Result<Imported> {
-    let (header, mode) = (&verified.header, Mode::Restore);
+    let (header, source, mode) = (&verified.header, &verified.source, verified.mode);
     let workspace = header.workspace_id;
     for later in &verified.later {
         cx.execute(1, later.set, &[&later.id, &later.value])?;
@@ -407,7 +384,11 @@ fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid)
             at: header.head.at,
             audit_seq: header.audit_seq,
             floor: header.floor,
-            pruned_at: header.pruned_at,
+            // A copy declares after its last event that older ones are not there.
+            pruned_at: verified
+                .pruned
+                .as_ref()
+                .map_or(header.pruned_at, |_| header.head.lsn.saturating_add(1)),
             words_floor: header.words_floor,
             epoch: cx.now().micros(),
         },
@@ -415,13 +396,17 @@ fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid)
     let imported = WorkspaceImported {
         workspace_id: workspace,
         mode: mode.name().to_owned(),
-        source_workspace_id: workspace,
-        source_lsn: header.head.lsn,
-        source_hash: header.head.content_hash.clone(),
+        source_workspace_id: source.workspace_id,
+        source_lsn: source.head.lsn,
+        source_hash: source.head.content_hash.clone(),
         digest: crate::hash::hash_text(&verified.digest),
         signer: verified.signer.clone(),
     };
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
+    let head = match mode {
+        Mode::Restore => header.head.clone(),
+        Mode::New => cx.within(workspace, None, |cx| end_of_copy(cx, verified, &imported))?,
+    };
     cx.audit_in(
         WorkspaceId::INSTANCE,
         "workspace.import",
@@ -429,7 +414,7 @@ fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid)
     )?;
     workspaces::show(cx, workspace, lsn)?;
     let admin_token =
-        verified.admin.map(|member| cx.in_workspace(workspace, |cx| admin_token(cx, member))).transpose()?;
+        verified.admin.map(|member| cx.within(workspace, None, |cx| admin_token(cx, member))).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;
     let outcome = Imported {
         workspace_id: workspace,
@@ -439,13 +424,27 @@ fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid)
         created: true,
         events: verified.events,
         floor: header.floor,
-        head_lsn: header.head.lsn,
-        head_hash: header.head.content_hash.clone(),
+        head_lsn: head.lsn,
+        head_hash: head.content_hash,
+        source: ImportSource {
+            workspace_id: source.workspace_id,
+            head_lsn: source.head.lsn,
+            head_hash: source.head.content_hash.clone(),
+        },
         admin_token: None,
     };
     let kept: Value = serde_json::to_value(&outcome).map_err(Error::internal)?;
     cx.execute(1, DONE, &[&import_id, &kept.to_string(), &held_by])?;
     Ok(Imported { admin_token, ..outcome })
+}
+
+/// Ends the log of a copy: where it begins, and of what it is one. Nobody of the workspace has done that.
+fn end_of_copy(cx: &mut Write<'_>, verified: &Verified, imported: &WorkspaceImported) -> Result<HeadOf> {
+    if let Some(pruned) = &verified.pruned {
+        cx.emit(Subject::WORKSPACE, pruned)?;
+    }
+    let last = cx.emit(Subject::WORKSPACE, imported)?;
+    Ok(HeadOf { lsn: last.lsn, content_hash: last.content_hash(), at: last.at })
 }
 
 /// Mints a token with which a member of the caller's workspace administers it.

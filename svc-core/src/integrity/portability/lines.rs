@@ -4,7 +4,7 @@
 //! file again, however that was formatted.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 
 use serde_json::{Map, Value};
 
@@ -22,14 +22,37 @@ use crate::store::Value as Stored;
 const STEP_ROWS: usize = 500;
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Takes what a file has while it is verified.
+/// Takes what a file has while it is verified, and keeps it.
+pub(super) trait Keeps: Rows {
+    /// Returns the failure of the service because of which the file could not be kept.
+    fn failed(&mut self) -> Option<Error>;
+}
+
+/// Writes what a file has as lines.
 pub(super) struct LineWriter {
     spool: Spool,
+    /// The tables, with where their lines begin.
+    sections: Vec<(&'static str, u64)>,
     later: Vec<Later>,
     /// The members, by handle.
     handles: BTreeMap<String, Stored>,
     /// Why the lines could not be written, if they could not.
     failed: Option<Error>,
+}
+
+/// What was kept of a file.
+pub(super) struct Kept {
+    pub lines: Lines,
+    /// The columns that are set after everything is written.
+    pub later: Vec<Later>,
+    /// The members, by handle.
+    pub handles: BTreeMap<String, Stored>,
+}
+
+/// The lines of a file.
+pub(super) struct Lines {
+    pub spooled: Spooled,
+    sections: Vec<(&'static str, u64)>,
 }
 
 /// A column that can be set only once its whole table is there.
@@ -46,17 +69,13 @@ const KEPT_MAX: usize = 100_000;
 
 impl LineWriter {
     pub fn new(spool: Spool) -> Self {
-        Self { spool, later: Vec::new(), handles: BTreeMap::new(), failed: None }
+        let (sections, later, handles) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { spool, sections, later, handles, failed: None }
     }
 
-    /// Returns the lines, the columns that are set later, and the members by handle.
-    pub fn finish(self) -> Result<(Spooled, Vec<Later>, BTreeMap<String, Stored>)> {
-        Ok((self.spool.finish()?, self.later, self.handles))
-    }
-
-    /// Returns the failure of the service because of which the file could not be read.
-    pub fn failed(&mut self) -> Option<Error> {
-        self.failed.take()
+    pub fn finish(self) -> Result<Kept> {
+        let lines = Lines { spooled: self.spool.finish()?, sections: self.sections };
+        Ok(Kept { lines, later: self.later, handles: self.handles })
     }
 
     fn keep(&mut self, records: &Records, row: &Row) -> Result<(), Invalid> {
@@ -86,24 +105,58 @@ const MEMBERS: &str = "members";
 impl Rows for LineWriter {
     fn row(&mut self, records: &Records, record: Map<String, Value>, row: Row) -> Result<(), Invalid> {
         self.keep(records, &row)?;
-        self.write(&record)
+        self.write(records.name(), &record)
     }
 
     fn event(&mut self, _: EventColumns, payload: String) -> Result<(), Invalid> {
-        self.write(&serde_json::json!({RECORD: EVENTS, "payload": payload}))
+        self.write(EVENTS, &serde_json::json!({RECORD: EVENTS, "payload": payload}))
+    }
+}
+
+impl Keeps for LineWriter {
+    fn failed(&mut self) -> Option<Error> {
+        self.failed.take()
     }
 }
 
 impl LineWriter {
-    fn write(&mut self, record: &impl serde::Serialize) -> Result<(), Invalid> {
+    fn write(&mut self, table: &'static str, record: &impl serde::Serialize) -> Result<(), Invalid> {
+        if self.sections.last().is_none_or(|(last, _)| *last != table) {
+            self.sections.push((table, self.spool.len()));
+        }
         let written = serde_json::to_vec(record).map_err(Error::internal).and_then(|mut line| {
             line.push(b'\n');
             self.spool.write(&line)
         });
         written.map_err(|error| {
             self.failed = Some(error);
-            Invalid::new(Reason::NotAnExport, "the file could not be kept")
+            Invalid::not_kept()
         })
+    }
+}
+
+impl Lines {
+    /// Returns the records of a table.
+    pub fn section(&self, table: &'static str) -> impl Iterator<Item = Result<Map<String, Value>>> + use<> {
+        let begins = self.sections.iter().position(|(name, _)| *name == table);
+        let offset = |place: usize| self.sections.get(place).map(|(_, offset)| *offset);
+        let from = begins.and_then(offset).unwrap_or(self.spooled.len());
+        let until = begins.and_then(|place| offset(place.saturating_add(1))).unwrap_or(self.spooled.len());
+        let part = self.spooled.reader(from).take(until.saturating_sub(from));
+        let lines = BufReader::with_capacity(64 << 10, part).split(b'\n');
+        lines.map(|line| serde_json::from_slice(&line.map_err(Error::internal)?).map_err(Error::internal))
+    }
+
+    /// Returns the payloads of the events.
+    pub fn events(&self) -> impl Iterator<Item = Result<String>> + use<> {
+        self.section(EVENTS).map(|record| payload_of(record?))
+    }
+}
+
+fn payload_of(mut record: Map<String, Value>) -> Result<String> {
+    match record.remove("payload") {
+        Some(Value::String(payload)) => Ok(payload),
+        _ => Err(Error::internal("an event without a payload")),
     }
 }
 
@@ -134,13 +187,12 @@ pub(super) fn next<'r>(
 }
 
 fn parsed<'r>(text: &[u8], declared: &'r [Records]) -> Result<Line<'r>> {
-    let mut record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
+    let record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
     let table = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
     let records = declared.iter().find(|records| records.name() == table);
     let records = records.ok_or_else(|| Error::internal(format!("no table {table}")))?;
     if records.name() == EVENTS {
-        let payload = record.remove("payload").and_then(|payload| payload.as_str().map(str::to_owned));
-        return payload.map(Line::Event).ok_or_else(|| Error::internal("an event without a payload"));
+        return payload_of(record).map(Line::Event);
     }
     let row = checked(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
     Ok(Line::Row(records, row))

@@ -1,4 +1,4 @@
-//! A workspace as a file: exporting it.
+//! A workspace as a file: exporting, verifying and importing it.
 //!
 //! An export is evidence and a means to move: it has the rows of the workspace's tables, as their features
 //! declare them, and its log, byte for byte. Words stay sealed, with the keys of the messages that live
@@ -8,7 +8,8 @@
 //! - `row`: a row of a table as a line
 //! - `write`: writing it
 //! - `read`: reading it part by part, and `verify`: whether it is one
-//! - `lines`: what was verified, to be written in steps, and `import`: writing it
+//! - `lines`: what was verified, to be written in steps, `copy`: the same with other ids, `insert` and
+//!   `import`: writing it
 //! - `removal`: removing rows in steps, `erase`: removing a workspace, and `staging`: the chore that does
 
 mod form;
@@ -17,6 +18,8 @@ mod row;
 mod write;
 mod verify;
 mod lines;
+mod copy;
+mod insert;
 mod removal;
 mod erase;
 mod staging;

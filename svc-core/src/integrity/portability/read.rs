@@ -58,6 +58,11 @@ impl Invalid {
         Self { reason, record: None, detail: detail.into() }
     }
 
+    /// What is said of a file that the service fails to keep.
+    pub(super) fn not_kept() -> Self {
+        Self::new(Reason::NotAnExport, "the file could not be kept")
+    }
+
     /// Returns the error that names it.
     pub fn error(self) -> Error {
         Error::new(Code::ExportInvalid, self.detail).with("reason", self.reason).with("record", self.record)

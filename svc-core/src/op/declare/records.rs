@@ -6,9 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use uuid::Uuid;
+
 use crate::Result;
 use crate::error::Error;
-use crate::store::{Engine, Scan, interned};
+use crate::id::WorkspaceId;
+use crate::store::{Engine, Scan, Value, interned};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ pub enum Class {
     Sealed,
     /// The SHA-256 of another column of the row, which an event names.
     Hash,
-    /// Bytes by which a row is found again.
+    /// A digest of other columns, by which a row is found again.
     Digest,
     /// What proves who somebody is, or opens what is sealed. It never leaves the instance.
     Secret,
@@ -68,6 +71,41 @@ pub(crate) enum Goes {
     Nowhere,
 }
 
+/// The columns of a row, by name.
+pub struct RowColumns<'r>(pub(crate) &'r BTreeMap<&'static str, Value>);
+
+impl RowColumns<'_> {
+    /// Returns a text; none if it is null.
+    pub fn text(&self, column: &str) -> Option<&str> {
+        match self.0.get(column) {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns a number; 0 if it is null.
+    pub fn int(&self, column: &str) -> i64 {
+        match self.0.get(column) {
+            Some(Value::Int(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// Returns an id; none if it is null.
+    pub fn id(&self, column: &str) -> Option<Uuid> {
+        match self.0.get(column) {
+            Some(Value::Uuid(id)) => Some(*id),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the digest of a row.
+pub type DigestOf = fn(&RowColumns<'_>) -> Result<[u8; 32]>;
+
+/// Returns the ids that a row of a workspace stands for, and that follow from its columns.
+pub type DerivedIds = fn(WorkspaceId, &RowColumns<'_>) -> Result<Vec<Uuid>>;
+
 /// The declaration of a table.
 #[derive(Clone, Debug)]
 pub struct Records {
@@ -80,6 +118,10 @@ pub struct Records {
     after: Vec<&'static str>,
     /// By name.
     pub(crate) columns: BTreeMap<&'static str, Class>,
+    pub(crate) digests: Vec<(&'static str, DigestOf)>,
+    pub(crate) derived_ids: Option<DerivedIds>,
+    /// Columns that hold JSON, and its members that are ids.
+    pub(crate) ids_within: Vec<(&'static str, &'static [&'static str])>,
 }
 
 impl Records {
@@ -87,7 +129,8 @@ impl Records {
     pub fn of_instance(table: &'static str) -> Self {
         let (scope, goes) = (Scope::Instance, Goes::Nowhere);
         let (order, after, columns) = ("", Vec::new(), BTreeMap::new());
-        Self { table, scope, goes, goes_first: false, order, after, columns }
+        let (goes_first, digests, derived_ids, ids_within) = (false, Vec::new(), None, Vec::new());
+        Self { table, scope, goes, goes_first, order, after, columns, digests, derived_ids, ids_within }
     }
 
     /// Declares a table whose rows name their workspace in `workspace_id`, ordered by these columns.
@@ -137,6 +180,27 @@ impl Records {
         self
     }
 
+    /// Declares a column with a digest of other ones.
+    #[must_use]
+    pub fn digest(mut self, name: &'static str, of: DigestOf) -> Self {
+        self.digests.push((name, of));
+        self.with(Class::Digest, name)
+    }
+
+    /// Says which ids are those of nothing that has a row, but follow from columns of this table's rows.
+    #[must_use]
+    pub fn derives_ids(mut self, ids: DerivedIds) -> Self {
+        self.derived_ids = Some(ids);
+        self
+    }
+
+    /// Says that members of the JSON in a text column are ids of the workspace's things.
+    #[must_use]
+    pub fn ids_within(mut self, column: &'static str, members: &'static [&'static str]) -> Self {
+        self.ids_within.push((column, members));
+        self
+    }
+
     fn with(mut self, class: Class, names: &'static str) -> Self {
         self.columns.extend(names.split(' ').map(|name| (name, class)));
         self
@@ -177,8 +241,6 @@ classes! {
     sealed Sealed
     /// Declares columns with hashes of other columns.
     hashes Hash
-    /// Declares columns with bytes by which a row is found.
-    digests Digest
     /// Declares columns with secrets.
     secrets Secret
     /// Declares columns that the instance makes by itself.
@@ -199,6 +261,11 @@ impl Records {
     /// Returns the columns that no two rows share, by which they are ordered.
     pub fn key(&self) -> impl Iterator<Item = &'static str> {
         self.order.split(' ')
+    }
+
+    /// Returns whether its rows go into a copy of their workspace.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.goes == Goes::Anywhere
     }
 
     /// Returns whether its rows are ever in an export.

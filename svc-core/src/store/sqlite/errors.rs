@@ -4,7 +4,7 @@ use rusqlite::ErrorCode;
 
 use crate::error::{Code, Error};
 
-pub(super) fn failed(error: rusqlite::Error) -> Error {
+pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::new(Code::Unavailable, "another process has locked the database").caused_by(error)

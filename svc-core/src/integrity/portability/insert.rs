@@ -1,0 +1,95 @@
+//! Inserting what a file has: rows, with the columns that it has not, and events.
+
+use std::collections::BTreeMap;
+
+use super::row::{MESSAGES, Row};
+use crate::conversation::messages::wrap_imported;
+use crate::error::{Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::log::verify::EventColumns;
+use crate::op::{Class, Records, Write};
+use crate::store::{ToParam, Value as Stored};
+
+/// Writes a row, with the columns that the file has not.
+pub(super) fn insert_row(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    records: &Records,
+    row: &Row,
+) -> Result<()> {
+    let mut columns: BTreeMap<&'static str, Stored> = row.columns.clone();
+    for (name, class) in records.columns() {
+        match class {
+            Class::LaterId => drop(columns.insert(name, Stored::Null)),
+            Class::InstancePosition => drop(columns.insert(name, Stored::Int(0))),
+            // Nobody knows what it is the hash of.
+            Class::Secret if records.name() != MESSAGES => {
+                drop(columns.insert(name, Stored::Hash(cx.entropy().bytes()?)));
+            }
+            Class::Secret => drop(columns.insert(name, wrapped(cx, workspace, row)?)),
+            Class::Derived => drop(columns.insert(name, Stored::Text(workspaces::IMPORTING.to_owned()))),
+            _ => {}
+        }
+    }
+    if records.name() == "workspaces" {
+        drop_taken_handle(cx, &mut columns)?;
+    }
+    let values: Vec<&dyn ToParam> = columns.values().map(|value| value as &dyn ToParam).collect();
+    cx.execute(1, records.insert(), &values)
+}
+
+fn drop_taken_handle(cx: &Write<'_>, columns: &mut BTreeMap<&'static str, Stored>) -> Result<()> {
+    let is_taken = match columns.get("handle") {
+        Some(Stored::Text(handle)) => workspaces::has_handle(cx, handle)?,
+        _ => false,
+    };
+    if is_taken {
+        columns.insert("handle", Stored::Null);
+    }
+    Ok(())
+}
+
+/// Returns the wrapped key of a message; null if it came without one.
+fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &Row) -> Result<Stored> {
+    let id = |name: &str| match row.columns.get(name) {
+        Some(Stored::Uuid(id)) => Some(*id),
+        _ => None,
+    };
+    let (Some(key), Some(message), Some(thread)) = (row.content_key, id("id"), id("thread_id")) else {
+        return Ok(Stored::Null);
+    };
+    let Some(Stored::Int(lsn)) = row.columns.get("lsn") else { return Ok(Stored::Null) };
+    let author = id("author_id").map(MemberId::from);
+    let lsn = *lsn;
+    cx.in_workspace(workspace, |cx| {
+        wrap_imported(cx, message.into(), thread.into(), author, lsn, key).map(Stored::Bytes)
+    })
+}
+
+/// Writes an event, all of whose columns follow from its payload.
+pub(super) fn insert_event(cx: &mut Write<'_>, workspace: WorkspaceId, payload: &str) -> Result<()> {
+    let event = EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))?;
+    let EventColumns { lsn, kind, at, subject, prev_hash, content_hash } = event;
+    cx.execute(
+        1,
+        EVENT,
+        &[
+            &workspace,
+            &lsn,
+            &kind,
+            &at,
+            &subject.channel_id,
+            &subject.thread_id,
+            &subject.member_id,
+            &prev_hash,
+            &content_hash,
+            &payload,
+        ],
+    )
+}
+
+const EVENT: &str = "
+    insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
+        content_hash, payload)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
