@@ -131,7 +131,7 @@
 //! 3. Add the operation to the feature's list by the builder that says what a call does: [`op::read`],
 //!    [`op::long_read`], [`op::wait`], [`op::write`] (adds something each time), [`op::idempotent`],
 //!    [`op::destructive`], [`op::homed`] (in a workspace that its input determines),
-//!    [`op::write_in_steps`] (adds something after bounded steps),
+//!    [`op::write_in_steps`] (adds something after bounded steps), [`op::destructive_in_steps`],
 //!    [`op::write_recording_refusals`] (adds something, and a refusal may leave an event). It has a title, a
 //!    path, the capability that [`capability`] says, an example that succeeds, and the codes that it can fail
 //!    with beside those of every operation ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment
@@ -140,8 +140,8 @@
 //! 4. A new column or table is a migration of the next number, in `migrations/sqlite` and
 //!    `migrations/postgres` under one name, and a line in `store/migrate.rs`; one that was released is never
 //!    changed. Times are `bigint`, in microseconds. The column is a field of its struct and a name in that
-//!    struct's `columns!` list; the compiler finds who makes one. A table has an owner in
-//!    `tests/it/house/tables.rs`.
+//!    struct's `columns!` list; the compiler finds who makes one. The feature declares what the columns hold
+//!    ([`op::Records`]), and the table has an owner in `tests/it/house/tables.rs`.
 //! 5. If the example names a thing that no world has yet, add a sample to the feature: a name, and the calls
 //!    that make it ([`op::Sample`]).
 //! 6. `UPDATE_GOLDEN=1 cargo test -p svc-tests agreed` writes the golden files, and

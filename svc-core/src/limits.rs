@@ -329,6 +329,10 @@ pub const MICROS_A_DAY: i64 = 86_400_000_000;
 pub const RETENTION_WORKSPACES: i64 = 50;
 /// Most messages that one event declares pruned.
 pub const MESSAGES_PRUNED_MAX: i64 = 100_000;
+/// Rows whose words are purged at once.
+pub const PURGED_ROWS: i64 = 500;
+/// Purges that nobody moves on and that are looked at for one without a legal hold.
+pub const PURGES_LOOKED_AT: i64 = 100;
 /// Messages that were pruned and are removed at once.
 pub const MESSAGES_REMOVED: i64 = 500;
 /// Shelves whose messages were all pruned and that are removed at once.

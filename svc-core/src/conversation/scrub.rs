@@ -1,4 +1,4 @@
-//! The scrub: removing the bytes of destroyed keys from the database's files.
+//! The scrub: removing the bytes of destroyed keys, and of purged words, from the database's files.
 //!
 //! A withdrawal is finished only when those bytes are gone, which a commit alone does not achieve. A
 //! withdrawal marks the table that held them in its own transaction. A periodic worker reads the marks,
@@ -8,7 +8,7 @@
 
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::op::{Read, Write};
+use crate::op::{Read, Records, Write};
 use crate::store::Engine;
 
 /// The table of the keys that were wrapped before shelves existed.
@@ -80,6 +80,15 @@ pub(super) fn ask_for_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
     tables.into_iter().try_for_each(|table| ask(cx, table, because))
 }
 
+/// Marks every table that holds words in the clear, for the event at `because` of the caller's workspace.
+pub(crate) fn ask_for_words(cx: &mut Write<'_>, because: i64) -> Result<()> {
+    tables_of_words(cx).try_for_each(|table| ask(cx, table, because))
+}
+
+fn tables_of_words<'a>(cx: &Read<'a>) -> impl Iterator<Item = &'static str> + use<'a> {
+    cx.records().iter().filter(|records| records.purges().is_some()).map(Records::name)
+}
+
 /// Marks a table of keys for the event at `because` of the caller's workspace.
 ///
 /// The first call for a purpose names an event that no earlier mark names: a table that is marked again while
@@ -111,7 +120,8 @@ pub(crate) fn pending(cx: &Read<'_>, still_moving: bool) -> Result<Vec<Asked>> {
     }
     let leave_out = still_moving && has_many_old_keys(cx)?;
     let mut pending = Vec::new();
-    for key_table in KEY_TABLES.iter().copied().filter(|table| !leave_out || *table != OLD_KEYS) {
+    let tables = KEY_TABLES.iter().copied().filter(|table| !leave_out || *table != OLD_KEYS);
+    for key_table in tables.chain(tables_of_words(cx)) {
         let marks: Vec<(WorkspaceId, i64)> = cx.query(MARKS, &[&key_table, &MARKS_MAX])?;
         pending.extend(marks.into_iter().map(|(workspace, lsn)| Asked { key_table, workspace, lsn }));
     }

@@ -12,11 +12,12 @@ use serde_json::Value;
 use crate::Result;
 use crate::coordination::thread::Thread;
 use crate::coordination::workers;
+use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CHECKPOINT_MAX_BYTES;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Records, Write};
+use crate::op::{DestroyPermit, Feature, Read, Records, Write};
 use crate::store::columns;
 use crate::time::Time;
 
@@ -27,7 +28,7 @@ pub(crate) fn feature() -> Feature {
             .ids("thread_id member_id")
             .times("at")
             .ints("lsn")
-            .words("checkpoint"),
+            .words("checkpoint", purge_some),
     ])
 }
 
@@ -125,6 +126,30 @@ const REPLACE: &str = "
         checkpoint = excluded.checkpoint";
 
 const MARK: &str = "update threads set has_checkpoint = true where id = $1";
+
+/// Removes checkpoints: without its words one says nothing.
+fn purge_some(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    (_, up_to): (i64, i64),
+    most: i64,
+) -> Result<Option<(i64, i64)>> {
+    let found: Vec<(ThreadId,)> = cx.query(TO_PURGE, &[&cx.caller().workspace_id, &up_to, &most])?;
+    for (thread,) in &found {
+        cx.execute(1, PURGE, &[thread])?;
+        cx.execute(1, UNMARK, &[thread])?;
+    }
+    let rows = i64::try_from(found.len()).map_err(Error::internal)?;
+    Ok((rows > 0).then_some((rows, 0)))
+}
+
+const TO_PURGE: &str = "
+    select k.thread_id from claim_checkpoints k join threads t on t.id = k.thread_id
+    where t.workspace_id = $1 and k.lsn <= $2 limit $3";
+
+const PURGE: &str = "delete from claim_checkpoints where thread_id = $1";
+
+const UNMARK: &str = "update threads set has_checkpoint = false where id = $1";
 
 /// Returns the last checkpoint of a thread.
 pub(in crate::coordination) fn last(cx: &Read<'_>, thread: &Thread) -> Result<Option<Checkpoint>> {

@@ -27,7 +27,8 @@ use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write, prepared, read, wait,
+    DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write, prepared,
+    read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{BulkWrite, Param, RowWrite, RowWriteKind, ToParam, columns};
@@ -91,7 +92,7 @@ pub(crate) fn feature() -> Feature {
                 .ints("lsn")
                 .times("produced_at")
                 .texts("result_kind")
-                .words("result"),
+                .words("result", purge_some),
         ])
 }
 
@@ -160,8 +161,11 @@ impl ToParam for ResultKind {
 pub(crate) struct ThreadResult {
     /// The thread.
     thread_id: ThreadId,
-    /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`.
-    pub result: Map<String, Value>,
+    /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`. Null
+    /// if it was purged.
+    pub result: Option<Map<String, Value>>,
+    /// Whether the result was purged: it is null then, and its hash is in the log alone.
+    purged: bool,
     /// The kind of the result, if the worker named it: `<namespace>.<name>/<n>`.
     result_kind: Option<String>,
     /// The member who set it.
@@ -173,7 +177,15 @@ pub(crate) struct ThreadResult {
 }
 
 columns! {
-    result_columns: ThreadResult as r { thread_id, result, result_kind, produced_by, produced_at, lsn }
+    result_columns: ThreadResult as r {
+        thread_id,
+        result,
+        purged = "r.result is null",
+        result_kind,
+        produced_by,
+        produced_at,
+        lsn,
+    }
 }
 
 /// The holder of a thread's claim set its result.
@@ -261,7 +273,8 @@ fn set_thread_result(
     end_claim(cx, &thread, ClaimEnd::Result(lsn))?;
     Ok(ThreadResult {
         thread_id: thread.id,
-        result: stored.result.clone(),
+        result: Some(stored.result.clone()),
+        purged: false,
         result_kind: input.result_kind.as_deref().map(str::to_owned),
         produced_by: worker,
         produced_at: now,
@@ -282,6 +295,29 @@ static ADD: RowWrite = RowWrite {
     },
     kind: RowWriteKind::Adds,
 };
+
+/// Purges the words of results: their rows stay, and with them who set them, and when.
+fn purge_some(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    (after, up_to): (i64, i64),
+    most: i64,
+) -> Result<Option<(i64, i64)>> {
+    let workspace = cx.caller().workspace_id;
+    let last: Option<(i64, Option<i64>)> = cx.one(LAST_TO_PURGE, &[&workspace, &after, &up_to, &most])?;
+    let Some((rows, Some(last))) = last else { return Ok(None) };
+    cx.execute_any(PURGE, &[&workspace, &after, &last])?;
+    Ok(Some((rows, last)))
+}
+
+const LAST_TO_PURGE: &str = "
+    select count(result), max(lsn) from (
+        select result, lsn from results where workspace_id = $1 and lsn > $2 and lsn <= $3
+        order by lsn limit $4) next";
+
+const PURGE: &str = "
+    update results set result = null
+    where workspace_id = $1 and lsn > $2 and lsn <= $3 and result is not null";
 
 /// Returns a thread's latest result, which stays readable after the thread was reopened.
 ///

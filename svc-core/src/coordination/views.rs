@@ -74,7 +74,7 @@ pub(crate) fn feature() -> Feature {
 struct ThreadDetail {
     #[serde(flatten)]
     thread: Thread,
-    /// The latest result. It stays readable after the thread was reopened.
+    /// The latest result. It stays readable after the thread was reopened; null too if it was purged.
     result: Option<Value>,
     /// The member who set the result.
     produced_by: Option<MemberId>,
@@ -93,8 +93,8 @@ struct GetThread {
 fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
     let thread = visible_thread(cx, input.thread_id)?;
     let latest = results::latest(cx, thread.id)?;
-    let (result, produced_by) =
-        latest.map(|latest| (Value::Object(latest.result), latest.produced_by)).unzip();
+    let (result, produced_by) = latest.map(|latest| (latest.result, latest.produced_by)).unzip();
+    let result = result.flatten().map(Value::Object);
     Ok(ThreadDetail { notices: notices::last(cx, thread.id)?, thread, result, produced_by })
 }
 

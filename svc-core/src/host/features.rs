@@ -65,6 +65,7 @@ pub(crate) fn features() -> Vec<Feature> {
         integrity::audit::feature(),
         integrity::holds::feature(),
         integrity::retention::feature(),
+        integrity::purge::feature(),
         integrity::portability::feature(),
         integrity::sharing::feature(),
         parts::in_database(),

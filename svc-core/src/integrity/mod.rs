@@ -10,6 +10,7 @@
 //! - `taps`: how far consumers inside the service have come in each log
 //! - `audit`: the rows that every change and every delegated request leaves
 //! - `holds`: legal holds, under which nothing is destroyed, and `retention`: how long things are kept
+//! - `purge`: destroying every word of a workspace
 //! - `portability`: a workspace as a file
 //! - `sharing`: tickets by which somebody who is no member reads one channel
 
@@ -26,5 +27,6 @@ pub(crate) mod taps;
 pub(crate) mod holds;
 pub(crate) mod census;
 pub(crate) mod retention;
+pub(crate) mod purge;
 pub(crate) mod portability;
 pub(crate) mod sharing;

@@ -68,6 +68,7 @@ migrations! {
     37 "0037_taps",
     38 "0038_log_trees",
     40 "0040_imports",
+    41 "0041_purges",
 }
 
 /// Returns the version of the schema: that of the newest migration.

@@ -24,6 +24,8 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/op/declare/job.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/operation.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/part.rs", "op::run::context", SIGNATURES),
+    ("svc-core/src/op/declare/records.rs", "op::run::context", SIGNATURES),
+    ("svc-core/src/op/declare/records.rs", "op::run::permit", SIGNATURES),
     ("svc-core/src/page.rs", "store::conn", PAGED),
     ("svc-core/src/page.rs", "store::row", PAGED),
     ("svc-core/src/page.rs", "store::value", PAGED),

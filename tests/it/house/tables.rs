@@ -112,6 +112,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("oidc_identities", "identity/oidc", &[]),
     ("oidc_logins", "identity/oidc", &[]),
     ("parked", "coordination/queue", &[]),
+    ("purges", "integrity/purge", &[]),
     ("rate_windows", "store/rate_windows", &[]),
     ("ready", "coordination/queue", &[]),
     ("repo_pauses", "coordination/pauses", &["coordination/obstacles", "coordination/queue"]),

@@ -177,7 +177,7 @@ fn a_copy_has_everything_and_no_id_or_hash_of_its_source() {
             assert_eq!(&last[of_event], of_file);
         }
         assert_eq!(last["attribution"], json!({"actor_id": null, "subject_id": null}));
-        // Nothing of the source is in the copy, but the hashes of results that name nothing, or are gone.
+        // Nothing of the source is in the copy, but the hashes of results that name nothing.
         copied["manifest"] = json!(null);
         let named = |text: &str| -> BTreeSet<String> {
             names(text).into_iter().map(|place| text[place].to_lowercase()).collect()

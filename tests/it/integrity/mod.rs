@@ -11,6 +11,7 @@ mod exports;
 mod holds;
 mod imports;
 mod record;
+mod purging;
 mod retention;
 mod second_verifier;
 mod sharing;

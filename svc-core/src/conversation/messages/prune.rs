@@ -37,6 +37,8 @@ impl Event for MessagesPruned {
 pub(crate) enum PruneReason {
     /// They were older than the workspace keeps messages.
     Retention,
+    /// All words of the workspace were purged.
+    Purge,
 }
 
 /// The messages that are due.
@@ -74,19 +76,24 @@ const COUNT_DUE: &str = "
 
 /// Declares that the messages of the caller's workspace up to a position are pruned.
 ///
-/// At most [`MESSAGES_PRUNED_MAX`] are, so it may have to be called again.
+/// Returns how many. For retention at most [`MESSAGES_PRUNED_MAX`] are, so it may have to be called again.
 pub(crate) fn prune(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
     up_to_lsn: i64,
     reason: PruneReason,
-) -> Result<()> {
+) -> Result<i64> {
     let workspace = cx.caller().workspace_id;
-    let due: Option<(i64, i64)> = cx.one(DUE, &[&workspace, &up_to_lsn, &MESSAGES_PRUNED_MAX])?;
-    let Some((messages, up_to_lsn)) = due.filter(|(messages, _)| *messages > 0) else { return Ok(()) };
+    let most = match reason {
+        PruneReason::Retention => MESSAGES_PRUNED_MAX,
+        PruneReason::Purge => i64::MAX,
+    };
+    let due: Option<(i64, i64)> = cx.one(DUE, &[&workspace, &up_to_lsn, &most])?;
+    let Some((messages, up_to_lsn)) = due.filter(|(messages, _)| *messages > 0) else { return Ok(0) };
     cx.emit(Subject::WORKSPACE, &MessagesPruned { up_to_lsn, messages, reason })?;
     cx.execute(1, MOVE_FLOOR, &[&workspace, &up_to_lsn])?;
-    shelves::cut_up_to(cx, permit, up_to_lsn)
+    shelves::cut_up_to(cx, permit, up_to_lsn)?;
+    Ok(messages)
 }
 
 const DUE: &str = "

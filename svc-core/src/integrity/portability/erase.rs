@@ -99,5 +99,11 @@ fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId)
 pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
     let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
     permit?;
-    remove_some(cx, workspace)
+    let is_left = remove_some(cx, workspace)?;
+    if !is_left {
+        // No mark for an event is like this one.
+        let because = cx.now().micros().saturating_neg();
+        cx.in_workspace(workspace, |cx| scrub::ask_for_words(cx, because))?;
+    }
+    Ok(is_left)
 }

@@ -148,7 +148,7 @@ pub(super) struct SharedThread {
     created_at: Time,
     /// Who created it; null for the service itself.
     created_by: Option<SharedMember>,
-    /// Its result, if one stands.
+    /// Its result, if one stands and was not purged.
     result: Option<Map<String, Json>>,
     #[serde(skip)]
     lsn: i64,
@@ -163,7 +163,7 @@ impl SharedThread {
             title: thread.title,
             state: thread.state,
             created_at: thread.created_at,
-            result: latest.map(|latest| latest.result),
+            result: latest.and_then(|latest| latest.result),
             lsn: thread.lsn,
         })
     }

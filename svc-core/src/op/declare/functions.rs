@@ -122,6 +122,29 @@ where
     })
 }
 
+/// Declares an operation that destroys things in bounded steps.
+///
+/// A step that returns none is committed, and others have their turn before the next; one that failed may be
+/// taken again. `S` is what the steps of one call share, and nothing that counts after a crash.
+pub fn destructive_in_steps<I, S, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    step: fn(&mut Write<'_>, &I, &mut S) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Default + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Destructive, move |input: I, _, _| {
+        let mut shared = S::default();
+        let job: WriteJob = Box::new(move |cx| {
+            let output = step(cx, &input, &mut shared)?;
+            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
+        });
+        Ok(Job::Write { job, wants: Wants::default() })
+    })
+}
+
 /// Declares an operation that adds something with each call.
 pub fn write<I, O>(
     operation: impl Into<TypedOperation<I, O>>,

@@ -11,6 +11,8 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
+use crate::op::run::context::Write;
+use crate::op::run::permit::DestroyPermit;
 use crate::store::{Engine, Scan, Value, interned};
 
 /// What a column holds.
@@ -106,6 +108,12 @@ pub type DigestOf = fn(&RowColumns<'_>) -> Result<[u8; 32]>;
 /// Returns the ids that a row of a workspace stands for, and that follow from its columns.
 pub type DerivedIds = fn(WorkspaceId, &RowColumns<'_>) -> Result<Vec<Uuid>>;
 
+/// Purges the words of rows of the caller's workspace after a position up to another one, of some of them.
+///
+/// Returns how many rows had some, and the position that it has come to; none if nothing is left.
+pub(crate) type PurgeWords =
+    fn(&mut Write<'_>, &DestroyPermit<'_>, (i64, i64), i64) -> Result<Option<(i64, i64)>>;
+
 /// The declaration of a table.
 #[derive(Clone, Debug)]
 pub struct Records {
@@ -120,6 +128,7 @@ pub struct Records {
     pub(crate) columns: BTreeMap<&'static str, Class>,
     pub(crate) digests: Vec<(&'static str, DigestOf)>,
     pub(crate) derived_ids: Option<DerivedIds>,
+    purges: Option<PurgeWords>,
     /// Columns that hold JSON, and its members that are ids.
     pub(crate) ids_within: Vec<(&'static str, &'static [&'static str])>,
 }
@@ -127,10 +136,19 @@ pub struct Records {
 impl Records {
     /// Declares a table of the instance.
     pub fn of_instance(table: &'static str) -> Self {
-        let (scope, goes) = (Scope::Instance, Goes::Nowhere);
-        let (order, after, columns) = ("", Vec::new(), BTreeMap::new());
-        let (goes_first, digests, derived_ids, ids_within) = (false, Vec::new(), None, Vec::new());
-        Self { table, scope, goes, goes_first, order, after, columns, digests, derived_ids, ids_within }
+        Self {
+            table,
+            scope: Scope::Instance,
+            goes: Goes::Nowhere,
+            goes_first: false,
+            order: "",
+            after: Vec::new(),
+            columns: BTreeMap::new(),
+            digests: Vec::new(),
+            derived_ids: None,
+            purges: None,
+            ids_within: Vec::new(),
+        }
     }
 
     /// Declares a table whose rows name their workspace in `workspace_id`, ordered by these columns.
@@ -178,6 +196,13 @@ impl Records {
     pub fn first_to_go(mut self) -> Self {
         self.goes_first = true;
         self
+    }
+
+    /// Declares columns with words, and how they are purged.
+    #[must_use]
+    pub(crate) fn words(mut self, names: &'static str, purge: PurgeWords) -> Self {
+        self.purges = Some(purge);
+        self.with(Class::Words, names)
     }
 
     /// Declares a column with a digest of other ones.
@@ -235,8 +260,6 @@ classes! {
     bools Bool
     /// Declares columns with text that is part of the record.
     texts Text
-    /// Declares columns with words.
-    words Words
     /// Declares columns with sealed words.
     sealed Sealed
     /// Declares columns with hashes of other columns.
@@ -261,6 +284,11 @@ impl Records {
     /// Returns the columns that no two rows share, by which they are ordered.
     pub fn key(&self) -> impl Iterator<Item = &'static str> {
         self.order.split(' ')
+    }
+
+    /// Returns how the words of its rows are purged, if they have some that are not those of messages.
+    pub(crate) fn purges(&self) -> Option<PurgeWords> {
+        self.purges
     }
 
     /// Returns whether its rows go into a copy of their workspace.

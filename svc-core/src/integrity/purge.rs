@@ -1,0 +1,261 @@
+//! Purging a workspace: every word that was said in it goes, and the record of what was done stays.
+//!
+//! Messages are gone from the first commit on. Their rows and keys, and the words in the tables of other
+//! features, go in bounded steps after it. What the steps have done stands in a row, so a purge whose caller
+//! or whose process is gone is taken up again, and so is one that met a legal hold once that has ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capability::TokenAdmin;
+use crate::conversation::messages::{self, PruneReason};
+use crate::conversation::scrub;
+use crate::error::{Code, Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::workspaces::{load_workspace, own_workspace};
+use crate::integrity::floor::LogRange;
+use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::op::{Chore, Feature, Records, Round, Step, Who, Write, destructive_in_steps};
+use crate::store::columns;
+use crate::text::Text;
+use crate::time::Time;
+
+/// How long a purge is left to its caller after its last step.
+const LEASE: Duration = Duration::from_secs(10);
+/// Time between two looks for purges that nobody moves on.
+const PULSE: Duration = Duration::from_secs(5);
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "workspaces",
+            vec![
+                destructive_in_steps("purge_workspace", purge_workspace)
+                    .title("Purge the words of a workspace")
+                    .post("/workspaces/{workspace_id}/purge")
+                    .needs(&[TokenAdmin])
+                    .rest_only()
+                    .refuses(&[Code::LegalHold])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "confirm": "Night shift"})),
+            ],
+        )
+        .events(vec![EventKind::of::<WorkspacePurged>()])
+        .records(vec![Records::table("purges", "workspace_id").stays()])
+        .chore(Chore {
+            name: "purges",
+            every: |_| Some(PULSE),
+            lease: LEASE,
+            who: Who::OneLeader,
+            run: Box::new(resume),
+        })
+}
+
+/// Every word that was said in the workspace up to a position is gone. The record of what was done stays.
+#[derive(Serialize, JsonSchema)]
+struct WorkspacePurged {
+    /// The position in the log up to which words were purged.
+    up_to_lsn: i64,
+    /// How many rows had words, by table.
+    removed: BTreeMap<String, i64>,
+}
+
+impl Event for WorkspacePurged {
+    const KIND: &'static str = "WorkspacePurged";
+}
+
+/// Destroys every word that was said in your workspace: all messages with their edits, all results, and the
+/// checkpoints of claims.
+///
+/// What was done stays: members, channels, threads and their titles, claims, reviews, and the log, which
+/// verifies as before. A result keeps its hash and reads as null. Messages are gone at once, the rest in
+/// steps; the call returns when everything is, and goes on without you if it is cut off. What is said after
+/// it was called stays. A call while a purge is in progress joins that one.
+///
+/// Fails with 409 `legal-hold` if the workspace is under a legal hold; what is left goes when it has ended.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PurgeWorkspace {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The name of the workspace, as it is now.
+    confirm: Text<1, NAME_MAX>,
+}
+
+/// What a purge has removed.
+#[derive(Serialize, JsonSchema)]
+struct WordsPurged {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The position in the log up to which words were purged.
+    up_to_lsn: i64,
+    /// When the last of them was.
+    purged_at: Time,
+    /// How many rows had words, by table.
+    removed: BTreeMap<String, i64>,
+}
+
+/// The purge of a workspace.
+struct Purge {
+    up_to_lsn: i64,
+    requested_by: Option<MemberId>,
+    progress: Progress,
+    purged_at: Option<Time>,
+}
+
+columns! { purge_columns: StoredPurge as p { up_to_lsn, requested_by, progress, purged_at } }
+
+struct StoredPurge {
+    up_to_lsn: i64,
+    requested_by: Option<MemberId>,
+    progress: String,
+    purged_at: Option<Time>,
+}
+
+/// How far a purge has come.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Progress {
+    /// The number of rows that had words, by table.
+    removed: BTreeMap<String, i64>,
+    /// The tables in which nothing is left.
+    done: Vec<String>,
+    /// The position up to which nothing is left in the next one.
+    reached: i64,
+}
+
+fn purge_workspace(
+    cx: &mut Write<'_>,
+    input: &PurgeWorkspace,
+    has_begun: &mut bool,
+) -> Result<Option<WordsPurged>> {
+    own_workspace(cx, input.workspace_id)?;
+    let purge = load(cx, input.workspace_id)?;
+    if !std::mem::replace(has_begun, true) {
+        if load_workspace(cx, input.workspace_id)?.name != *input.confirm {
+            return Err(Error::malformed("`confirm` is not the name of the workspace"));
+        }
+        if purge.is_none_or(|purge| purge.purged_at.is_some()) {
+            return begin(cx).map(|()| None);
+        }
+        return purge_some(cx).map(|()| None);
+    }
+    let purge = purge.ok_or_else(|| Error::internal("the purge has no row"))?;
+    let Purge { up_to_lsn, progress, purged_at, .. } = purge;
+    match purged_at {
+        None => purge_some(cx).map(|()| None),
+        Some(purged_at) => {
+            let (workspace_id, removed) = (input.workspace_id, progress.removed);
+            Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }))
+        }
+    }
+}
+
+fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
+    let Some(stored) = cx.one::<StoredPurge>(LOAD, &[&workspace])? else { return Ok(None) };
+    let StoredPurge { up_to_lsn, requested_by, progress, purged_at } = stored;
+    let progress = serde_json::from_str(&progress).map_err(Error::internal)?;
+    Ok(Some(Purge { up_to_lsn, requested_by, progress, purged_at }))
+}
+
+const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
+
+/// Begins the purge of the caller's workspace: from the commit on no message up to here is found.
+fn begin(cx: &mut Write<'_>) -> Result<()> {
+    let permit = cx.permit()?;
+    let up_to_lsn = LogRange::read(cx)?.head;
+    let messages = messages::prune(cx, &permit, up_to_lsn, PruneReason::Purge)?;
+    let removed = BTreeMap::from([("messages".to_owned(), messages)]);
+    let purge = Purge {
+        up_to_lsn,
+        requested_by: cx.caller().member_id().ok(),
+        progress: Progress { removed, ..Progress::default() },
+        purged_at: None,
+    };
+    save(cx, &purge)
+}
+
+/// Takes the next step of the purge of the caller's workspace.
+fn purge_some(cx: &mut Write<'_>) -> Result<()> {
+    let permit = cx.permit()?;
+    let workspace = cx.caller().workspace_id;
+    let Some(mut purge) = load(cx, workspace)?.filter(|purge| purge.purged_at.is_none()) else {
+        // Somebody else has taken the last one.
+        return Ok(());
+    };
+    let progress = &mut purge.progress;
+    let next = cx.records().iter().find_map(|records| {
+        let purge = records.purges()?;
+        (!progress.done.iter().any(|done| done == records.name())).then_some((records.name(), purge))
+    });
+    if let Some((table, words)) = next {
+        let removed = progress.removed.entry(table.to_owned()).or_default();
+        match words(cx, &permit, (progress.reached, purge.up_to_lsn), PURGED_ROWS)? {
+            Some((rows, reached)) => {
+                *removed = removed.saturating_add(rows);
+                progress.reached = reached;
+            }
+            None => {
+                progress.done.push(table.to_owned());
+                progress.reached = 0;
+            }
+        }
+    } else if messages::has_pruned_to_remove(cx, workspace)? {
+        messages::remove_pruned(cx, &permit)?;
+    } else {
+        purge.purged_at = Some(cx.now());
+        end(cx, &purge)?;
+    }
+    save(cx, &purge)
+}
+
+fn end(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
+    let event = WorkspacePurged { up_to_lsn: purge.up_to_lsn, removed: purge.progress.removed.clone() };
+    let because = cx.emit(Subject::WORKSPACE, &event)?.lsn;
+    let metadata = json!({
+        "up_to_lsn": purge.up_to_lsn, "removed": purge.progress.removed, "requested_by": purge.requested_by,
+    });
+    cx.audit("workspace.purge", metadata)?;
+    scrub::ask_for_words(cx, because)
+}
+
+fn save(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
+    let until = cx.now().plus(LEASE);
+    let progress = serde_json::to_string(&purge.progress).map_err(Error::internal)?;
+    let Purge { up_to_lsn, requested_by, purged_at, .. } = purge;
+    cx.execute(1, SAVE, &[&workspace, up_to_lsn, requested_by, &until, &progress, purged_at])
+}
+
+const SAVE: &str = "
+    insert into purges (workspace_id, up_to_lsn, requested_by, until, progress, purged_at)
+    values ($1, $2, $3, $4, $5, $6)
+    on conflict (workspace_id) do update set
+        up_to_lsn = excluded.up_to_lsn, requested_by = excluded.requested_by, until = excluded.until,
+        progress = excluded.progress, purged_at = excluded.purged_at";
+
+/// Moves on a purge that nobody does.
+fn resume(round: &Round<'_>) -> Result<Step> {
+    let found = round.read(|cx| {
+        let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_LOOKED_AT])?;
+        for (workspace,) in left {
+            if !cx.is_under_hold(workspace)? {
+                return Ok(Some(workspace));
+            }
+        }
+        Ok(None)
+    })?;
+    let Some(workspace) = found else { return Ok(Step::Done) };
+    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    match lead.write(workspace, purge_some) {
+        // It was placed meanwhile.
+        Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
+        taken => taken.map(|()| Step::More),
+    }
+}
+
+const LEFT: &str =
+    "select workspace_id from purges where purged_at is null and until < $1 order by until limit $2";

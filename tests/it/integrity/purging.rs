@@ -1,0 +1,179 @@
+//! Purging a workspace: nothing of what was said is left, and everything that was done is.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_core::id::WorkspaceId;
+use svc_tests::client::Answer;
+use svc_tests::process::until;
+use svc_tests::search::Needle;
+use svc_tests::{World, on_both_engines, text};
+
+use crate::conversation::withdraw::{found, is_scrubbed};
+use crate::integrity::origin::{export, verify};
+
+/// Words that are nowhere else.
+const WORD: &str = "tezcatlipoca-of-the-purged";
+
+fn purge(world: &World, confirm: &str) -> Answer {
+    let input = json!({"workspace_id": world.id("workspace"), "confirm": confirm});
+    world.call(&world.people.admin, "purge_workspace", input)
+}
+
+fn workspace(world: &World) -> WorkspaceId {
+    world.id("workspace").into()
+}
+
+/// What was said in the workspace, by kind.
+struct Said {
+    message: Value,
+    done: Value,
+    begun: Value,
+}
+
+fn say(world: &World) -> Said {
+    let channel = world.id("channel");
+    let message = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": WORD}));
+    world.agent("edit_message", json!({"message_id": message["id"], "body": format!("{WORD} again")}));
+    let thread = |title: &str| {
+        let thread = world.agent("create_thread", json!({"channel_id": channel, "title": title}));
+        let claim = world.agent("claim_thread", json!({"thread_id": thread["id"]}));
+        (thread["id"].clone(), claim["claim_lease_id"].clone())
+    };
+    let (done, lease) = thread("done");
+    let result = json!({"thread_id": done, "claim_lease_id": lease, "result": {"words": WORD}});
+    world.agent("set_thread_result", result);
+    let (begun, lease) = thread("begun");
+    let checkpoint = json!({"thread_id": begun, "claim_lease_id": lease, "checkpoint": {"words": WORD}});
+    world.agent("renew_claim", checkpoint);
+    Said { message, done, begun }
+}
+
+#[test]
+fn every_word_goes_and_the_record_stays() {
+    on_both_engines(|world| {
+        let said = say(world);
+        let words = [Needle::new("the words", WORD)];
+        assert!(!found(&world.database, &words).is_empty(), "the search finds words in the clear");
+        purge(world, "Night").refused(400, "malformed-request");
+        let context = world.admin("get_thread_context", json!({"thread_id": said.begun}));
+        assert!(context["checkpoint"].is_object(), "{context}");
+        let before = export(world, workspace(world));
+        let purged = purge(world, "Night shift").output();
+        assert_eq!(purged["up_to_lsn"], before["header"]["head"]["lsn"]);
+        for table in ["messages", "results", "claim_checkpoints"] {
+            assert!(purged["removed"][table].as_i64().unwrap() > 0, "{table}: {purged}");
+        }
+        let get = |operation: &str, input: Value| world.call(&world.people.admin, operation, input);
+        get("get_message", json!({"message_id": said.message["id"]})).refused(404, "not-found");
+        let result = get("get_thread_result", json!({"thread_id": said.done})).output();
+        assert_eq!((&result["result"], &result["purged"]), (&json!(null), &json!(true)));
+        let thread = get("get_thread", json!({"thread_id": said.done})).output();
+        assert_eq!((&thread["result"], &thread["has_result"]), (&json!(null), &json!(true)));
+        assert_eq!(thread["title"], "done");
+        let begun = get("get_thread_context", json!({"thread_id": said.begun})).output();
+        assert_eq!(begun["checkpoint"], json!(null));
+        assert_eq!(world.database.number("select count(*) from claim_checkpoints"), 0);
+        // The log is what it was, and says what has happened.
+        verify(world);
+        let after = export(world, workspace(world));
+        let events = |file: &Value| -> Vec<Value> {
+            let records = file["records"].as_array().unwrap().iter();
+            records.filter(|record| record["record"] == "events").cloned().collect()
+        };
+        let (old, new) = (events(&before), events(&after));
+        assert_eq!(new[..old.len()], old);
+        let added: Vec<Value> = new[old.len()..]
+            .iter()
+            .map(|event| serde_json::from_str(event["payload"].as_str().unwrap()).unwrap())
+            .collect();
+        let kinds: Vec<&str> = added.iter().map(|event| event["$chain"]["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["MessagesPruned", "WorkspacePurged"]);
+        assert_eq!((&added[0]["reason"], &added[1]["removed"]), (&json!("purge"), &purged["removed"]));
+        assert!(!after.to_string().contains("content_key") && !after.to_string().contains(WORD));
+        let audited = json!({"workspace_id": workspace(world), "action": "workspace.purge", "limit": 9});
+        let audited = world.admin("list_audit", audited);
+        assert_eq!(audited["items"].as_array().unwrap().len(), 1, "{audited}");
+        assert_eq!(audited["items"][0]["metadata"]["requested_by"], audited["items"][0]["actor_id"]);
+        // What is said now stays, and a purge of nothing is one too.
+        let again = say(world);
+        world.pass(Duration::from_secs(60));
+        assert_eq!(get("get_message", json!({"message_id": again.message["id"]})).status, 200);
+        let second = purge(world, "Night shift").output();
+        assert_eq!(second["removed"]["messages"], json!(1));
+        purge(world, "Night shift").output();
+        until("the scrub", || {
+            world.service.housekeep().unwrap();
+            is_scrubbed(&world.database)
+        });
+        assert_eq!(found(&world.database, &words), []);
+        verify(world);
+    });
+}
+
+/// Statements that let purging results fail, and let it go again.
+fn failing(engine: Engine) -> [&'static str; 2] {
+    match engine {
+        Engine::Sqlite => [
+            "create trigger unpurged before update on results begin select raise(abort, 'not now'); end",
+            "drop trigger unpurged",
+        ],
+        Engine::Postgres => [
+            "create function unpurged() returns trigger language plpgsql as
+             $$ begin raise exception 'not now'; end $$;
+             create trigger unpurged before update on results for each row execute function unpurged()",
+            "drop trigger unpurged on results; drop function unpurged",
+        ],
+    }
+}
+
+#[test]
+fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
+    on_both_engines(|world| {
+        let said = say(world);
+        let result = || world.admin("get_thread_result", json!({"thread_id": said.done}))["purged"].clone();
+        let hold = || {
+            let placed = json!({"workspace_id": world.id("workspace"), "reason": "a case"});
+            text(&world.admin("place_legal_hold", placed)["id"])
+        };
+        let release = |hold: &str| {
+            let held = json!({"workspace_id": world.id("workspace"), "hold_id": hold});
+            world.admin("release_legal_hold", held);
+        };
+        let first = hold();
+        purge(world, "Night shift").refused(409, "legal-hold");
+        assert_eq!(
+            world.admin("get_message", json!({"message_id": said.message["id"]}))["body"],
+            json!(format!("{WORD} again"))
+        );
+        release(&first);
+        let [fail, let_go] = failing(world.engine());
+        world.database.execute(fail);
+        let up_to = world.lsn();
+        assert_eq!(purge(world, "Night shift").status, 500);
+        let gone = world.call(&world.people.admin, "get_message", json!({"message_id": said.message["id"]}));
+        gone.refused(404, "not-found");
+        let later = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "later"}));
+        let second = hold();
+        world.database.execute(let_go);
+        world.pass(Duration::from_secs(60));
+        assert_eq!(result(), json!(false), "nothing is removed under a hold");
+        purge(world, "Night shift").refused(409, "legal-hold");
+        release(&second);
+        // Who asks again joins the purge that there is.
+        let joined = purge(world, "Night shift").output();
+        assert_eq!((&joined["up_to_lsn"], result()), (&json!(up_to), json!(true)));
+        assert_eq!(world.admin("get_message", json!({"message_id": later["id"]}))["body"], "later");
+        // Without anybody who asks it goes on too.
+        let said = say(world);
+        let result = || world.admin("get_thread_result", json!({"thread_id": said.done}))["purged"].clone();
+        world.database.execute(fail);
+        assert_eq!(purge(world, "Night shift").status, 500);
+        world.database.execute(let_go);
+        assert_eq!(result(), json!(false));
+        world.pass(Duration::from_secs(60));
+        assert_eq!(result(), json!(true));
+        verify(world);
+    });
+}
