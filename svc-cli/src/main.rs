@@ -1,8 +1,8 @@
 //! The `svc` command.
 //!
-//! It sets up a service, verifies its event logs and signs how far they go, moves workspaces, mints tokens,
-//! freezes members, prints its contracts, and serves an agent over standard input and output. It parses the
-//! command line, calls the core and prints; all decisions are made in the core.
+//! It sets up a service, verifies its event logs and signs how far they go, moves workspaces and keys, mints
+//! tokens, freezes members, prints its contracts, and serves an agent over standard input and output. It
+//! parses the command line, calls the core and prints; all decisions are made in the core.
 
 mod output;
 mod commands;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, contract, export, freeze, import, init, mcp_stdio, token, verify};
+use commands::{checkpoint, contract, export, freeze, import, init, mcp_stdio, rewrap, token, verify};
 use mimalloc::MiMalloc;
 use output::Printer;
 
@@ -38,6 +38,7 @@ enum Command {
     Checkpoint(checkpoint::Checkpoint),
     Export(export::Export),
     Import(import::Import),
+    Rewrap(rewrap::Rewrap),
     Token(token::Token),
     Freeze(freeze::Freeze),
     Unfreeze(freeze::Unfreeze),
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(command) => checkpoint::run(&command, &variables, &output),
         Command::Export(command) => export::run(&command, &variables, &output),
         Command::Import(command) => import::run(&command, &variables, &output),
+        Command::Rewrap(command) => rewrap::run(&command, &variables, &output),
         Command::Token(command) => token::run(&command, &variables, &output),
         Command::Freeze(command) => freeze::run(&command, &variables, &output),
         Command::Unfreeze(command) => freeze::run_unfreeze(&command, &variables, &output),

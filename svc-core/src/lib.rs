@@ -190,6 +190,7 @@ pub use coordination::left_out::parts as claim_engine_parts;
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::{operation_table, verify_export};
+pub use host::rewrap::Rewrap;
 pub use host::service::{Options, Service};
 pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;

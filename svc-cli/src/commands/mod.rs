@@ -7,6 +7,7 @@ pub mod freeze;
 pub mod import;
 pub mod init;
 pub mod mcp_stdio;
+pub mod rewrap;
 pub mod token;
 pub mod verify;
 

@@ -85,7 +85,8 @@ pub const VARIABLES: &[Variable] = &[
         everything that reads or writes messages; if it is lost, the content of all messages is lost."),
     variable("SVC_CONTENT_KEK_PREVIOUS", Form::Secret,
         "Other key-encryption keys, separated by commas: they unwrap the keys of messages, and wrap none. \
-        Every key that the database was used with must be given, here or in SVC_CONTENT_KEK."),
+        Every key that the database was used with must be given, here or in SVC_CONTENT_KEK, until \
+        svc rewrap says that it wraps nothing any more."),
     variable("SVC_ALLOW_INSECURE_DEV_KEK", Form::Flag,
         "Use a publicly known key if SVC_CONTENT_KEK is not set. Not allowed in production."),
     variable("AUTH_DISABLED", Form::Flag,

@@ -6,5 +6,5 @@
 pub(crate) mod places;
 pub(crate) mod channels;
 pub(crate) mod scrub;
-mod shelves;
+pub(crate) mod shelves;
 pub(crate) mod messages;

@@ -17,6 +17,7 @@ use crate::log::key_tree::{KeyTree, LEAVES, Leaf, shelf_of};
 use crate::log::seal::Unopened;
 use crate::log::tree_cache::Slot;
 use crate::op::{DestroyPermit, Read, Write};
+use crate::store::{FromRow, Row};
 
 /// Returns the leaf for the message at `lsn` of the caller's workspace, creating its shelf if needed.
 pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
@@ -124,6 +125,60 @@ const REMOVE: &str = "
         select shelf from shelves where workspace_id = $1 and shelf < $2 and shelf >= $3
         order by shelf limit $4)";
 
+/// Where a shelf is: its workspace, and its number.
+pub(crate) type ShelfPlace = (WorkspaceId, i64);
+
+/// What one step of sealing shelves anew has come to.
+pub(crate) struct Rewrapped {
+    /// The last shelf that it looked at.
+    pub last: ShelfPlace,
+    /// How many it has sealed anew.
+    pub moved: u64,
+}
+
+/// Seals some of the shelves after a place anew that another than the present key-encryption key seals.
+///
+/// None if there are no more. A shelf that changes meanwhile is left alone: who changes it seals it too. One
+/// that does not open stays as it is.
+pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<ShelfPlace>) -> Result<Option<Rewrapped>> {
+    let (workspace, number) = after.unwrap_or((WorkspaceId::INSTANCE, i64::MIN));
+    let current = cx.sealer().current_id().to_vec();
+    let found: Vec<Shelf> = cx.query(NOT_BY, &[&workspace, &number, &current, &REWRAPPED])?;
+    let Some(last) = found.last().map(|shelf| (shelf.workspace, shelf.number)) else { return Ok(None) };
+    let mut moved: u64 = 0;
+    for shelf in found {
+        let Some(tree) = shelf.open(cx) else { continue };
+        let Shelf { workspace, number, version, sealed } = shelf;
+        let anew = cx.sealer().seal_tree(workspace, number, version, &tree)?;
+        let changed = cx.change(SEAL_ANEW, &[&workspace, &number, &version, &sealed, &anew])?;
+        moved = moved.saturating_add(changed);
+    }
+    if moved > 0 {
+        // No mark for an event is like these.
+        scrub::ask_for_all(cx, cx.now().micros().saturating_neg())?;
+    }
+    Ok(Some(Rewrapped { last, moved }))
+}
+
+/// Shelves that one step seals anew.
+const REWRAPPED: i64 = 64;
+
+/// What is sealed begins with the id of the key.
+const NOT_BY: &str = "
+    select workspace_id, shelf, version, sealed from shelves
+    where (workspace_id, shelf) > ($1, $2) and substr(sealed, 1, 8) <> $3
+    order by workspace_id, shelf limit $4";
+
+const SEAL_ANEW: &str = "
+    update shelves set sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3 and sealed = $4";
+
+/// Returns how many shelves each key-encryption key seals, by its id.
+pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
+    cx.query(BY_KEY, &[])
+}
+
+const BY_KEY: &str = "select substr(sealed, 1, 8), count(*) from shelves group by substr(sealed, 1, 8)";
+
 struct Shelf {
     workspace: WorkspaceId,
     number: i64,
@@ -138,6 +193,12 @@ fn shelf(cx: &Read<'_>, number: i64) -> Result<Option<Shelf>> {
 }
 
 const BY_NUMBER: &str = "select version, sealed from shelves where workspace_id = $1 and shelf = $2";
+
+impl FromRow for Shelf {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self { workspace: row.take()?, number: row.take()?, version: row.take()?, sealed: row.take()? })
+    }
+}
 
 impl Shelf {
     /// Replaces the tree by one with leaves cut out.
@@ -296,6 +357,24 @@ mod tests {
         let params: [&dyn crate::store::ToParam; 5] =
             [&workspace, &i64::try_from(number).unwrap(), &before, &i64::from(*version), &sealed];
         assert_eq!(conn.execute(table.replace, &params).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_shelf_that_changed_meanwhile_is_not_sealed_anew() {
+        let (_folder, conn) = sqlite_for_tests();
+        migrate::migrate(&conn, Time::from_micros(1)).unwrap();
+        let workspace = WorkspaceId::from(Uuid::from_u128(7));
+        let [old, cut, anew] = [1_u8, 2, 3].map(|byte| vec![byte; 60]);
+        conn.execute(MAKE, &[&workspace, &0_i64, &1_i64, &old]).unwrap();
+        let seal =
+            |version: i64| conn.execute(SEAL_ANEW, &[&workspace, &0_i64, &version, &old, &anew]).unwrap();
+        // A withdrawal comes between reading the shelf and sealing it.
+        conn.execute(REPLACE, &[&workspace, &0_i64, &1_i64, &2_i64, &cut]).unwrap();
+        assert_eq!((seal(1), seal(2)), (0, 0));
+        conn.execute(REPLACE, &[&workspace, &0_i64, &2_i64, &3_i64, &old]).unwrap();
+        assert_eq!(seal(3), 1, "one that did not is");
+        // And one that comes after it changes what is there then.
+        assert_eq!(conn.execute(REPLACE, &[&workspace, &0_i64, &3_i64, &4_i64, &cut]).unwrap(), 1);
     }
 
     #[test]

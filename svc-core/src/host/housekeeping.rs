@@ -13,6 +13,7 @@ use crate::conversation::scrub::{self, Asked};
 use crate::error::Result;
 use crate::host::opening::Outdated;
 use crate::id::{MessageId, WorkspaceId};
+use crate::log::keys as check_values;
 use crate::op::{Chore, ChoreFn, Feature, Lead, Round, Step, Who};
 use crate::store::scrubber::Scrubber;
 use crate::store::{Conn, Opener, WalCut};
@@ -95,6 +96,7 @@ impl Upkeep {
             .chore(led("old-keys", run(Self::move_old_keys)))
             .chore(led("scrub", run(Self::scrub)))
             .chore(tidy("schema", run(|_, round| round.read(Outdated::of).map(|outdated| outdated.warn()))))
+            .chore(everywhere("key-checks", |_| Some(PULSE), run(Self::keep_check)))
             .chore(tidy(
                 "tidy",
                 run(|_, round| {
@@ -102,6 +104,19 @@ impl Upkeep {
                     Ok(())
                 }),
             )))
+    }
+
+    /// Adds the check value of this process's own key again, if a rewrap has found nothing that it seals.
+    fn keep_check(&self, round: &Round<'_>) -> Result<()> {
+        if !round.read(Outdated::is_forgotten)? {
+            return Ok(());
+        }
+        let Some(lead) = round.lead()? else { return Ok(()) };
+        lead.write(WorkspaceId::INSTANCE, |cx| {
+            let id = cx.sealer().current_id().to_vec();
+            let (check, now) = (cx.sealer().check_value(&id)?, cx.now());
+            cx.execute_any(check_values::RECORD, &[&id, &check, &now])
+        })
     }
 
     fn checkpoint(&self, round: &Round<'_>) -> Result<()> {

@@ -10,5 +10,6 @@ mod scheduler;
 mod shared_limits;
 pub mod service;
 mod ask;
+pub mod rewrap;
 pub mod ops;
 pub mod setup;

@@ -68,6 +68,12 @@ impl Outdated {
             .then(|| format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))))
     }
 
+    /// Returns whether the key that this process seals with has no check value any more.
+    pub fn is_forgotten(cx: &Read<'_>) -> Result<bool> {
+        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
+        Ok(!checks.is_empty() && checks.iter().all(|(id, _)| id != cx.sealer().current_id()))
+    }
+
     /// Logs a warning for each reason.
     pub fn warn(&self) {
         for found in [&self.schema, &self.keys].into_iter().flatten() {

@@ -1,7 +1,8 @@
 //! The check values of the key-encryption keys: one in the database for each key that was ever in use.
 //!
 //! A process that lacks one of those keys could not read what others wrote, and would write what they cannot
-//! read, so it must not start. A new key is added when its first process starts; none is removed here.
+//! read, so it must not start. A new key is added when its first process starts. One is removed once nothing
+//! is left that it seals; a process that still seals with it adds it again.
 
 use super::seal::Sealer;
 use crate::error::{Error, Result};
@@ -68,6 +69,9 @@ pub(crate) fn record(conn: &Conn, sealer: &Sealer, ids: &[Vec<u8>], now: Time) -
     }
     Ok(())
 }
+
+/// Removes the check value of a key.
+pub(crate) const FORGET: &str = "delete from key_checks where key_id = $1";
 
 /// Returns whether the database is in use: keys are in use from the first workspace on.
 pub(crate) fn has_workspace(conn: &Conn) -> Result<bool> {

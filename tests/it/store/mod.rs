@@ -9,6 +9,7 @@ mod ordeals_controls;
 mod ordeals_postgres;
 mod ordeals_sqlite;
 mod readers;
+mod rewrap;
 mod sqlite;
 pub mod starting;
 mod time;

@@ -118,6 +118,14 @@ const NEXT_OLD: &str = "
     from message_keys k join messages m on m.id = k.message_id
     where k.message_id > $1 order by k.message_id limit $2";
 
+/// Returns how many old keys each key-encryption key wraps, by its id.
+pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
+    cx.query(BY_KEY, &[])
+}
+
+const BY_KEY: &str =
+    "select substr(wrapped, 1, 8), count(*) from message_keys group by substr(wrapped, 1, 8)";
+
 struct OldKey {
     bound: Binding,
     lsn: i64,

@@ -1,0 +1,45 @@
+//! `svc rewrap`.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use svc_core::setup::{self, Variables};
+use svc_core::{Error, Result};
+
+use super::Folder;
+use crate::output::Printer;
+
+/// Move all that retired keys wrap to the present one.
+///
+/// After a new key was given as SVC_CONTENT_KEK and the one before as SVC_CONTENT_KEK_PREVIOUS, everything is
+/// readable, but what the old key has wrapped still needs it. This moves it, beside running servers, and says
+/// when the old key may go. It may be ended and run again at any time. It needs the keys and no token.
+#[derive(Args)]
+pub struct Rewrap {
+    #[command(flatten)]
+    folder: Folder,
+}
+
+/// Runs `svc rewrap`: moves what retired keys wrap, and prints what is left of each.
+pub fn run(command: &Rewrap, variables: &Variables, output: &Printer) -> Result<()> {
+    let config = command.folder.config(variables)?;
+    let rewrap = setup::open(&config)?.rewrap()?;
+    let mut text = format!("Moved to the key {}: {}.\n", rewrap.key_id, rewrap.moved);
+    for key in &rewrap.unused {
+        writeln!(
+            text,
+            "The key {key} wraps nothing any more: it may be removed from SVC_CONTENT_KEK_PREVIOUS of every \
+             server, once none has it as SVC_CONTENT_KEK. Backups from before need it."
+        )
+        .map_err(Error::internal)?;
+    }
+    for (key, left) in &rewrap.left {
+        writeln!(
+            text,
+            "The key {key} still wraps {left}: keep it. What has changed meanwhile is moved by another run; \
+             what does not open is not, and the log names it."
+        )
+        .map_err(Error::internal)?;
+    }
+    output.show(&rewrap, &text)
+}

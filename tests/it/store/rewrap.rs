@@ -1,0 +1,168 @@
+//! Rewrapping: what a retired key has wrapped moves to the present one, wherever the command is ended.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_tests::database::engines;
+use svc_tests::in_parallel;
+use svc_tests::ordeal::rounds;
+use svc_tests::process::{Running, until};
+use svc_tests::site::{Server, Site, done};
+
+/// Workspaces, and so shelves: more than one step moves.
+const WORKSPACES: usize = 100;
+
+/// Keys, of which each round has the next one as its present key.
+struct Keys {
+    known: Vec<String>,
+}
+
+impl Keys {
+    fn of(site: &Site) -> Self {
+        Self { known: vec![hex::encode(site.kek())] }
+    }
+
+    fn rotate(&mut self) {
+        self.known.push(hex::encode([u8::try_from(self.known.len()).unwrap(); 32]));
+    }
+
+    /// The variables of a process that knows the present key and the one before.
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut keys = self.known.iter().rev();
+        let present = ("SVC_CONTENT_KEK", keys.next().unwrap().clone());
+        let before = keys.next().map(|key| ("SVC_CONTENT_KEK_PREVIOUS", key.clone()));
+        [present].into_iter().chain(before).collect()
+    }
+
+    /// Those of one that knows the present key alone.
+    fn only_present(&self) -> Vec<(&'static str, String)> {
+        self.variables().into_iter().take(1).collect()
+    }
+
+    fn id(&self, place: usize) -> String {
+        let key = hex::decode(&self.known[place]).unwrap();
+        hex::encode(&svc_core::hash::sha256(&[b"svc.kek-id/1".as_slice(), &key].concat())[..8])
+    }
+}
+
+fn serve(site: &Site, variables: &[(&'static str, String)]) -> Server {
+    let variables: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    site.serve(&variables)
+}
+
+fn begin(site: &Site, keys: &Keys) -> Running {
+    Running::start(site.command("svc", &["rewrap", "--json"]).envs(keys.variables()))
+}
+
+/// Runs the command to its end, and returns what it prints.
+fn rewrap(site: &Site, keys: &Keys) -> Value {
+    let ended = begin(site, keys).ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+/// A message, and the token of one who reads it.
+struct Said {
+    message: String,
+    token: String,
+}
+
+/// Posts three messages in each of many workspaces.
+fn post(site: &Site) -> Vec<Said> {
+    let service = site.open();
+    let call = |token: &str, operation: &str, input: Value| done(&service, token, operation, input);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let said = in_parallel(WORKSPACES, |number| {
+        let made = json!({"name": format!("number {number}"), "admin_handle": "ada"});
+        let made = call(&site.founders.admin, "create_workspace", made);
+        let (workspace, token) = (&made["workspace"]["id"], text(&made["token"]["secret"]));
+        let channel = call(&token, "create_channel", json!({"workspace_id": workspace, "name": "general"}));
+        let thread = call(&token, "create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
+        let posted = || call(&token, "post_message", json!({"thread_id": thread["id"], "body": "kept"}));
+        (0..3).map(|_| Said { message: text(&posted()["id"]), token: token.clone() }).collect::<Vec<Said>>()
+    });
+    said.into_iter().flatten().collect()
+}
+
+fn read(server: &Server, said: &Said) -> Value {
+    let path = format!("/messages/{}", said.message);
+    server.rest.send(Some(&said.token), "GET", &path, &[], None).output()
+}
+
+/// How many shelves a key wraps.
+fn wrapped_by(site: &Site, id: &str) -> i64 {
+    site.database.number(&match site.engine() {
+        Engine::Sqlite => format!("select count(*) from shelves where substr(sealed, 1, 8) = x'{id}'"),
+        Engine::Postgres => format!("select count(*) from shelves where substr(sealed, 1, 8) = '\\x{id}'"),
+    })
+}
+
+/// Each round rotates the key, ends the command by force after some steps, and withdraws messages meanwhile.
+#[test]
+fn a_rewrap_that_is_killed_is_whole_and_a_withdrawal_meanwhile_stands() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        let mut keys = Keys::of(&site);
+        let mut said = post(&site);
+        let shelves = site.database.number("select count(*) from shelves");
+        assert!(shelves >= 100, "{shelves}");
+        for round in 1..=rounds() * 2 {
+            keys.rotate();
+            let server = serve(&site, &keys.variables());
+            let present = keys.id(round);
+            let mut running = begin(&site, &keys);
+            let withdrawn: Vec<Said> = said.split_off(said.len() - 20);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for said in &withdrawn {
+                        let path = format!("/messages/{}", said.message);
+                        server.rest.send(Some(&said.token), "DELETE", &path, &[], None).output();
+                    }
+                });
+                let wanted = if round % 2 == 0 { 1 } else { 65 };
+                until("a step of the rewrap", || wrapped_by(&site, &present) >= wanted);
+                running.kill();
+            });
+            said.iter().for_each(|said| assert_eq!(read(&server, said)["body"], "kept"));
+            let done = rewrap(&site, &keys);
+            assert_eq!((&done["key_id"], &done["left"]), (&json!(present), &json!({})), "{done}");
+            assert_eq!(done["unused"], json!([keys.id(round - 1)]));
+            assert_eq!(wrapped_by(&site, &present), shelves);
+            drop(server);
+            // The key before it is needed no more.
+            let server = serve(&site, &keys.only_present());
+            said.iter().for_each(|said| assert_eq!(read(&server, said)["body"], "kept"));
+            for gone in &withdrawn {
+                let shown = read(&server, gone);
+                assert_eq!((&shown["body"], &shown["withdrawn"]), (&json!(""), &json!(true)));
+            }
+            assert_eq!(rewrap(&site, &keys)["moved"], json!(0));
+        }
+    }
+}
+
+/// A server that still seals with a key says so again, and then nobody starts without it.
+#[test]
+fn a_key_that_a_server_still_has_is_asked_for_again() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        let mut keys = Keys::of(&site);
+        let old = serve(&site, &keys.variables());
+        keys.rotate();
+        assert_eq!(rewrap(&site, &keys)["unused"], json!([keys.id(0)]));
+        until("the check value", || site.database.number("select count(*) from key_checks") == 2);
+        let variables: BTreeMap<&str, String> = keys.only_present().into_iter().collect();
+        let refused = Running::start(
+            site.command("svc-http", &["--listen", "127.0.0.1:0"]).envs(&variables).env("SVC_LOG", "error"),
+        );
+        let refused = refused.ended();
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains(&keys.id(0)), "{refused:?}");
+        drop(old);
+        let done = rewrap(&site, &keys);
+        assert_eq!((&done["unused"], &done["left"]), (&json!([keys.id(0)]), &json!({})));
+        drop(serve(&site, &keys.only_present()));
+    }
+}
