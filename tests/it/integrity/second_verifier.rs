@@ -4,16 +4,18 @@ use std::io::Write as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use svc_core::Database;
-use svc_core::note::NoteSigner;
+use svc_core::note::{NoteSigner, PublicKey};
+use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::verify::sign_checkpoint;
+use svc_core::{Database, verify_export};
 use svc_tests::database::skipped;
 use svc_tests::ordeal::rounds;
 use svc_tests::process::run;
 use svc_tests::simulation::Random;
-use svc_tests::{World, on_both_engines};
+use svc_tests::{SIGNS, World, on_both_engines};
 use tempfile::NamedTempFile;
 
+use super::origin::export;
 use super::retention::{random_history, report_of, tampers, verified};
 
 /// The variable with the Python that has what the tests need.
@@ -21,12 +23,16 @@ const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// What the second verifier says of each file; none if this run has no Python.
 fn said(arguments: &[String]) -> Option<Vec<Value>> {
+    said_by("verifier.py", arguments)
+}
+
+fn said_by(script: &str, arguments: &[String]) -> Option<Vec<Value>> {
     let Some(python) = std::env::var_os(PYTHON) else {
         skipped("the second verifier", PYTHON);
         return None;
     };
     let mut command = Command::new(python);
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/py/verifier.py")).args(arguments);
+    command.arg(format!("{}/py/{script}", env!("CARGO_MANIFEST_DIR"))).args(arguments);
     let outcome = run(&mut command);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     Some(outcome.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
@@ -109,4 +115,62 @@ fn what_catching_up_returns_is_verified_by_itself() {
         }
         assert!(verified(world).floor > 1);
     });
+}
+
+/// A file with one of its lines, bits or members changed.
+fn changed(whole: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut lines: Vec<Vec<u8>> = whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    // Of the lines of records, which are neither the first nor the last ones.
+    let at = 3 + random.below(lines.len() - 6);
+    match random.below(6) {
+        0 => drop(lines.remove(at)),
+        1 => lines.swap(at, at + 1),
+        2 => lines.insert(at, lines[at].clone()),
+        3 => lines.truncate(at),
+        4 => {
+            let text = String::from_utf8(lines[at].clone()).unwrap();
+            lines[at] = text.replacen("{\"", "{\"a_member\":1,\"", 1).into_bytes();
+        }
+        _ => {
+            let mut bytes = whole.to_vec();
+            let place = random.below(bytes.len() - 1);
+            bytes[place] ^= 1 << random.below(7);
+            return bytes;
+        }
+    }
+    lines.concat()
+}
+
+#[test]
+fn two_verifiers_agree_on_good_and_changed_exports() {
+    let (mut files, mut wanted) = (Vec::new(), Vec::new());
+    let key: PublicKey = NoteSigner::new(&SIGNS).public();
+    for seed in 0..2 * u64::try_from(rounds()).unwrap() {
+        let (world, mut random) = random_history(300 + seed);
+        let workspace_id = world.id("workspace").into();
+        let formatted = serde_json::to_vec_pretty(&export(&world, workspace_id)).unwrap();
+        let evidence = ExportWorkspace { workspace_id, words: Words::None };
+        let whole = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace_id, evidence).unwrap();
+        let whole = whole.read().unwrap();
+        let tampered: Vec<Vec<u8>> = (0..40).map(|_| changed(&whole, &mut random)).collect();
+        for bytes in [formatted, whole].into_iter().chain(tampered) {
+            wanted.push(verify_export(bytes.as_slice(), &[key]).map(|report| report.head()).ok());
+            let mut file = NamedTempFile::new().unwrap();
+            file.write_all(&bytes).unwrap();
+            files.push(file);
+        }
+    }
+    let paths = files.iter().map(|file| file.path().to_str().unwrap().to_owned());
+    let arguments: Vec<String> = [hex::encode(key)].into_iter().chain(paths).collect();
+    let Some(said) = said_by("export_verifier.py", &arguments) else { return };
+    assert_eq!(said.len(), wanted.len());
+    for (number, (said, wanted)) in said.iter().zip(&wanted).enumerate() {
+        let head = said["valid"]
+            .as_bool()
+            .unwrap()
+            .then(|| format!("{}:{}", said["lsn"], said["hash"].as_str().unwrap()));
+        assert_eq!(&head, wanted, "file {number}: {said}");
+    }
+    let good = wanted.iter().flatten().count();
+    assert!(good >= 4 && good < wanted.len() / 4, "{good} of {} are good", wanted.len());
 }
