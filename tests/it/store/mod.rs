@@ -5,6 +5,7 @@
 mod contention;
 mod crash;
 mod file_modes;
+mod killed;
 mod ordeals_controls;
 mod ordeals_postgres;
 mod ordeals_sqlite;

@@ -1,8 +1,9 @@
 //! Copying: a verified file becomes one of a new workspace, which has no id, hash or key of the old one.
 //!
-//! The file is only read and written, so this needs no database. Events come first, in their order, because
-//! the hash of each follows from what is before it and rows may cite it; a result comes before the event that
-//! has its hash. Positions and times stay, and so does the order of everything.
+//! The file is only read and written, so this needs no database. Events are made first, in their order,
+//! because the hash of each follows from what is before it and rows may cite it; a result is made before the
+//! event that has its hash. They are written last, as in every export. Positions and times stay, and so does
+//! the order of everything.
 
 mod ids;
 mod renames;
@@ -72,10 +73,11 @@ impl<'s> Collector<'s> {
     /// Returns the copy of the file, which has this header.
     pub fn copy(self, header: &Header) -> Result<Copy> {
         let Self { shared, lines, renames, keys, .. } = self;
-        let out = LineWriter::new(Spool::create(&shared.settings.spool_folder)?);
+        let writer = || Spool::create(&shared.settings.spool_folder).map(LineWriter::new);
+        let (events, out) = (writer()?, writer()?);
         let new = WorkspaceId::from(renames.id(header.workspace_id.uuid())?);
         let words = Scratch::create(&shared.settings.spool_folder)?;
-        Copier { shared, source: lines.finish()?.lines, renames, keys, words, out }.copy(header, new)
+        Copier { shared, source: lines.finish()?.lines, renames, keys, words, events, out }.copy(header, new)
     }
 
     fn take_row(&mut self, records: &Records, row: &Row) -> Result<()> {
@@ -134,6 +136,8 @@ struct Copier<'s> {
     keys: Scratch,
     /// What events have of words that rows have too: sealed words by message and edit, results by their hash.
     words: Scratch,
+    /// The events, until the rows are written.
+    events: LineWriter,
     out: LineWriter,
 }
 
@@ -161,6 +165,11 @@ impl Copier<'_> {
             for record in self.source.section(records.name()) {
                 self.copy_row(records, record?)?;
             }
+        }
+        for payload in self.events.finish()?.lines.events() {
+            let payload = payload?;
+            let columns = columns_of(&payload)?;
+            keep(&mut self.out, |out| out.event(columns, payload))?;
         }
         let mut header = Header { workspace_id: new, ..source.clone() };
         header.head.content_hash = hash_text(&hash);
@@ -190,8 +199,7 @@ impl Copier<'_> {
         let new = columns_of(&payload)?;
         let hash = new.content_hash;
         self.renames.set_hash(columns.content_hash, hash)?;
-        let written = self.out.event(new, payload);
-        self.checked(written)?;
+        keep(&mut self.events, |events| events.event(new, payload))?;
         Ok(hash)
     }
 
@@ -274,8 +282,7 @@ impl Copier<'_> {
             record.insert((*name).to_owned(), json!(STANDARD.encode(digest)));
             row.columns.insert(name, Stored::Bytes(digest.to_vec()));
         }
-        let written = self.out.row(records, record, row);
-        self.checked(written)
+        keep(&mut self.out, |out| out.row(records, record, row))
     }
 
     fn rename_texts(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
@@ -310,10 +317,11 @@ impl Copier<'_> {
         }
         Ok(())
     }
+}
 
-    fn checked(&mut self, written: Result<(), Invalid>) -> Result<()> {
-        written.map_err(|invalid| self.out.failed().unwrap_or_else(|| Error::internal(invalid.detail)))
-    }
+/// Writes a line.
+fn keep(writer: &mut LineWriter, write: impl FnOnce(&mut LineWriter) -> Result<(), Invalid>) -> Result<()> {
+    write(writer).map_err(|invalid| writer.failed().unwrap_or_else(|| Error::internal(invalid.detail)))
 }
 
 fn columns_of(payload: &str) -> Result<EventColumns> {

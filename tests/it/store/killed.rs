@@ -1,0 +1,144 @@
+//! Long work that is killed: exporting, importing and erasing a workspace. What comes of it is whole.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_core::note::NoteSigner;
+use svc_tests::database::engines;
+use svc_tests::ordeal::rounds;
+use svc_tests::process::{Running, run, until};
+use svc_tests::search::Needle;
+use svc_tests::site::{Site, done};
+use svc_tests::{SIGNS, in_parallel};
+
+use crate::conversation::withdraw::{found, is_scrubbed};
+
+/// Messages of a workspace, which no step writes or removes at once.
+const MESSAGES: usize = 1500;
+/// Words that are nowhere else.
+const WORD: &str = "huitzilopochtli-of-the-killed";
+
+/// A workspace beside the first one of a site.
+struct Filled {
+    id: String,
+    admin: String,
+}
+
+fn fill(site: &Site) -> Filled {
+    let service = site.open();
+    let call = |token: &str, operation: &str, input: Value| done(&service, token, operation, input);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let made =
+        call(&site.founders.admin, "create_workspace", json!({"name": "Moving", "admin_handle": "ada"}));
+    let (id, admin) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
+    let channel = call(&admin, "create_channel", json!({"workspace_id": id, "name": "general"}));
+    let thread = call(&admin, "create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
+    let claim = call(&admin, "claim_thread", json!({"thread_id": thread["id"]}));
+    let lease = &claim["claim_lease_id"];
+    let result = json!({"thread_id": thread["id"], "claim_lease_id": lease, "result": {"words": WORD}});
+    call(&admin, "set_thread_result", result);
+    in_parallel(10, |_| {
+        for _ in 0..MESSAGES / 10 {
+            call(&admin, "post_message", json!({"thread_id": thread["id"], "body": WORD}));
+        }
+    });
+    Filled { id, admin }
+}
+
+fn count(site: &Site, table: &str) -> i64 {
+    site.database.number(&format!("select count(*) from {table}"))
+}
+
+fn verified(site: &Site) {
+    let outcome = site.svc(&["verify"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
+fn export(site: &Site, workspace: &Filled, file: &Path) -> Command {
+    let mut command = site.command("svc", &["export", "--as-instance", "--workspace", &workspace.id]);
+    command.arg("--output").arg(file).env("SVC_EXPORT_SIGNING_KEY", hex::encode(SIGNS));
+    command
+}
+
+fn import(site: &Site, file: &Path, mode: &str) -> Command {
+    let mut command = site.command("svc", &["import", "--as-instance", "--mode", mode]);
+    let key = hex::encode(NoteSigner::new(&SIGNS).public());
+    command.arg(file).env("SVC_EXPORT_VERIFY_KEYS", key);
+    command
+}
+
+/// An export that is killed leaves no file of the name that it was to have; an import leaves nothing.
+fn moved(engine: Engine, mode: &str) {
+    let (source, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
+    let (workspace, file) = (fill(&source), folder.path().join("moving.json"));
+    let mut running = Running::start(&mut export(&source, &workspace, &file));
+    until("the file is begun", || std::fs::read_dir(folder.path()).unwrap().count() > 0);
+    running.kill();
+    if !file.exists() {
+        let outcome = run(&mut export(&source, &workspace, &file));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+    for _ in 0..rounds() {
+        let site = Site::found(engine);
+        let before = ["workspaces", "messages", "threads"].map(|table| count(&site, table));
+        let mut running = Running::start(&mut import(&site, &file, mode));
+        until("rows are written", || {
+            site.database.number("select coalesce(max(reached), 0) from imports") > 0
+        });
+        running.kill();
+        verified(&site);
+        if site.database.number("select count(*) from imports where outcome is null") > 0 {
+            let _server = site.serve(&[]);
+            until("nothing of it is left", || count(&site, "imports") == 0);
+            assert_eq!(["workspaces", "messages", "threads"].map(|table| count(&site, table)), before);
+        }
+        let outcome = run(&mut import(&site, &file, mode));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert_eq!(count(&site, "messages"), i64::try_from(MESSAGES).unwrap());
+        verified(&site);
+    }
+}
+
+#[test]
+fn a_workspace_that_moves_arrives_whole_or_not_at_all() {
+    let ways: Vec<(Engine, &str)> =
+        engines().into_iter().flat_map(|engine| ["restore", "new"].map(|mode| (engine, mode))).collect();
+    in_parallel(ways.len(), |number| moved(ways[number].0, ways[number].1));
+}
+
+/// From the answer on nobody reads it, and in the end no byte of it is left, however often that is cut off.
+#[test]
+fn a_workspace_that_is_erased_is_gone_although_servers_are_killed() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        for _ in 0..rounds() {
+            let workspace = fill(&site);
+            let words = [Needle::new("the words", WORD)];
+            assert!(!found(&site.database, &words).is_empty(), "the search finds the result");
+            let mut server = site.serve(&[]);
+            let path = format!("/workspaces/{}/erase", workspace.id);
+            let confirm = json!({"confirm": "Moving"});
+            server.rest.send(Some(&workspace.admin), "POST", &path, &[], Some(&confirm)).output();
+            let left = || {
+                let id = site.database.id(workspace.id.parse::<uuid::Uuid>().unwrap());
+                site.database.number(&format!("select count(*) from messages where workspace_id = {id}"))
+            };
+            until("some is removed", || left() < i64::try_from(MESSAGES).unwrap());
+            server.running.kill();
+            verified(&site);
+            let server = site.serve(&[]);
+            let refused = server.rest.send(Some(&workspace.admin), "GET", "/me", &[], None);
+            assert_eq!(refused.status, 401);
+            until("all of it is gone", || {
+                site.database.number("select count(*) from workspaces where state <> 'live'") == 0
+                    && is_scrubbed(&site.database)
+            });
+            assert_eq!((left(), count(&site, "results")), (0, 0));
+            drop(server);
+            assert_eq!(found(&site.database, &words), []);
+            verified(&site);
+        }
+    }
+}
