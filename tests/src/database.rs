@@ -166,7 +166,11 @@ impl TestDatabase {
 
     /// Reads and hashes every stored payload, and returns how many there are.
     pub fn hash_payloads(&self, runtime: &Runtime) -> i64 {
-        let sql = "select payload from events order by workspace_id, lsn";
+        self.hash_texts("select payload from events order by workspace_id, lsn", runtime)
+    }
+
+    /// Reads and hashes the texts of a statement with one column, and returns how many there are.
+    pub fn hash_texts(&self, sql: &str, runtime: &Runtime) -> i64 {
         match &self.place {
             Place::Sqlite(_) => {
                 let conn = self.connect_sqlite();

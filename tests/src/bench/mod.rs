@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod claims;
 pub mod credentials;
+pub mod export;
 pub mod fanout;
 pub mod floor;
 pub mod footprints;

@@ -3,11 +3,13 @@
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use svc_core::note::NoteSigner;
 use svc_core::op::{Request, Surface};
 use svc_core::time::Clock;
 use svc_core::{Engine, OpenMode, Options, RateSettings, Service};
 
 use crate::database::TestDatabase;
+use crate::world::SIGNS;
 
 /// A prepared service.
 #[derive(Clone)]
@@ -39,6 +41,7 @@ impl Stage {
         let mut options = Options::new(database.address(), [7; 32]);
         options.mode = OpenMode::Create;
         options.clock = clock;
+        options.settings.signer = Some(NoteSigner::new(&SIGNS));
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         let service = Service::open(options).expect("the service opens");
         let made = service.establish("bench", "admin").expect("the set-up");

@@ -1,9 +1,9 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|
-//! fanout-ws|posts-ws|prune [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json` the last line is
-//! an object. `bench pop --engine postgres [--callers N]` needs Postgres. `bench simulate [--engine ..]
-//! [--steps N] [--seed N] [--json]` takes steps of the simulation of the claim engine.
+//! fanout-ws|posts-ws|prune|export [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json` the last
+//! line is an object. `bench pop --engine postgres [--callers N]` needs Postgres. `bench simulate
+//! [--engine ..] [--steps N] [--seed N] [--json]` takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{
-    admission, claims, credentials, fanout, footprints, herd, pop, posts, prune, reads, scim, simulate,
-    verify, withdraw,
+    admission, claims, credentials, export, fanout, footprints, herd, pop, posts, prune, reads, scim,
+    simulate, verify, withdraw,
 };
 
 /// The allocator of `svc-http`, for both sides.
@@ -20,9 +20,9 @@ use svc_tests::bench::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
-    delegated|limits|scim|fanout-ws|posts-ws|prune [--engine sqlite|postgres] [--pairs N] [--json]\n   or: \
-    bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench simulate [--engine \
-    sqlite|postgres] [--steps N] [--seed N] [--json]";
+    delegated|limits|scim|fanout-ws|posts-ws|prune|export [--engine sqlite|postgres] [--pairs N] [--json]\n\
+    \x20  or: bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench simulate \
+    [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
 struct Arguments {
     name: String,
@@ -103,6 +103,7 @@ fn main() -> ExitCode {
         "fanout-ws" => fanout::fanout(engine, pairs, runtime),
         "posts-ws" => fanout::quiet(engine, pairs, runtime),
         "prune" => prune::run(engine, pairs, runtime),
+        "export" => export::run(engine, pairs, runtime),
         "scim" => scim::run(engine, pairs, runtime),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");

@@ -1,0 +1,68 @@
+//! Exporting a workspace, beside reading the texts of the same rows and taking their SHA-256.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use svc_core::Engine;
+use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
+use tokio::runtime::Runtime;
+
+use super::posts::callers;
+use super::stage::{Stage, body};
+use super::{Finding, Sample, alternate};
+use crate::database::TestDatabase;
+
+const FILL: Duration = Duration::from_secs(12);
+
+pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let database = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    let filler = stage.clone();
+    callers(runtime, 64, FILL, move |caller, number| {
+        let stage = filler.clone();
+        async move {
+            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
+            stage.ask(&stage.token, "post_message", input).await;
+        }
+    });
+    let sealed = match engine {
+        Engine::Sqlite => "select sealed from messages order by lsn",
+        Engine::Postgres => "select encode(sealed, 'hex') from messages order by lsn",
+    };
+    let texts =
+        ["select payload from events order by workspace_id, lsn", sealed, "select metadata from audit"];
+    // Those that the floor reads; an export has few others. Each one leaves a row of audit.
+    let rows = texts.iter().map(|sql| count(&database, sql)).sum();
+    let mut bytes = 0;
+    let measured = alternate(
+        pairs,
+        || {
+            let begun = Instant::now();
+            let input = ExportWorkspace { workspace_id: stage.workspace_id, words: Words::All };
+            let exported = EXPORT_WORKSPACE.call_as_instance(&stage.service, stage.workspace_id, input);
+            bytes = exported.expect("an export").spooled.len();
+            rate(rows, begun)
+        },
+        || {
+            let begun = Instant::now();
+            rate(texts.iter().map(|sql| database.hash_texts(sql, runtime)).sum(), begun)
+        },
+    );
+    Finding {
+        name: "export",
+        engine,
+        pairs: measured,
+        floor_is: "reading the texts of the same rows and their SHA-256",
+        extra: json!({"rows": rows, "bytes": bytes}),
+    }
+}
+
+/// How many rows a statement selects.
+fn count(database: &TestDatabase, sql: &str) -> i64 {
+    database.number(&format!("select count(*) from ({sql}) rows"))
+}
+
+fn rate(rows: i64, begun: Instant) -> Sample {
+    let elapsed = begun.elapsed();
+    Sample { per_second: rows as f64 / elapsed.as_secs_f64(), latencies: vec![elapsed], cpu_us: None }
+}
