@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use svc_core::note::{NoteSigner, PublicKey};
 use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::{Code, Error, verify_export};
-use svc_tests::{SIGNS, Setup, World, on_both_engines, text};
+use svc_tests::{SIGNS, Setup, World, in_parallel, on_both_engines, text};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -297,4 +297,17 @@ fn files_are_received_one_after_another() {
     let empty = rest.send(Some(&world.people.admin), "POST", path, &[], None);
     empty.refused(400, "malformed-request");
     assert_eq!(rest.send(Some(&world.people.admin), "POST", path, &[], Some(&body)).status, 200);
+}
+
+/// Whoever asks for an export while another one is made gets it after that.
+#[test]
+fn exports_are_made_one_after_another() {
+    on_both_engines(|world| {
+        lived_in(world);
+        let lens = in_parallel(6, |_| {
+            let input = json!({"workspace_id": world.id("workspace"), "words": "none"});
+            world.call(&world.people.admin, "export_workspace", input).output().to_string().len()
+        });
+        assert!(lens.iter().all(|len| *len > 1000), "{lens:?}");
+    });
 }

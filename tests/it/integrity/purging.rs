@@ -13,8 +13,9 @@ use svc_tests::{World, on_both_engines, text};
 use crate::conversation::withdraw::{found, is_scrubbed};
 use crate::integrity::origin::{export, verify};
 
-/// Words that are nowhere else.
+/// Words that are nowhere else: not in the databases of other tests on the same server either.
 const WORD: &str = "tezcatlipoca-of-the-purged";
+const OTHER: &str = "words that are purged in steps";
 
 fn purge(world: &World, confirm: &str) -> Answer {
     let input = json!({"workspace_id": world.id("workspace"), "confirm": confirm});
@@ -32,20 +33,20 @@ struct Said {
     begun: Value,
 }
 
-fn say(world: &World) -> Said {
+fn say(world: &World, words: &str) -> Said {
     let channel = world.id("channel");
-    let message = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": WORD}));
-    world.agent("edit_message", json!({"message_id": message["id"], "body": format!("{WORD} again")}));
+    let message = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": words}));
+    world.agent("edit_message", json!({"message_id": message["id"], "body": format!("{words} again")}));
     let thread = |title: &str| {
         let thread = world.agent("create_thread", json!({"channel_id": channel, "title": title}));
         let claim = world.agent("claim_thread", json!({"thread_id": thread["id"]}));
         (thread["id"].clone(), claim["claim_lease_id"].clone())
     };
     let (done, lease) = thread("done");
-    let result = json!({"thread_id": done, "claim_lease_id": lease, "result": {"words": WORD}});
+    let result = json!({"thread_id": done, "claim_lease_id": lease, "result": {"words": words}});
     world.agent("set_thread_result", result);
     let (begun, lease) = thread("begun");
-    let checkpoint = json!({"thread_id": begun, "claim_lease_id": lease, "checkpoint": {"words": WORD}});
+    let checkpoint = json!({"thread_id": begun, "claim_lease_id": lease, "checkpoint": {"words": words}});
     world.agent("renew_claim", checkpoint);
     Said { message, done, begun }
 }
@@ -53,7 +54,7 @@ fn say(world: &World) -> Said {
 #[test]
 fn every_word_goes_and_the_record_stays() {
     on_both_engines(|world| {
-        let said = say(world);
+        let said = say(world, WORD);
         let words = [Needle::new("the words", WORD)];
         assert!(!found(&world.database, &words).is_empty(), "the search finds words in the clear");
         purge(world, "Night").refused(400, "malformed-request");
@@ -97,7 +98,7 @@ fn every_word_goes_and_the_record_stays() {
         assert_eq!(audited["items"].as_array().unwrap().len(), 1, "{audited}");
         assert_eq!(audited["items"][0]["metadata"]["requested_by"], audited["items"][0]["actor_id"]);
         // What is said now stays, and a purge of nothing is one too.
-        let again = say(world);
+        let again = say(world, WORD);
         world.pass(Duration::from_secs(60));
         assert_eq!(get("get_message", json!({"message_id": again.message["id"]})).status, 200);
         let second = purge(world, "Night shift").output();
@@ -131,7 +132,7 @@ fn failing(engine: Engine) -> [&'static str; 2] {
 #[test]
 fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
     on_both_engines(|world| {
-        let said = say(world);
+        let said = say(world, OTHER);
         let result = || world.admin("get_thread_result", json!({"thread_id": said.done}))["purged"].clone();
         let hold = || {
             let placed = json!({"workspace_id": world.id("workspace"), "reason": "a case"});
@@ -145,7 +146,7 @@ fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
         purge(world, "Night shift").refused(409, "legal-hold");
         assert_eq!(
             world.admin("get_message", json!({"message_id": said.message["id"]}))["body"],
-            json!(format!("{WORD} again"))
+            json!(format!("{OTHER} again"))
         );
         release(&first);
         let [fail, let_go] = failing(world.engine());
@@ -166,7 +167,7 @@ fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
         assert_eq!((&joined["up_to_lsn"], result()), (&json!(up_to), json!(true)));
         assert_eq!(world.admin("get_message", json!({"message_id": later["id"]}))["body"], "later");
         // Without anybody who asks it goes on too.
-        let said = say(world);
+        let said = say(world, OTHER);
         let result = || world.admin("get_thread_result", json!({"thread_id": said.done}))["purged"].clone();
         world.database.execute(fail);
         assert_eq!(purge(world, "Night shift").status, 500);

@@ -17,8 +17,9 @@ use crate::conversation::withdraw::{found, is_scrubbed};
 
 /// Messages of a workspace, which no step writes or removes at once.
 const MESSAGES: usize = 1500;
-/// Words that are nowhere else.
-const WORD: &str = "huitzilopochtli-of-the-killed";
+/// Words that are nowhere else: not in the databases of other tests on the same server either.
+const ERASED: &str = "huitzilopochtli-of-the-killed";
+const MOVED: &str = "words of a workspace that moves";
 
 /// A workspace beside the first one of a site.
 struct Filled {
@@ -26,7 +27,7 @@ struct Filled {
     admin: String,
 }
 
-fn fill(site: &Site) -> Filled {
+fn fill(site: &Site, words: &str) -> Filled {
     let service = site.open();
     let call = |token: &str, operation: &str, input: Value| done(&service, token, operation, input);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -37,11 +38,11 @@ fn fill(site: &Site) -> Filled {
     let thread = call(&admin, "create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
     let claim = call(&admin, "claim_thread", json!({"thread_id": thread["id"]}));
     let lease = &claim["claim_lease_id"];
-    let result = json!({"thread_id": thread["id"], "claim_lease_id": lease, "result": {"words": WORD}});
+    let result = json!({"thread_id": thread["id"], "claim_lease_id": lease, "result": {"words": words}});
     call(&admin, "set_thread_result", result);
     in_parallel(10, |_| {
         for _ in 0..MESSAGES / 10 {
-            call(&admin, "post_message", json!({"thread_id": thread["id"], "body": WORD}));
+            call(&admin, "post_message", json!({"thread_id": thread["id"], "body": words}));
         }
     });
     Filled { id, admin }
@@ -72,7 +73,7 @@ fn import(site: &Site, file: &Path, mode: &str) -> Command {
 /// An export that is killed leaves no file of the name that it was to have; an import leaves nothing.
 fn moved(engine: Engine, mode: &str) {
     let (source, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
-    let (workspace, file) = (fill(&source), folder.path().join("moving.json"));
+    let (workspace, file) = (fill(&source, MOVED), folder.path().join("moving.json"));
     let mut running = Running::start(&mut export(&source, &workspace, &file));
     until("the file is begun", || std::fs::read_dir(folder.path()).unwrap().count() > 0);
     running.kill();
@@ -114,8 +115,8 @@ fn a_workspace_that_is_erased_is_gone_although_servers_are_killed() {
     for engine in engines() {
         let site = Site::found(engine);
         for _ in 0..rounds() {
-            let workspace = fill(&site);
-            let words = [Needle::new("the words", WORD)];
+            let workspace = fill(&site, ERASED);
+            let words = [Needle::new("the words", ERASED)];
             assert!(!found(&site.database, &words).is_empty(), "the search finds the result");
             let mut server = site.serve(&[]);
             let path = format!("/workspaces/{}/erase", workspace.id);

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::call::{Call, Entered};
 use super::pipeline::{self, Prepared, Stage};
@@ -28,6 +29,8 @@ pub(super) struct LongCall {
     done: Done,
     /// None if it may take as long as it takes.
     deadline: Option<Monotonic>,
+    /// When one that makes a file no longer waits for its turn.
+    turn_by: Monotonic,
     /// Taken with the first page.
     exclusive: Option<Exclusive>,
     /// The output that the last page returned; none while there are more pages.
@@ -36,13 +39,14 @@ pub(super) struct LongCall {
 
 impl LongCall {
     pub fn new(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
-        let deadline = Some(call.dispatch.clock.deadline(LONG_READ_MAX));
-        Self { call, job, done, deadline, exclusive: None, output: None }
+        let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
+        Self { call, job, done, deadline: Some(deadline), turn_by: deadline, exclusive: None, output: None }
     }
 
     /// Creates one that makes a file.
     pub fn download(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
-        Self { call, job, done, deadline: None, exclusive: None, output: None }
+        let turn_by = call.dispatch.clock.deadline(DOWNLOAD_WAIT);
+        Self { call, job, done, deadline: None, turn_by, exclusive: None, output: None }
     }
 
     fn is_overdue(&self) -> bool {
@@ -101,6 +105,7 @@ impl ReadTask<ReaderCache> for LongCall {
         let stage = ReadingLong {
             reading: Reading::on(reader),
             is_download: self.deadline.is_none(),
+            turn_by: self.turn_by,
             exclusive: RefCell::new(&mut self.exclusive),
         };
         self.output = pipeline::run(&stage, &mut self.call, &mut self.job)?;
@@ -114,6 +119,7 @@ impl ReadTask<ReaderCache> for LongCall {
 struct ReadingLong<'r> {
     reading: Reading<'r, Option<BoxedOutput>>,
     is_download: bool,
+    turn_by: Monotonic,
     exclusive: RefCell<&'r mut Option<Exclusive>>,
 }
 
@@ -129,10 +135,15 @@ impl Stage for ReadingLong<'_> {
         let mut exclusive = self.exclusive.borrow_mut();
         if exclusive.is_none() {
             let workspace = call.entered()?.caller.workspace_id;
-            **exclusive = Some(match self.is_download {
-                true => Exclusive::download(&call.dispatch)?,
-                false => Exclusive::take(&call.dispatch, workspace)?,
-            });
+            let taken = match self.is_download {
+                true => Exclusive::download(&call.dispatch, self.turn_by)?,
+                false => Some(Exclusive::take(&call.dispatch, workspace)?),
+            };
+            if taken.is_none() {
+                // Whoever has it takes its next page before this one is asked again.
+                return Ok(None);
+            }
+            **exclusive = taken;
         }
         self.reading.perform(call, job)
     }
@@ -158,17 +169,21 @@ impl Exclusive {
         Ok(Self { dispatch: Arc::clone(dispatch), workspace_id: Some(workspace_id) })
     }
 
-    fn download(dispatch: &Arc<Dispatch>) -> Result<Self> {
-        if dispatch.downloading.swap(true, Ordering::AcqRel) {
-            return Err(Error::new(Code::Overloaded, "the server makes one export at a time, and is at one")
-                .with("retry_after_secs", DOWNLOAD_RETRY_SECS));
+    /// Returns the right to make a file; none while somebody else has it, until `turn_by`.
+    fn download(dispatch: &Arc<Dispatch>, turn_by: Monotonic) -> Result<Option<Self>> {
+        if !dispatch.downloading.swap(true, Ordering::AcqRel) {
+            return Ok(Some(Self { dispatch: Arc::clone(dispatch), workspace_id: None }));
         }
-        Ok(Self { dispatch: Arc::clone(dispatch), workspace_id: None })
+        if dispatch.clock.remaining(turn_by).is_zero() {
+            return Err(Error::new(Code::Overloaded, "the server makes one export at a time, and is at one")
+                .with("retry_after_secs", DOWNLOAD_WAIT.as_secs()));
+        }
+        Ok(None)
     }
 }
 
-/// When a caller is told to come back while a file is being made.
-const DOWNLOAD_RETRY_SECS: u64 = 5;
+/// How long a caller waits while somebody else's file is being made.
+const DOWNLOAD_WAIT: Duration = Duration::from_secs(10);
 
 impl Drop for Exclusive {
     fn drop(&mut self) {
