@@ -128,7 +128,10 @@ fn a_rewrap_that_is_killed_is_whole_and_a_withdrawal_meanwhile_stands() {
             said.iter().for_each(|said| assert_eq!(read(&server, said)["body"], "kept"));
             let done = rewrap(&site, &keys);
             assert_eq!((&done["key_id"], &done["left"]), (&json!(present), &json!({})), "{done}");
-            assert_eq!(done["unused"], json!([keys.id(round - 1)]));
+            // The one that was killed may have got as far as to forget the key before it.
+            let unused = &done["unused"];
+            assert!(*unused == json!([]) || *unused == json!([keys.id(round - 1)]), "{done}");
+            assert_eq!(site.database.number("select count(*) from key_checks"), 1);
             assert_eq!(wrapped_by(&site, &present), shelves);
             drop(server);
             // The key before it is needed no more.
