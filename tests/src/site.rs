@@ -7,6 +7,7 @@ use std::process::Command;
 
 use secrecy::ExposeSecret;
 use serde_json::Value;
+use svc_core::time::Clock;
 use svc_core::{Database, Engine, Options, RateSettings, Service};
 use tempfile::TempDir;
 
@@ -132,7 +133,13 @@ impl Site {
 
     /// Opens the service in this process.
     pub fn open(&self) -> Service {
+        self.open_at(Clock::System)
+    }
+
+    /// Opens the service in this process, with another time.
+    pub fn open_at(&self, clock: Clock) -> Service {
         let mut options = Options::new(self.database.address(), self.kek());
+        options.clock = clock;
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
     }
