@@ -4,6 +4,7 @@
 //! service's back here: it counts rows, and inserts what no operation can.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::PathBuf;
 use std::pin::pin;
 
@@ -15,7 +16,7 @@ use sha2::{Digest, Sha256};
 use svc_core::{Database, Engine};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Client, NoTls};
 
 use crate::runtime;
@@ -164,36 +165,39 @@ impl TestDatabase {
         address_of(self.name())
     }
 
-    /// Reads and hashes every stored payload, and returns how many there are.
-    pub fn hash_payloads(&self, runtime: &Runtime) -> i64 {
-        self.hash_texts("select payload from events order by workspace_id, lsn", runtime)
-    }
-
-    /// Reads and hashes the texts of a statement with one column, and returns how many there are.
-    pub fn hash_texts(&self, sql: &str, runtime: &Runtime) -> i64 {
+    /// Reads the rows of a statement and takes the SHA-256 of each one's columns; returns how many there are.
+    pub fn hash_rows(&self, sql: &str, runtime: &Runtime) -> i64 {
+        let mut count = 0;
         match &self.place {
             Place::Sqlite(_) => {
                 let conn = self.connect_sqlite();
                 let mut statement = conn.prepare(sql).unwrap();
+                let columns = statement.column_count();
                 let mut rows = statement.query([]).unwrap();
-                let mut count = 0;
                 while let Some(row) = rows.next().unwrap() {
-                    std::hint::black_box(Sha256::digest(row.get_ref(0).unwrap().as_bytes().unwrap()));
+                    let mut digest = Sha256::new();
+                    (0..columns).for_each(|at| match row.get_ref(at).unwrap() {
+                        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => digest.update(bytes),
+                        ValueRef::Integer(number) => digest.update(number.to_be_bytes()),
+                        ValueRef::Null | ValueRef::Real(_) => {}
+                    });
+                    std::hint::black_box(digest.finalize());
                     count += 1;
                 }
-                count
             }
             Place::Postgres { .. } => runtime.block_on(async {
                 let client = connect(&self.url()).await;
                 let mut rows = pin!(client.query_raw(sql, Vec::<i64>::new()).await.unwrap());
-                let mut count = 0;
                 while let Some(row) = rows.next().await {
-                    std::hint::black_box(Sha256::digest(row.unwrap().get::<_, &str>(0)));
+                    let row = row.unwrap();
+                    let mut digest = Sha256::new();
+                    (0..row.len()).for_each(|at| digest.update(row.get::<_, Sent<'_>>(at).0));
+                    std::hint::black_box(digest.finalize());
                     count += 1;
                 }
-                count
             }),
         }
+        count
     }
 
     fn name(&self) -> &str {
@@ -351,6 +355,23 @@ fn postgres_row(row: &tokio_postgres::Row) -> Vec<Value> {
         _ => json!(row.get::<_, Option<String>>(at)),
     };
     (0..row.len()).map(value).collect()
+}
+
+/// The bytes of a column, as Postgres sent them.
+struct Sent<'a>(&'a [u8]);
+
+impl<'a> FromSql<'a> for Sent<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(raw))
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(&[]))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
 }
 
 /// The server's address with another database in it.

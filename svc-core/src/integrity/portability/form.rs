@@ -128,9 +128,9 @@ impl SectionDigest {
     }
 
     /// Adds a record, as canonical JSON.
-    pub fn add(&mut self, canonical: &str) {
+    pub fn add(&mut self, canonical: &[u8]) {
         self.count = self.count.saturating_add(1);
-        self.digest.update(canonical.as_bytes());
+        self.digest.update(canonical);
         self.digest.update(b"\n");
     }
 

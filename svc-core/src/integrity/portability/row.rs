@@ -1,17 +1,19 @@
 //! A row of a table as a record: canonical JSON on one line.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::write::EncoderWriter;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::form::Words;
 use super::read::{Invalid, Reason, reason_for};
 use crate::error::Error;
-use crate::hash::{parse_hash, push_hash};
+use crate::hash::{hash_text, parse_hash};
 use crate::op::{Class, Records};
 use crate::store::{Columns, Param, Value as Stored};
 use crate::time::Time;
@@ -42,53 +44,50 @@ impl RowForm {
     }
 
     /// Appends a row to `out`. Returns where in it the key of a message belongs.
-    pub fn push(&self, out: &mut String, row: &dyn Columns) -> crate::Result<usize> {
+    pub fn push(&self, out: &mut Vec<u8>, row: &dyn Columns) -> crate::Result<usize> {
         let mut key_place = None;
-        out.push('{');
-        for (name, column) in &self.members {
+        out.push(b'{');
+        for (number, (name, column)) in self.members.iter().enumerate() {
             if *name > CONTENT_KEY {
                 key_place.get_or_insert(out.len());
             }
-            if !out.ends_with('{') {
-                out.push(',');
+            if number > 0 {
+                out.push(b',');
             }
             // Names of columns and tables are plain.
-            out.push('"');
-            out.push_str(name);
-            out.push_str("\":");
+            push_quoted(out, name.as_bytes());
+            out.push(b':');
             match column {
-                None => push_text(out, self.table)?,
+                None => push_json(out, self.table)?,
                 Some((place, class)) => self.push_value(out, row.column(*place)?, *class, name)?,
             }
         }
-        out.push('}');
-        Ok(key_place.unwrap_or(out.len()))
+        let key_place = key_place.unwrap_or(out.len());
+        out.push(b'}');
+        Ok(key_place)
     }
 
-    fn push_value(&self, out: &mut String, value: Param<'_>, class: Class, name: &str) -> crate::Result<()> {
+    fn push_value(&self, out: &mut Vec<u8>, value: Param<'_>, class: Class, name: &str) -> crate::Result<()> {
         let is_omitted = self.words == Words::None && matches!(class, Class::Words | Class::Sealed);
         match (class, value) {
-            (_, Param::Null) => out.push_str("null"),
-            _ if is_omitted => out.push_str("null"),
-            (Class::Id | Class::LaterId, Param::Uuid(id)) => push_quoted(out, &id),
+            (_, Param::Null) => out.extend_from_slice(b"null"),
+            _ if is_omitted => out.extend_from_slice(b"null"),
+            (Class::Id | Class::LaterId, Param::Uuid(id)) => push_id(out, id),
             (Class::Id | Class::LaterId, Param::Bytes(bytes)) => {
-                push_quoted(out, &Uuid::from_slice(bytes).map_err(Error::internal)?);
+                push_id(out, Uuid::from_slice(bytes).map_err(Error::internal)?);
             }
-            (Class::Int, Param::Int(number)) => push_shown(out, &number),
-            (Class::Time, Param::Int(micros)) => push_quoted(out, &Time::from_micros(micros)),
-            (Class::Bool, Param::Bool(truth)) => push_shown(out, &truth),
-            (Class::Bool, Param::Int(number)) => push_shown(out, &(number != 0)),
-            (Class::Text | Class::Words, Param::Text(text)) => push_text(out, text)?,
+            (Class::Int, Param::Int(number)) => push_json(out, &number)?,
+            (Class::Time, Param::Int(micros)) => push_json(out, &Time::from_micros(micros))?,
+            (Class::Bool, Param::Bool(truth)) => push_json(out, &truth)?,
+            (Class::Bool, Param::Int(number)) => push_json(out, &(number != 0))?,
+            (Class::Text | Class::Words, Param::Text(text)) => push_json(out, text)?,
             (Class::Hash, Param::Bytes(bytes)) => {
-                out.push('"');
-                push_hash(out, bytes.try_into().map_err(Error::internal)?);
-                out.push('"');
+                let hash = hash_text(bytes.try_into().map_err(Error::internal)?);
+                push_quoted(out, hash.as_bytes());
             }
-            (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_quoted(out, &STANDARD.encode(bytes)),
-            (Class::Sealed | Class::Digest, Param::Uuid(id)) => {
-                // Sixteen bytes are read as an id.
-                push_quoted(out, &STANDARD.encode(id.as_bytes()));
-            }
+            (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_base64(out, bytes)?,
+            // Sixteen bytes are read as an id.
+            (Class::Sealed | Class::Digest, Param::Uuid(id)) => push_base64(out, id.as_bytes())?,
             (class, value) => {
                 return Err(Error::internal(format!("{}.{name} is {class:?} and {value:?}", self.table)));
             }
@@ -97,25 +96,36 @@ impl RowForm {
     }
 }
 
-/// Appends a text as JSON, escaped as its canonical form wants it.
-pub(super) fn push_text(out: &mut String, text: &str) -> crate::Result<()> {
-    out.push_str(&serde_json::to_string(text).map_err(Error::internal)?);
+/// Appends a value as JSON; texts are escaped as the canonical form wants it.
+pub(super) fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> crate::Result<()> {
+    serde_json::to_writer(out, value).map_err(Error::internal)
+}
+
+/// Appends a text in which nothing is escaped.
+pub(super) fn push_quoted(out: &mut Vec<u8>, plain: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(plain);
+    out.push(b'"');
+}
+
+fn push_id(out: &mut Vec<u8>, id: Uuid) {
+    push_quoted(out, id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes());
+}
+
+fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) -> crate::Result<()> {
+    out.push(b'"');
+    let mut encoder = EncoderWriter::new(&mut *out, &STANDARD);
+    encoder.write_all(bytes).map_err(Error::internal)?;
+    encoder.finish().map_err(Error::internal)?;
+    drop(encoder);
+    out.push(b'"');
     Ok(())
 }
 
-fn push_quoted(out: &mut String, value: &impl std::fmt::Display) {
-    // Writing to a string does not fail.
-    let _ = write!(out, "\"{value}\"");
-}
-
-fn push_shown(out: &mut String, value: &impl std::fmt::Display) {
-    let _ = write!(out, "{value}");
-}
-
 /// Puts the key of a message into its line, at the place that [`RowForm::push`] returned.
-pub(super) fn insert_key(line: &mut String, place: usize, key: &str) {
-    let comma = if line.get(..place).is_some_and(|before| before.ends_with('{')) { "" } else { "," };
-    line.insert_str(place, &format!("{comma}\"{CONTENT_KEY}\":\"{key}\""));
+pub(super) fn insert_key(line: &mut Vec<u8>, place: usize, key: &str) {
+    // Other members of a message stand before it.
+    line.splice(place..place, format!(",\"{CONTENT_KEY}\":\"{key}\"").into_bytes());
 }
 
 /// The columns of a row, by name, and the key of a message.

@@ -113,7 +113,7 @@ impl Parts for FileVerifier<'_> {
         let declared = self.declared;
         let Some(records) = declared.get(place) else { return Ok(()) };
         if let Some(section) = &mut self.section {
-            section.digest.add(&line);
+            section.digest.add(line.as_bytes());
         }
         if records.table == EVENTS { self.event(record) } else { self.row(records, record) }
     }

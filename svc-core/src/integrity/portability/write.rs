@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use super::form::{EVENTS, HeadOf, Header, Manifest, SectionDigest, TYPE, Words, key_name, signed_text};
-use super::row::{MESSAGES, RowForm, insert_key, push_text};
+use super::row::{MESSAGES, RowForm, insert_key, push_json};
 use crate::conversation::messages::content_keys;
 use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
@@ -126,13 +126,13 @@ impl Exporter {
         let id_place = records.exported().position(|(name, _)| name == "id");
         let mut digest = SectionDigest::new();
         let mut waiting = Waiting::default();
-        let mut outcome = Ok(());
+        let (mut line, mut outcome) = (Vec::new(), Ok(()));
         cx.scan(&records.scan(), &[&self.workspace], &mut |row| {
-            let mut line = String::new();
+            line.clear();
             outcome = form.push(&mut line, row).and_then(|place| {
                 let id = id_place.filter(|_| has_keys).and_then(|place| row.id(place).flatten());
                 let Some(id) = id else { return lines.add(&line, &mut digest) };
-                waiting.add(id.into(), line, place);
+                waiting.add(id.into(), std::mem::take(&mut line), place);
                 if waiting.is_full() { waiting.write(cx, lines, &mut digest) } else { Ok(()) }
             });
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -156,13 +156,14 @@ impl Exporter {
             not_after: Time::from_micros(i64::MAX),
         };
         let (mut cursor, mut events) = (before.cursor.clone(), before.events.clone());
-        let mut outcome = Ok(());
+        let (mut line, mut outcome) = (Vec::new(), Ok(()));
         // The workspace's own row stands before the events.
         let mut lines = Lines { spool, is_first: false };
         let read = cursor.read(cx, bounds, |_, event| {
-            let mut line = "{\"payload\":".to_owned();
-            outcome = push_text(&mut line, event.payload).and_then(|()| {
-                line.push_str(",\"record\":\"events\"}");
+            line.clear();
+            line.extend_from_slice(b"{\"payload\":");
+            outcome = push_json(&mut line, event.payload).and_then(|()| {
+                line.extend_from_slice(b",\"record\":\"events\"}");
                 lines.add(&line, &mut events)
             });
             outcome.is_ok()
@@ -182,10 +183,11 @@ impl Exporter {
         }
         manifest.sections.push(events.section(EVENTS));
         let note = self.signer.sign(&key_name(self.workspace), &signed_text(&header, &manifest)?);
-        let mut end = format!("\n],\n\"manifest\":{},\n\"signature\":", canonical::to_string(&manifest)?);
-        push_text(&mut end, &note)?;
-        end.push_str("}\n");
-        spool.write(end.as_bytes())?;
+        let manifest = canonical::to_string(&manifest)?;
+        let mut end = format!("\n],\n\"manifest\":{manifest},\n\"signature\":").into_bytes();
+        push_json(&mut end, &note)?;
+        end.extend_from_slice(b"}\n");
+        spool.write(&end)?;
         let file_name = format!("workspace-{}-{}.json", self.workspace, header.head.lsn);
         Ok(Content { spooled: spool.finish()?, media_type: "application/json", file_name })
     }
@@ -230,24 +232,24 @@ struct Lines<'s> {
 }
 
 impl Lines<'_> {
-    fn add(&mut self, line: &str, digest: &mut SectionDigest) -> Result<()> {
+    fn add(&mut self, line: &[u8], digest: &mut SectionDigest) -> Result<()> {
         if !std::mem::take(&mut self.is_first) {
             self.spool.write(b",\n")?;
         }
         digest.add(line);
-        self.spool.write(line.as_bytes())
+        self.spool.write(line)
     }
 }
 
 /// Lines of messages that wait for their keys.
 #[derive(Default)]
 struct Waiting {
-    lines: Vec<(MessageId, String, usize)>,
+    lines: Vec<(MessageId, Vec<u8>, usize)>,
     bytes: usize,
 }
 
 impl Waiting {
-    fn add(&mut self, id: MessageId, line: String, place: usize) {
+    fn add(&mut self, id: MessageId, line: Vec<u8>, place: usize) {
         self.bytes = self.bytes.saturating_add(line.len());
         self.lines.push((id, line, place));
     }
