@@ -1,7 +1,10 @@
 //! Searches files for bytes that must be in none, because they were sealed or destroyed.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use aho_corasick::AhoCorasick;
 
 /// Something to search for.
 pub struct Needle {
@@ -42,31 +45,32 @@ impl Needle {
 
 /// Which of `needles` are in `hay`, by name.
 pub fn found_in(hay: &[u8], needles: &[Needle]) -> Vec<String> {
-    let mut begins = [false; 256];
-    for needle in needles {
-        begins[usize::from(needle.bytes[0])] = true;
-    }
-    let mut found = vec![false; needles.len()];
-    let mut place = 0;
-    while place < hay.len() {
-        if begins[usize::from(hay[place])] {
-            for (needle, found) in needles.iter().zip(&mut found) {
-                *found |= hay[place..].starts_with(&needle.bytes);
-            }
-        }
-        place += 1;
-    }
-    needles.iter().zip(found).filter(|(_, found)| *found).map(|(needle, _)| needle.name.clone()).collect()
+    named(&searcher(needles), hay, needles).collect()
+}
+
+fn searcher(needles: &[Needle]) -> AhoCorasick {
+    AhoCorasick::new(needles.iter().map(|needle| &needle.bytes)).unwrap()
+}
+
+fn named<'n>(
+    searcher: &AhoCorasick,
+    hay: &[u8],
+    needles: &'n [Needle],
+) -> impl Iterator<Item = String> + use<'n> {
+    let found: BTreeSet<usize> =
+        searcher.find_overlapping_iter(hay).map(|hit| hit.pattern().as_usize()).collect();
+    found.into_iter().map(|number| needles[number].name.clone())
 }
 
 /// Which of `needles` are in the files in or below `folder`, each with its file.
 ///
 /// Files that are removed meanwhile are left out.
 pub fn found_below(folder: &Path, needles: &[Needle]) -> Vec<(String, PathBuf)> {
+    let searcher = searcher(needles);
     let mut hits = Vec::new();
     for path in files_below(folder) {
         match std::fs::read(&path) {
-            Ok(hay) => hits.extend(found_in(&hay, needles).into_iter().map(|name| (name, path.clone()))),
+            Ok(hay) => hits.extend(named(&searcher, &hay, needles).map(|name| (name, path.clone()))),
             Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{}", path.display()),
         }
     }
