@@ -299,7 +299,7 @@ impl TestDatabase {
         }
     }
 
-    fn connect_sqlite(&self) -> rusqlite::Connection {
+    pub(crate) fn connect_sqlite(&self) -> rusqlite::Connection {
         let conn = rusqlite::Connection::open(self.file().unwrap()).unwrap();
         conn.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
         conn

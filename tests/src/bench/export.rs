@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use svc_core::Engine;
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use tokio::runtime::Runtime;
 
 use super::posts::callers;
+use super::restore::export;
 use super::stage::{Stage, body};
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
@@ -36,9 +36,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         pairs,
         || {
             let begun = Instant::now();
-            let input = ExportWorkspace { workspace_id: stage.workspace_id, words: Words::All };
-            let exported = EXPORT_WORKSPACE.call_as_instance(&stage.service, stage.workspace_id, input);
-            bytes = exported.expect("an export").spooled.len();
+            bytes = export(&stage).len();
             rate(rows, begun)
         },
         || {

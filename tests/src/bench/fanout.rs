@@ -32,7 +32,7 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
     let server = Server::start(stage.service.clone(), HttpSettings::default());
-    let mut subscribers = runtime.block_on(subscribe(server.address(), &stage, "MessagePosted"));
+    let mut subscribers = subscribers(&server, &stage, "MessagePosted", runtime);
     let (mut writers, mut readers) = runtime.block_on(bare_sockets());
     // What a subscriber gets in a round, headers and all, is what the loop writes.
     let round = std::cell::RefCell::new(Vec::new());
@@ -66,7 +66,7 @@ pub fn quiet(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
     let (stage, alone) = (Stage::build(&database), Stage::build(&other));
     let server = Server::start(stage.service.clone(), HttpSettings::default());
-    let subscribers = runtime.block_on(subscribe(server.address(), &stage, "ChannelCreated"));
+    let subscribers = subscribers(&server, &stage, "ChannelCreated", runtime);
     let posts = |stage: &Stage| {
         let stage = stage.clone();
         callers(runtime, WRITERS, SPAN, move |caller, number| {
@@ -93,15 +93,30 @@ fn rate(begun: Instant) -> Sample {
     Sample { per_second: frames / begun.elapsed().as_secs_f64(), ..Sample::default() }
 }
 
-/// A connection of which frames are read.
-type Reader = BufReader<TcpStream>;
+fn subscribers(server: &Server, stage: &Stage, kind: &str, runtime: &Runtime) -> Vec<Reader> {
+    let workspace_id = &stage.workspace_id.to_string();
+    let to = Subscription { address: server.address(), token: &stage.token, workspace_id, kind };
+    runtime.block_on(subscribe(&to, SUBSCRIBERS))
+}
 
-async fn subscribe(address: SocketAddr, stage: &Stage, kind: &str) -> Vec<Reader> {
-    let first = json!({"token": stage.token, "filter": {"workspace_id": stage.workspace_id, "kind": kind}});
+/// A connection of which frames are read.
+pub type Reader = BufReader<TcpStream>;
+
+/// What sockets subscribe to.
+pub struct Subscription<'a> {
+    pub address: SocketAddr,
+    pub token: &'a str,
+    pub workspace_id: &'a str,
+    pub kind: &'a str,
+}
+
+/// Subscribes with as many sockets, one after the other.
+pub async fn subscribe(to: &Subscription<'_>, sockets: usize) -> Vec<Reader> {
+    let first = json!({"token": to.token, "filter": {"workspace_id": to.workspace_id, "kind": to.kind}});
     let first = masked(first.to_string().as_bytes());
     let mut readers = Vec::new();
-    for _ in 0..SUBSCRIBERS {
-        let mut stream = TcpStream::connect(address).await.expect("a connection");
+    for _ in 0..sockets {
+        let mut stream = TcpStream::connect(to.address).await.expect("a connection");
         let handshake = "GET /ws/subscribe HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n\
                          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";

@@ -1,9 +1,10 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|
-//! fanout-ws|posts-ws|prune|export [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json` the last
-//! line is an object. `bench pop --engine postgres [--callers N]` needs Postgres. `bench simulate
-//! [--engine ..] [--steps N] [--seed N] [--json]` takes steps of the simulation of the claim engine.
+//! fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json`
+//! the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres. `bench memory` and
+//! `bench idle` print KiB. `bench simulate [--engine ..] [--steps N] [--seed N] [--json]` takes steps of the
+//! simulation of the claim engine.
 
 use std::process::ExitCode;
 
@@ -11,8 +12,8 @@ use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{
-    admission, claims, credentials, export, fanout, footprints, herd, pop, posts, prune, reads, scim,
-    simulate, verify, withdraw,
+    admission, claims, credentials, export, fanout, footprints, herd, idle, memory, pop, posts, prune, reads,
+    restore, scim, simulate, verify, withdraw,
 };
 
 /// The allocator of `svc-http`, for both sides.
@@ -20,7 +21,8 @@ use svc_tests::bench::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
-    delegated|limits|scim|fanout-ws|posts-ws|prune|export [--engine sqlite|postgres] [--pairs N] [--json]\n\
+    delegated|limits|scim|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] \
+    [--json]\n   or: bench memory|idle [--engine sqlite|postgres] [--json]\n\
     \x20  or: bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench simulate \
     [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
@@ -82,9 +84,17 @@ fn main() -> ExitCode {
     // One loop for the load, the server and the floor: no side pays for threads of its own.
     let runtime = svc_tests::runtime();
     let (engine, pairs) = (arguments.engine, arguments.pairs);
-    if arguments.name == "simulate" {
-        let seed = u64::try_from(arguments.seed).expect("a seed of 64 bits");
-        print(simulate::run(engine, seed, arguments.steps), arguments.json);
+    let printed = match arguments.name.as_str() {
+        "simulate" => {
+            let seed = u64::try_from(arguments.seed).expect("a seed of 64 bits");
+            Some(simulate::run(engine, seed, arguments.steps))
+        }
+        "memory" => Some(memory::run(engine)),
+        "idle" => Some(idle::run(engine, runtime)),
+        _ => None,
+    };
+    if let Some(report) = printed {
+        print(report, arguments.json);
         return ExitCode::SUCCESS;
     }
     let finding = match arguments.name.as_str() {
@@ -104,6 +114,7 @@ fn main() -> ExitCode {
         "posts-ws" => fanout::quiet(engine, pairs, runtime),
         "prune" => prune::run(engine, pairs, runtime),
         "export" => export::run(engine, pairs, runtime),
+        "restore" => restore::run(engine, pairs, runtime),
         "scim" => scim::run(engine, pairs, runtime),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");

@@ -1,0 +1,80 @@
+//! Restoring a workspace from an export, beside bare inserts of the same rows.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use svc_core::Engine;
+use svc_core::id::WorkspaceId;
+use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Mode, Words};
+use svc_core::spool::{Spooled, Upload};
+use tokio::runtime::Runtime;
+
+use super::posts::callers;
+use super::rows::Rows;
+use super::stage::{Stage, body};
+use super::{Finding, Sample, alternate};
+use crate::database::TestDatabase;
+
+const FILL: Duration = Duration::from_secs(12);
+/// Nearly all of an export's rows; each post writes one of each.
+const TABLES: [&str; 3] = ["events", "messages", "audit"];
+
+pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let source = TestDatabase::on(engine);
+    let stage = Stage::build(&source);
+    let filler = stage.clone();
+    callers(runtime, 64, FILL, move |caller, number| {
+        let stage = filler.clone();
+        async move {
+            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
+            stage.ask(&stage.token, "post_message", input).await;
+        }
+    });
+    let file = export(&stage);
+    let rows = Rows::read(&source, &TABLES, runtime);
+    let measured = alternate(
+        pairs,
+        || {
+            let database = TestDatabase::on(engine);
+            let stage = Stage::build(&database);
+            let begun = Instant::now();
+            restore(&stage, &file);
+            rate(rows.count(), begun)
+        },
+        || {
+            let database = TestDatabase::on(engine);
+            drop(Stage::build(&database));
+            TABLES.iter().for_each(|table| database.execute(&format!("delete from {table}")));
+            let begun = Instant::now();
+            rows.insert(&database, runtime);
+            rate(rows.count(), begun)
+        },
+    );
+    Finding {
+        name: "restore",
+        engine,
+        pairs: measured,
+        floor_is: "bare inserts of the same rows, 500 in a transaction",
+        extra: json!({"rows": rows.count(), "bytes": file.len()}),
+    }
+}
+
+/// Exports the workspace of a stage.
+pub fn export(stage: &Stage) -> Spooled {
+    let input = ExportWorkspace { workspace_id: stage.workspace_id, words: Words::All };
+    let exported = EXPORT_WORKSPACE.call_as_instance(&stage.service, stage.workspace_id, input);
+    exported.expect("an export").spooled
+}
+
+/// Restores a workspace beside that of a stage.
+pub fn restore(stage: &Stage, file: &Spooled) {
+    let envelope = Some(Upload::File(file.clone()));
+    let input = ImportWorkspace { mode: Mode::Restore, import_id: None, admin_handle: None, envelope };
+    let imported = IMPORT_WORKSPACE.call_as_instance(&stage.service, WorkspaceId::INSTANCE, input);
+    assert!(imported.expect("an import").created, "the workspace was there before");
+}
+
+fn rate(rows: usize, begun: Instant) -> Sample {
+    let elapsed = begun.elapsed();
+    Sample { per_second: rows as f64 / elapsed.as_secs_f64(), latencies: vec![elapsed], cpu_us: None }
+}
