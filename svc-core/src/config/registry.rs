@@ -76,10 +76,11 @@ const fn variable(name: &'static str, form: Form, doc: &'static str) -> Variable
 pub const VARIABLES: &[Variable] = &[
     variable("DATABASE_URL", Form::Secret,
         "The database: postgres://USER:PASSWORD@HOST/DATABASE. If unset: SQLite, in svc.db of the data \
-        folder. After a question mark it may have the fields sslmode (disable, prefer, require, verify-ca, \
-        verify-full), sslrootcert (a PEM file, or system), sslcert and sslkey (PEM files), which mean what \
-        they mean to libpq; without them the mode is prefer. In production the address of another machine \
-        needs an sslmode."),
+        folder. After a question mark it may have the fields sslmode (disable, allow, prefer, require, \
+        verify-ca, verify-full), sslrootcert (a PEM file, or system), sslcert and sslkey (PEM files), which \
+        mean what they mean to libpq, but allow is taken as prefer. Without an sslmode it is prefer, or \
+        verify-full with sslrootcert=system. In production the address of another machine needs an sslmode, \
+        or sslrootcert=system."),
     variable("SVC_CONTENT_KEK", Form::Secret,
         "The key-encryption key that wraps the key of each message: 32 bytes, as hex or base64. Needed by \
         everything that reads or writes messages; if it is lost, the content of all messages is lost."),
@@ -139,7 +140,8 @@ pub const VARIABLES: &[Variable] = &[
         does not allow; auto means yes in production and no otherwise."),
     variable("SVC_PUBLIC_URL", Form::Text(""),
         "The address under which browsers reach the service, such as https://svc.example.com. Its host \
-        is one of the service's own names, and pages of its origin are the service's own."),
+        is one of the service's own names, and pages of its origin are the service's own. Addresses in responses \
+        of SCIM begin with it; without it they do with the Host of the request, if that is one of these names."),
     variable("SVC_EXPORT_SIGNING_KEY", Form::Secret,
         "The Ed25519 seed (RFC 8032) that signs checkpoints: 32 bytes, as hex or base64. Without it nothing \
         is signed."),

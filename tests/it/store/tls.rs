@@ -83,8 +83,14 @@ fn production_asks_for_a_word_about_tls() {
         assert_ne!(outcome.code, Some(0), "{outcome:?}");
         outcome.err
     };
-    let refused = start("postgres://svc@database.invalid/svc");
-    assert!(refused.contains("has no sslmode"), "{refused}");
-    let unreachable = start("postgres://svc@database.invalid/svc?sslmode=require&connect_timeout=1");
-    assert!(!unreachable.contains("has no sslmode"), "{unreachable}");
+    for (query, is_word) in [
+        ("", false),
+        ("sslrootcert=/etc/ca.pem&", false),
+        ("sslmode=require&", true),
+        ("sslmode=allow&", true),
+        ("sslrootcert=system&", true),
+    ] {
+        let refused = start(&format!("postgres://svc@database.invalid/svc?{query}connect_timeout=1"));
+        assert_eq!(!refused.contains("has no sslmode"), is_word, "{query}: {refused}");
+    }
 }

@@ -1,7 +1,8 @@
 //! TLS with the server, in the words of libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey` of the
 //! address mean what they mean there (PostgreSQL manual, section 34.19).
 //!
-//! The mode is `prefer` unless it is given. The default files of libpq in the home folder are not read, nor
+//! The mode is `prefer` unless it is given, and `verify-full` with `sslrootcert=system`. `allow` is taken as
+//! `prefer`: it connects wherever `allow` would, and with TLS wherever the server has that. The default files of libpq in the home folder are not read, nor
 //! are revocation lists. Certificates and keys are PEM files, read once when a program starts.
 
 use std::net::IpAddr;
@@ -72,7 +73,8 @@ pub(crate) fn says_nothing_of_tls(url: &SecretString) -> bool {
     let Ok(config) = address.expose_secret().parse::<tokio_postgres::Config>() else { return false };
     let by_address = config.get_hostaddrs().iter().any(|address| !address.is_loopback());
     let by_name = config.get_hosts().iter().any(is_remote);
-    proof.mode.is_none() && proof.roots.is_none() && (by_address || by_name)
+    // A file of roots alone proves nothing: the mode is still `prefer`.
+    proof.mode.is_none() && !proof.trusts_system() && (by_address || by_name)
 }
 
 fn is_remote(host: &Host) -> bool {
@@ -192,17 +194,14 @@ impl Mode {
     fn named(word: &str) -> Result<Self> {
         Ok(match word {
             "disable" => Self::Disable,
-            "prefer" => Self::Prefer,
+            "allow" | "prefer" => Self::Prefer,
             "require" => Self::Require,
             "verify-ca" => Self::VerifyCa,
             "verify-full" => Self::VerifyFull,
-            // Not every word is repeated: what stands there may be a password.
-            "allow" => {
-                return Err(refused("sslmode=allow is not supported: use prefer, or better verify-full"));
-            }
+            // The word is not repeated: what stands there may be a password.
             _ => {
                 return Err(refused(
-                    "sslmode is none of disable, prefer, require, verify-ca and verify-full",
+                    "sslmode is none of disable, allow, prefer, require, verify-ca and verify-full",
                 ));
             }
         })
@@ -295,6 +294,7 @@ mod tests {
             ("postgres://h/d?sslmode=require&sslrootcert=/ca", "postgres://h/d", Mode::VerifyCa),
             ("postgres://h/d?sslrootcert=system", "postgres://h/d", Mode::VerifyFull),
             ("postgres://h/d?sslrootcert=/ca", "postgres://h/d", Mode::Prefer),
+            ("postgres://h/d?sslmode=allow", "postgres://h/d", Mode::Prefer),
         ];
         for (url, address, mode) in cases {
             let (left, proof) = split(url);
@@ -310,7 +310,6 @@ mod tests {
             ("sslmode=verify-ca", "needs sslrootcert"),
             ("sslmode=require&sslrootcert=system", "proves nothing"),
             ("sslmode=verify-ca&sslrootcert=system", "proves nothing"),
-            ("sslmode=allow", "not supported"),
             ("sslmode=", "none of disable"),
             ("sslmode=VERIFY-FULL", "none of disable"),
             ("sslcert=/c", "need each other"),
@@ -354,7 +353,9 @@ mod tests {
             ["postgres://svc@db/svc", "postgres://svc@10.0.0.1/svc", "postgres://svc@127.0.0.1,db/svc"]
         {
             assert!(nothing(remote), "{remote}");
+            assert!(nothing(&format!("{remote}?sslrootcert=/ca")), "nobody compares with that file");
             assert!(!nothing(&format!("{remote}?sslmode=disable")), "it says so");
+            assert!(!nothing(&format!("{remote}?sslrootcert=system")), "that is verify-full");
         }
     }
 }
