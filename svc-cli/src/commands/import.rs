@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use svc_core::config::Config;
 use svc_core::note::known_keys;
-use svc_core::ops::{IMPORT_WORKSPACE, ImportWorkspace, Mode};
+use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportWorkspace, Mode};
 use svc_core::setup::Variables;
 use svc_core::spool::{self, Spool, Upload};
-use svc_core::text::{Handle, Text};
+use svc_core::text::Text;
 use svc_core::{Error, Result, verify_export};
 
 use super::{Caller, Folder, invalid};
@@ -77,7 +77,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
     let report =
         verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
-    let admin_handle = command.admin.as_deref().map(Handle::new).transpose().map_err(invalid("admin"))?;
+    let admin_handle = command.admin.as_deref().map(AnyHandle::new).transpose().map_err(invalid("admin"))?;
     let mode = match command.mode {
         Which::New => Mode::New,
         Which::Restore => Mode::Restore,

@@ -20,9 +20,8 @@ use svc_core::config::Config;
 use svc_core::data_dir;
 use svc_core::id::WorkspaceId;
 use svc_core::op::{Credential, RequestHead, Surface, TypedOperation};
-use svc_core::ops::{LIST_MEMBERS, ListMembers, Member, WHOAMI, Whoami};
+use svc_core::ops::{AnyHandle, LIST_MEMBERS, ListMembers, Member, WHOAMI, Whoami};
 use svc_core::setup::{self, Variables};
-use svc_core::text::Handle;
 use svc_core::{Code, Error, Result, Service};
 
 /// The data folder that a command works on.
@@ -45,7 +44,7 @@ impl Folder {
 struct Target {
     #[command(flatten)]
     folder: Folder,
-    /// Handle of the member.
+    /// Handle of the member, such as worker, ada@corp.example or app:triage.
     #[arg(long, value_name = "HANDLE")]
     member: String,
     /// The member's workspace. May be omitted if there is only one possible.
@@ -118,7 +117,7 @@ impl Caller {
 
     /// Returns the member of a workspace who is called `handle`.
     fn member_called(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
-        let wanted = Handle::new(handle).map_err(invalid("member")).map(|handle| ListMembers {
+        let wanted = AnyHandle::new(handle).map_err(invalid("member")).map(|handle| ListMembers {
             workspace_id,
             handle: Some(handle),
             kind: None,

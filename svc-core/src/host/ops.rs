@@ -7,7 +7,7 @@ pub use crate::coordination::freeze::{
     FREEZE_MEMBER, FreezeMember, FrozenMember, UNFREEZE_MEMBER, UnfreezeMember,
 };
 pub use crate::host::ask::TypedReply;
-pub use crate::identity::members::{LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
+pub use crate::identity::members::{AnyHandle, LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
 pub use crate::identity::oidc::{
     BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims, TakenLogin,
 };

@@ -18,13 +18,13 @@ use crate::error::{Code, Error, Result};
 use crate::host::opening;
 use crate::host::service::{Options, Service};
 use crate::id::{MemberId, TokenId, WorkspaceId};
-use crate::identity::members::Member;
+use crate::identity::members::{AnyHandle, Member};
 use crate::identity::setup::{self, InstanceMint, SetupNames};
 use crate::identity::tokens::{MintedToken, Quotas};
 use crate::op::Surface;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener};
-use crate::text::{Handle, Text};
+use crate::text::Text;
 use crate::time::Time;
 
 /// The result of a setup. The secrets are shown only this once.
@@ -224,7 +224,7 @@ impl Service {
         let workspace_id = self.the_workspace(wanted.workspace_id)?;
         let mint = InstanceMint {
             workspace_id,
-            handle: Handle::new(&wanted.member).map_err(invalid("member"))?,
+            handle: AnyHandle::new(&wanted.member).map_err(invalid("member"))?,
             label: wanted.label.clone().map(Text::new).transpose().map_err(invalid("label"))?,
             capabilities: wanted.capabilities.or(wanted.capability_set.map(CapabilitySet::capabilities)),
             expires_at: wanted.expires_at,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::authority;
 use super::enrol::{MemberWithToken, NewMember, enrol, enrol_with_token};
-use super::members::{Member, MemberKind, member_called};
+use super::members::{AnyHandle, Member, MemberKind, member_called};
 use super::tokens::{self, Mint, MintedToken, Quotas, check_takes_tokens, issue};
 use super::workspaces::{Workspace, any_exists, create};
 use crate::capability::Capability::OperatorGlobal;
@@ -46,8 +46,8 @@ pub(crate) fn feature() -> Feature {
 
 /// Creates a workspace with a person who administers it, and returns both with the person's token.
 ///
-/// The token can do everything except operate the instance. Its `secret` is shown only once. You do not
-/// become a member of the new workspace.
+/// The token can do everything except operate the instance, and has the quotas of yours. Its `secret` is
+/// shown only once. You do not become a member of the new workspace.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateWorkspace {
@@ -146,7 +146,7 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
 pub(crate) struct InstanceMint {
     pub workspace_id: WorkspaceId,
     /// The member that the token acts as.
-    pub handle: Handle<HANDLE_MAX>,
+    pub handle: AnyHandle,
     pub label: Option<Text<1, NAME_MAX>>,
     /// The named set for the member's kind if absent.
     pub capabilities: Option<Capabilities>,

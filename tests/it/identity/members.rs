@@ -25,10 +25,21 @@ fn list_members_is_in_the_order_of_joining_and_filters_by_handle_and_kind() {
         assert_eq!(handles(world, &json!({})), joined(&["zoe", "abe"]));
         assert_eq!(handles(world, &json!({"handle": "abe"})), ["abe"]);
         assert_eq!(handles(world, &json!({"handle": "eve"})), [""; 0], "she is in another workspace");
+        let of_script = json!({"userName": "Ädä@corp.example"});
+        world.admin("create_scim_user", of_script);
+        for (named, found) in [
+            ("Mary@Corp.Example", "mary@corp.example"),
+            ("ÄDÄ@corp.example", "ädä@corp.example"),
+            ("App:Triage", "app:triage"),
+        ] {
+            assert_eq!(handles(world, &json!({"handle": named})), [found]);
+        }
+        let garbled = json!({"workspace_id": world.id("workspace"), "handle": "bad handle"});
+        world.call(&world.people.agent, "list_members", garbled).refused(400, "malformed-request");
         let people = handles(world, &json!({"kind": "human"}));
         let agents = handles(world, &json!({"kind": "agent"}));
-        assert_eq!(people, ["ada", "mary@corp.example"]);
-        assert_eq!(people.len() + agents.len(), before.len() + 2);
+        assert_eq!(people, ["ada", "mary@corp.example", "ädä@corp.example"]);
+        assert_eq!(people.len() + agents.len(), before.len() + 3);
         assert_eq!(handles(world, &json!({"kind": "human", "handle": "abe"})), [""; 0]);
     });
 }

@@ -52,6 +52,15 @@ impl Place {
         self.root.path().join("data")
     }
 
+    fn execute(&self, sql: &str) {
+        match &self.database {
+            Some(database) => database.execute(sql),
+            None => {
+                rusqlite::Connection::open(self.data().join("svc.db")).unwrap().execute_batch(sql).unwrap()
+            }
+        }
+    }
+
     fn url(&self) -> Option<String> {
         match self.database.as_ref()?.address() {
             Database::Postgres(url) => Some(url.expose_secret().to_owned()),
@@ -356,6 +365,36 @@ fn members_are_frozen_and_unfrozen_as_the_caller_or_as_the_instance() {
         }
         let oneself = place.run(&["freeze", "--member", "admin"], &admin);
         assert_eq!(oneself.code, 6, "{oneself:?}");
+    });
+}
+
+/// Directories and sign-ins make people whose handles nobody types, and apps have theirs from the service.
+#[test]
+fn any_member_is_named_by_its_handle_in_any_case() {
+    on_both_engines(|engine| {
+        let (place, made) = Place::set_up(engine);
+        let admin = [("SVC_TOKEN", text(&made["token"]["secret"]))];
+        let mut called = "worker";
+        for (handle, named, minted) in [
+            ("ada@corp.example", "Ada@Corp.Example", 0),
+            ("ädä@corp.example", "ÄDÄ@corp.example", 0),
+            ("app:triage", "App:Triage", 5),
+        ] {
+            place.execute(&format!("update members set handle = '{handle}' where handle = '{called}'"));
+            called = handle;
+            for command in ["freeze", "unfreeze"] {
+                for authority in [vec![], vec!["--as-instance"]] {
+                    let run = [&[command, "--json", "--member", named], &*authority].concat();
+                    let done = place.run(&run, &admin);
+                    assert_eq!((done.code, &done.json()["handle"]), (0, &json!(handle)), "{run:?} {done:?}");
+                }
+            }
+            for authority in [vec![], vec!["--as-instance"]] {
+                let run = [&["token", "mint", "--member", named], &*authority].concat();
+                let done = place.run(&run, &admin);
+                assert_eq!(done.code, minted, "{run:?} {done:?}");
+            }
+        }
     });
 }
 

@@ -2,13 +2,15 @@
 //!
 //! What a member is and how it is found are in this file; `skills` has what members can do and which of it
 //! they set themselves, `governance` what others confer on them, `profile` what they are called, `frozen` who
-//! is frozen, `people` the people as a directory sees them, `user_name` what a directory may call them.
+//! is frozen, `people` the people as a directory sees them, `user_name` what a directory may call them,
+//! `condition` what they are searched by.
 
 mod skills;
 mod governance;
 mod profile;
 mod frozen;
 mod user_name;
+mod condition;
 mod people;
 
 use schemars::JsonSchema;
@@ -20,25 +22,26 @@ use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
-use crate::limits::HANDLE_MAX;
 use crate::log::event::{EventKind, Invalidates};
 use crate::op::{Feature, Read, Records, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
-use crate::text::{APP_HANDLES, Handle};
+use crate::text::APP_HANDLES;
 use crate::time::Time;
+pub(crate) use condition::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleWanted};
 pub use frozen::MemberFreeze;
 pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
 pub(crate) use governance::GovernanceSkillConferred;
 pub(crate) use people::{
-    Person, clear_identity, count_people, deactivate, people_after, people_by_external_id, people_from,
-    person, person_by_name, reactivate, update_person,
+    Person, clear_identity, count_people, count_wanted, deactivate, people_after, people_by_external_id,
+    people_from, person, person_by_name, reactivate, update_person, wanted_from,
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
     LAND_GATE, MemberSkillsChanged, REVIEW, any_active_has, has_skill, holders, skills_of,
 };
 use skills::{list_skills, set_skills};
+pub use user_name::AnyHandle;
 pub(crate) use user_name::{UserName, mapped};
 
 named_enum! {
@@ -187,7 +190,8 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules),
             EventKind::of::<GovernanceSkillConferred>().invalidates(Invalidates::Rules),
             EventKind::of::<governance::GovernanceSkillRevoked>().invalidates(Invalidates::Rules),
-            EventKind::of::<profile::MemberUpdated>().invalidates(Invalidates::Access),
+            // What a member is called decides nothing.
+            EventKind::of::<profile::MemberUpdated>(),
         ])
         .sample(governance::sample())
         .records(vec![
@@ -223,8 +227,8 @@ pub(crate) fn member_called(
 pub struct ListMembers {
     /// The workspace. It must be yours.
     pub workspace_id: WorkspaceId,
-    /// Only the member with this handle.
-    pub handle: Option<Handle<HANDLE_MAX>>,
+    /// Only the member with this handle, in any case.
+    pub handle: Option<AnyHandle>,
     /// Only people, or only agents.
     pub kind: Option<MemberKind>,
     pub cursor: Option<Cursor>,

@@ -3,6 +3,7 @@
 //! Only rows are read and written here. Who may be deactivated and what ends with that is in
 //! `identity::ends`, which resources they are in `identity::scim`.
 
+use super::condition::{PeopleWanted, outcome, wanted};
 use super::user_name::mapped;
 use crate::error::Result;
 use crate::id::MemberId;
@@ -39,7 +40,7 @@ columns! {
 
 /// A statement that selects people of the workspace $1; `$rest` is the rest of the statement.
 macro_rules! people {
-    ($rest:literal) => {
+    ($rest:expr) => {
         concat!(
             "select ",
             person_columns!(),
@@ -87,6 +88,34 @@ pub(crate) fn count_people(cx: &Read<'_>) -> Result<i64> {
 const COUNT: &str = "
     select count(*) from members m
     where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null";
+
+/// Returns how many people are wanted.
+pub(crate) fn count_wanted(cx: &Read<'_>, wanted: &PeopleWanted) -> Result<i64> {
+    let ([first, second, third], [one, two, three], outcomes) = wanted.params();
+    let workspace = cx.caller().workspace_id;
+    let counted: Option<(i64,)> =
+        cx.one(COUNT_WANTED, &[&workspace, &first, &second, &third, &one, &two, &three, &outcomes])?;
+    Ok(counted.map_or(0, |(count,)| count))
+}
+
+const COUNT_WANTED: &str = concat!(
+    "select count(*) from members m where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null ",
+    wanted!("")
+);
+
+/// Returns `most` of the people who are wanted, in the order of joining, without the first `skipped`.
+pub(crate) fn wanted_from(
+    cx: &Read<'_>,
+    wanted: &PeopleWanted,
+    skipped: i64,
+    most: i64,
+) -> Result<Vec<Person>> {
+    let ([first, second, third], [one, two, three], outcomes) = wanted.params();
+    let workspace = cx.caller().workspace_id;
+    cx.query(WANTED, &[&workspace, &first, &second, &third, &one, &two, &three, &outcomes, &skipped, &most])
+}
+
+const WANTED: &str = people!(wanted!("order by m.lsn limit $10 offset $9"));
 
 /// Writes what a directory has changed of a person: its names, what the directory calls it, and when.
 pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {

@@ -1,4 +1,5 @@
-//! What a directory may call a person: the handle of somebody whom an identity provider keeps.
+//! What a directory may call a person: the handle of somebody whom an identity provider keeps. And by what
+//! any member is found, whoever has named it.
 //!
 //! It is wider than what people type: 1 to 254 characters of the PRECIS profile UsernameCaseMapped (RFC
 //! 8265), so it may be an email or have letters of any script, but no space and no control character. Letters
@@ -15,6 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::limits::USER_NAME_MAX;
+use crate::store::{Param, ToParam};
 use crate::text::check_not_reserved;
 
 /// The name of a person, as a directory gives it.
@@ -25,6 +27,26 @@ pub(crate) struct UserName(String);
 impl UserName {
     /// Creates the name after mapping its case and checking it.
     pub fn new(text: &str) -> Result<Self, String> {
+        let AnyHandle(name) = AnyHandle::new(text)?;
+        check_not_reserved(&name)?;
+        if ends_like_another_service(&name) {
+            return Err("names that end with @ and a word without a dot are reserved".to_owned());
+        }
+        Ok(Self(name))
+    }
+}
+
+/// The handle of any member, as whoever looks for one names it.
+///
+/// That is a handle that somebody chose, an email or another name from a directory, or one that the service
+/// gives, such as `app:triage`. Its case is mapped as that of the stored ones is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct AnyHandle(String);
+
+impl AnyHandle {
+    /// Creates the handle after mapping its case. Fails for what no member is called.
+    pub fn new(text: &str) -> Result<Self, String> {
         let expected = || {
             format!("expected 1 to {USER_NAME_MAX} characters without spaces, as of RFC 8265's user names")
         };
@@ -33,14 +55,7 @@ impl UserName {
             return Err(expected());
         }
         let name = mapped(text).ok_or_else(expected)?;
-        if name.chars().count() > USER_NAME_MAX {
-            return Err(expected());
-        }
-        check_not_reserved(&name)?;
-        if ends_like_another_service(&name) {
-            return Err("names that end with @ and a word without a dot are reserved".to_owned());
-        }
-        Ok(Self(name))
+        if name.chars().count() > USER_NAME_MAX { Err(expected()) } else { Ok(Self(name)) }
     }
 }
 
@@ -54,28 +69,41 @@ fn ends_like_another_service(name: &str) -> bool {
     name.rsplit_once('@').is_some_and(|(_, end)| !end.is_empty() && end.chars().all(plain))
 }
 
-impl Deref for UserName {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.0
-    }
+macro_rules! text_of_a_name {
+    ($type:ident) => {
+        impl Deref for $type {
+            type Target = str;
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": "string", "minLength": 1, "maxLength": USER_NAME_MAX})
+            }
+        }
+    };
 }
 
-impl<'de> Deserialize<'de> for UserName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
+text_of_a_name!(UserName);
+text_of_a_name!(AnyHandle);
 
-impl JsonSchema for UserName {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "UserName".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "minLength": 1, "maxLength": USER_NAME_MAX})
+impl ToParam for AnyHandle {
+    fn param(&self) -> Param<'_> {
+        Param::Text(&self.0)
     }
 }
 
@@ -102,6 +130,17 @@ mod tests {
             ("ada@peer-1", None),
         ] {
             assert_eq!(UserName::new(sent).ok().as_deref(), name, "{sent:?}");
+        }
+        for (sent, handle) in [
+            ("Worker", Some("worker")),
+            ("Ada@Corp.Example", Some("ada@corp.example")),
+            ("ÄDA@corp.example", Some("äda@corp.example")),
+            ("App:Triage", Some("app:triage")),
+            ("ada@peer-1", Some("ada@peer-1")),
+            ("ada lovelace", None),
+            ("", None),
+        ] {
+            assert_eq!(AnyHandle::new(sent).ok().as_deref(), handle, "{sent:?}");
         }
         assert!(UserName::new(&"a".repeat(USER_NAME_MAX)).is_ok());
         assert!(UserName::new(&"a".repeat(USER_NAME_MAX + 1)).is_err());

@@ -2,8 +2,9 @@
 //!
 //! A page is named by the place of its first resource, so the resources before it are counted each time, and
 //! so are all that match, because the answer says how many there are. An equality of `id`, `userName`,
-//! `externalId` or of a group's member is found by an index; any other filter is compared with each resource,
-//! a thousand at a time and no more than 100,000 (`tooMany`). A page ends early, as RFC 7644 allows, once the
+//! `externalId` or of a group's member is found by an index; what is about `active` and `userName` of users
+//! alone the database selects; any other filter is compared with each resource, a thousand at a time and no
+//! more than 100,000 (`tooMany`). A page ends early, as RFC 7644 allows, once the
 //! groups on it have more members than one group can have.
 
 use schemars::JsonSchema;
@@ -14,6 +15,7 @@ use super::filter::{Filter, Key, parse};
 use super::group_rows;
 use super::groups::{Full, full};
 use super::resource::{Group, List, Shown, User, UserOrGroup};
+use super::selection;
 use crate::error::Result;
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::{self, Person};
@@ -235,6 +237,12 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Resu
         Some(Key::UserName(name)) => one(members::person_by_name(cx, name)?),
         Some(Key::ExternalId(id)) => members::people_by_external_id(cx, id, BEYOND)?,
         Some(Key::Member(_)) | None => {
+            if let Some(wanted) = selection::wanted(filter) {
+                return page.take_all(members::count_wanted(cx, &wanted)?, |skip, room| {
+                    let found = members::wanted_from(cx, &wanted, skip, room)?;
+                    Ok(found.into_iter().map(Found::User).collect())
+                });
+            }
             return scan(
                 |after| members::people_after(cx, after, AT_ONCE),
                 |person| person.lsn,

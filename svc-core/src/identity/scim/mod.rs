@@ -9,7 +9,7 @@
 //! of RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.
 //!
 //! - `attributes`: which attributes there are, and which of them an answer has
-//! - `filter`: filters, and what they are compared with
+//! - `filter`: filters, and what they are compared with; `selection`: those that the database checks
 //! - `patch`: the operations of a PATCH
 //! - `resource`: what is returned
 //! - `users`, `groups`: the resources; `group_rows` has the tables of groups
@@ -18,6 +18,7 @@
 
 mod attributes;
 mod filter;
+mod selection;
 mod patch;
 mod resource;
 mod users;

@@ -25,16 +25,16 @@ use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::hash::{parse_hash, sha256};
 use crate::id::{ImportId, MemberId, TokenId, WorkspaceId};
-use crate::identity::members::load_member;
+use crate::identity::members::{AnyHandle, load_member};
 use crate::identity::tokens::{self, Mint};
 use crate::identity::workspaces;
-use crate::limits::{HANDLE_MAX, IMPORT_ID_MAX};
+use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
 use crate::op::{ImportedHead, Shared, Wants, Write};
 use crate::spool::{Spool, Spooled, TakesFile, Upload};
 use crate::store::{FromRow, Value as Stored};
-use crate::text::{Handle, Text};
+use crate::text::Text;
 use crate::time::Time;
 
 /// How long an import is left alone after its last step.
@@ -94,7 +94,7 @@ pub struct ImportWorkspace {
     /// A name of this import, by which you can repeat it. Default: a new one.
     pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
     /// The handle of the member that gets a token. Default: nobody does.
-    pub admin_handle: Option<Handle<HANDLE_MAX>>,
+    pub admin_handle: Option<AnyHandle>,
     /// The file: an object of the type `svc.workspace.export/1`.
     #[schemars(required)]
     pub envelope: Option<Upload>,

@@ -57,6 +57,12 @@ fn filters_find_users_with_an_index_and_without() {
                 vec![first, second],
             ),
             ("userName eq \"' or '1'='1\"".to_owned(), vec![]),
+            ("userName ew \".ONE@corp.example\" or userName co \"r.two@\"".to_owned(), vec![first, second]),
+            ("not (userName ne \"filter.two@corp.example\")".to_owned(), vec![second]),
+            ("active ne true and userName pr".to_owned(), vec![second]),
+            (format!("userName ew \"{}\"", "x".repeat(300)), vec![]),
+            ("userName sw \"filter._\" or userName sw \"filter%\"".to_owned(), vec![]),
+            ("userName co \"\\u0000\"".to_owned(), vec![]),
         ] {
             assert_eq!(names(&users(world, json!({"filter": filter}))), wanted, "{filter}");
         }

@@ -1,0 +1,173 @@
+//! Filters of users that the database checks: what of them is about `active` and `userName` alone.
+//!
+//! Everything else of a filter is compared in this process. Both agree, because a stored handle is in lower
+//! case, and a test of it compares bytes.
+
+use scim_v2::filter::CompareOp;
+
+use super::attributes::Attribute;
+use super::filter::{Filter, Operand};
+use crate::identity::members::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleWanted};
+
+/// A filter whose tests are numbered.
+enum Numbered {
+    All(Vec<Numbered>),
+    Any(Vec<Numbered>),
+    Not(Box<Numbered>),
+    Always,
+    /// The combination has this bit: somebody is active, or a test of the handle holds.
+    Bit(usize),
+}
+
+/// Somebody is active.
+const ACTIVE: usize = 1;
+/// The tests of a handle, in their order.
+const TESTS: [usize; HANDLE_TESTS_MAX] = [2, 4, 8];
+
+impl Numbered {
+    /// Returns whether it matches somebody with this combination of outcomes.
+    fn holds(&self, combination: usize) -> bool {
+        match self {
+            Self::All(items) => items.iter().all(|item| item.holds(combination)),
+            Self::Any(items) => items.iter().any(|item| item.holds(combination)),
+            Self::Not(inner) => !inner.holds(combination),
+            Self::Always => true,
+            Self::Bit(bit) => combination & bit != 0,
+        }
+    }
+
+    fn never() -> Self {
+        Self::Not(Box::new(Self::Always))
+    }
+}
+
+/// Returns the condition on people that a filter of users is, if the database can check it.
+pub(super) fn wanted(filter: &Filter) -> Option<PeopleWanted> {
+    let mut tests = Vec::new();
+    let numbered = numbered(filter, &mut tests)?;
+    let mut outcomes = [false; OUTCOMES];
+    outcomes.iter_mut().enumerate().for_each(|(combination, wanted)| *wanted = numbered.holds(combination));
+    Some(PeopleWanted { tests, outcomes })
+}
+
+/// Numbers the tests of a filter; none if it has too many of them, or another one.
+fn numbered(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<Numbered> {
+    let mut each = |items: &[Filter]| -> Option<Vec<Numbered>> {
+        items.iter().map(|item| numbered(item, tests)).collect()
+    };
+    match filter {
+        Filter::All(items) => each(items).map(Numbered::All),
+        Filter::Any(items) => each(items).map(Numbered::Any),
+        Filter::Not(inner) => Some(Numbered::Not(Box::new(numbered(inner, tests)?))),
+        Filter::Never => Some(Numbered::never()),
+        Filter::Present(Attribute::Id | Attribute::UserName | Attribute::Active) => Some(Numbered::Always),
+        Filter::Compare(Attribute::Active, op, Operand::Flag(flag)) => {
+            let active = Numbered::Bit(ACTIVE);
+            let is_wanted = (*op == CompareOp::Eq) == *flag;
+            Some(if is_wanted { active } else { Numbered::Not(Box::new(active)) })
+        }
+        Filter::Compare(Attribute::UserName, op, Operand::Text(text)) => of_name(op, text, tests),
+        Filter::Present(_) | Filter::Compare(..) => None,
+    }
+}
+
+fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) -> Option<Numbered> {
+    let (test, negated) = match op {
+        CompareOp::Eq => (HandleTest::Is, false),
+        CompareOp::Ne => (HandleTest::Is, true),
+        CompareOp::Sw => (HandleTest::Begins, false),
+        CompareOp::Co => (HandleTest::Contains, false),
+        CompareOp::Ew => (HandleTest::Ends, false),
+        // The engines do not order texts alike.
+        CompareOp::Gt | CompareOp::Ge | CompareOp::Lt | CompareOp::Le => return None,
+    };
+    let text = text.to_lowercase();
+    let outcome = if text.is_empty() {
+        // No handle is empty, and each begins and ends with nothing.
+        if test == HandleTest::Is { Numbered::never() } else { Numbered::Always }
+    } else if text.contains(char::is_control) {
+        // No handle has one, and not every engine takes it.
+        Numbered::never()
+    } else {
+        let wanted = (test, text);
+        let known = tests.iter().position(|known| *known == wanted);
+        let bit = *TESTS.get(known.unwrap_or(tests.len()))?;
+        if known.is_none() {
+            tests.push(wanted);
+        }
+        Numbered::Bit(bit)
+    };
+    Some(if negated { Numbered::Not(Box::new(outcome)) } else { outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::super::attributes::Kind;
+    use super::super::filter::{Compared, Held, parse};
+    use super::*;
+
+    struct Someone(&'static str, bool);
+
+    impl Compared for Someone {
+        fn held(&self, attribute: Attribute) -> Held<'_> {
+            match attribute {
+                Attribute::UserName => Held::Text(Cow::Borrowed(self.0)),
+                Attribute::Active => Held::Flag(self.1),
+                Attribute::Id => Held::Text(Cow::Borrowed("1")),
+                _ => Held::Nothing,
+            }
+        }
+    }
+
+    /// Whether a condition wants somebody, as the statement decides it.
+    fn wants(wanted: &PeopleWanted, someone: &Someone) -> bool {
+        let tests = wanted.tests.iter().map(|(test, text)| match test {
+            HandleTest::Is => someone.0 == text,
+            HandleTest::Begins => someone.0.starts_with(text.as_str()),
+            HandleTest::Contains => someone.0.contains(text.as_str()),
+            HandleTest::Ends => someone.0.ends_with(text.as_str()),
+        });
+        let bits = std::iter::once(someone.1).chain(tests);
+        let combination = bits.enumerate().map(|(bit, holds)| usize::from(holds) << bit).sum::<usize>();
+        wanted.outcomes[combination]
+    }
+
+    #[test]
+    fn what_the_database_selects_is_what_matches() {
+        let people = [
+            Someone("ada@corp.example", true),
+            Someone("äda@corp.example", false),
+            Someone("bob", true),
+            Someone("bob@other.example", false),
+        ];
+        for (filter, is_selected) in [
+            ("active eq true", true),
+            ("active ne true", true),
+            ("active eq \"False\"", true),
+            ("userName pr", true),
+            ("not (userName pr)", true),
+            ("userName sw \"A\"", true),
+            ("userName sw \"Ä\" or userName co \"OTHER\"", true),
+            ("userName ew \".example\" and not (active eq true)", true),
+            ("userName ne \"Bob\" and active eq true", true),
+            ("userName eq \"bob\" or userName eq \"nobody\"", true),
+            ("userName co \"\" and userName ne \"\"", true),
+            ("userName eq \"\" or userName co \"\\u0000\"", true),
+            ("not (userName sw \"a\" or userName sw \"b\" or userName sw \"a\")", true),
+            ("userName sw \"a\" or userName sw \"b\" or userName co \"c\" or userName ew \"d\"", false),
+            ("userName gt \"b\"", false),
+            ("active eq true and displayName pr", false),
+            ("externalId eq \"1\" or active eq true", false),
+        ] {
+            let parsed = parse(filter, &[Kind::User]).unwrap().remove(0);
+            let wanted = wanted(&parsed);
+            assert_eq!(wanted.is_some(), is_selected, "{filter}");
+            let Some(wanted) = wanted else { continue };
+            for someone in &people {
+                assert_eq!(wants(&wanted, someone), parsed.matches(someone), "{filter}: {}", someone.0);
+            }
+        }
+    }
+}
