@@ -83,6 +83,8 @@ pub const SESSION_TTL_MAX_SECS: i64 = 2_592_000;
 pub const SESSION_SECRET_MIN_BYTES: usize = 32;
 /// How long a person may take to sign in at the identity provider, in seconds.
 pub const OIDC_LOGIN_SECS: u64 = 600;
+/// Sign-ins of a workspace that have begun at an identity provider and not come back.
+pub const OIDC_LOGINS_MAX: i64 = 10_000;
 /// Characters of the subject of an identity provider (OpenID Connect Core, 2).
 pub const OIDC_SUBJECT_MAX: usize = 255;
 /// Characters of an email.

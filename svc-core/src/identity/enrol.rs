@@ -59,7 +59,8 @@ impl Event for MemberCreated {
 
 /// Creates an agent in a workspace and returns it with its first token.
 ///
-/// The token carries the named set `svc.agent.worker`. Its `secret` is shown only once.
+/// The token carries the named set `svc.agent.worker`, and the quotas of yours. Its `secret` is shown only
+/// once.
 ///
 /// Fails with 409 `handle-taken` if another member of the workspace has the handle; nothing is created then.
 #[derive(Deserialize, JsonSchema)]

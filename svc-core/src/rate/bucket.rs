@@ -65,14 +65,14 @@ impl Bucket {
     }
 
     /// Counts a request, or returns how long it has to wait.
-    pub fn take(&mut self, now: Monotonic) -> Result<Left, Duration> {
+    pub fn take(&mut self, now: Monotonic) -> Result<(), Duration> {
         let full_at = self.full_at.max(now).plus(self.allowance.interval);
         if let Some(early) = self.excess(full_at, now) {
             return Err(early);
         }
         self.full_at = full_at;
         self.count_untold(now);
-        Ok(self.left(now))
+        Ok(())
     }
 
     /// Returns how far beyond the allowance it is, if it is.
@@ -84,7 +84,8 @@ impl Bucket {
         full_at.since(now).checked_sub(self.allowance.window).filter(|excess| !excess.is_zero())
     }
 
-    fn left(&self, now: Monotonic) -> Left {
+    /// Returns what is left.
+    pub fn left(&self, now: Monotonic) -> Left {
         let full_in = self.full_at.since(now);
         let free = self.allowance.window.saturating_sub(full_in).as_nanos();
         let requests = free.checked_div(self.allowance.interval.as_nanos()).unwrap_or(0);

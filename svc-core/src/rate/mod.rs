@@ -62,16 +62,16 @@ const PREFIX_REST_BITS: u32 = 64;
 pub(crate) struct Payer {
     /// None: the address that the request came from.
     pub client: Option<Client>,
-    /// Tokens with a quota, and how many requests that is.
-    pub quotas: Vec<(TokenId, i64)>,
+    /// Tokens and installations with a quota, and how many requests that is.
+    pub quotas: Vec<(Client, i64)>,
 }
 
 /// Whom a limit applies to, and which limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Limited {
     Client(Client),
-    /// A token with a quota.
-    Token(TokenId),
+    /// A token or an installation with a quota.
+    Quota(Client),
     Workspace(WorkspaceId),
 }
 
@@ -80,20 +80,23 @@ impl Limited {
     fn name(self) -> &'static str {
         match self {
             Self::Client(_) => "client",
-            Self::Token(_) => "token",
+            Self::Quota(_) => "token",
             Self::Workspace(_) => "workspace",
         }
     }
 
     /// Returns the key under which servers tell each other of it.
     fn key(self) -> Uuid {
+        let named = |client| match client {
+            Client::Token(token) => format!("token {token}"),
+            Client::Installation(installation) => format!("installation {installation}"),
+            Client::Member(member) => format!("member {member}"),
+            Client::Ticket(ticket) => format!("ticket {ticket}"),
+            Client::Peer(peer) => format!("peer {peer}"),
+        };
         let text = match self {
-            Self::Client(Client::Token(token)) => format!("token {token}"),
-            Self::Client(Client::Installation(installation)) => format!("installation {installation}"),
-            Self::Client(Client::Member(member)) => format!("member {member}"),
-            Self::Client(Client::Ticket(ticket)) => format!("ticket {ticket}"),
-            Self::Client(Client::Peer(peer)) => format!("peer {peer}"),
-            Self::Token(token) => format!("quota {token}"),
+            Self::Client(client) => named(client),
+            Self::Quota(client) => format!("quota of {}", named(client)),
             Self::Workspace(workspace) => format!("workspace {workspace}"),
         };
         let hash = sha256(text.as_bytes());
@@ -195,9 +198,9 @@ impl RateLimits {
         if let Some(client) = payer.client.or(peer.map(Client::at)) {
             self.charge(client, charged)?;
         }
-        for (token, requests) in &payer.quotas {
+        for (client, requests) in &payer.quotas {
             let quota = Allowance::new(*requests, self.window);
-            self.take(Limited::Token(*token), quota, charged)?;
+            self.take(Limited::Quota(*client), quota, charged)?;
         }
         Ok(())
     }
@@ -210,9 +213,9 @@ impl RateLimits {
     fn take(&self, limited: Limited, allowance: Option<Allowance>, charged: &mut Charged) -> Result<()> {
         let Some(allowance) = allowance else { return Ok(()) };
         let now = self.clock.monotonic();
-        let (left, due) = {
+        let (taken, left, due) = {
             let mut bucket = self.buckets.entry(limited).or_insert_with(|| Bucket::new(allowance, now));
-            (bucket.take(now).map_err(exceeded)?, bucket.due())
+            (bucket.take(now), bucket.left(now), bucket.due())
         };
         charged.add(Standing {
             limit: limited.name(),
@@ -221,6 +224,7 @@ impl RateLimits {
             left: left.requests,
             full_in: left.full_in,
         });
+        taken.map_err(exceeded)?;
         if due.is_some() && self.queue.is_some() {
             charged.due.push(limited);
         }

@@ -69,6 +69,7 @@ migrations! {
     38 "0038_log_trees",
     40 "0040_imports",
     41 "0041_purges",
+    43 "0043_limits",
 }
 
 /// Returns the version of the schema: that of the newest migration.

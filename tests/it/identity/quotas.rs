@@ -61,6 +61,51 @@ fn a_limited_administrator_mints_nothing_less_limited() {
     });
 }
 
+/// Whatever makes a token for a limited caller, or hands one over, makes it at most as limited.
+#[test]
+fn no_way_to_another_token_leads_around_a_quota() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        let of_admin = |quotas: Value| json!({"workspace_id": workspace, "member_id": world.id("admin"), "quotas": quotas});
+        let limited = secret(&world.admin("mint_token", of_admin(json!({"requests": 50}))));
+        let by_limited = |operation: &str, input: Value| world.call(&limited, operation, input);
+        let quota = json!({"requests": 50});
+
+        let agent = json!({"workspace_id": workspace, "handle": "limited.agent"});
+        assert_eq!(by_limited("create_agent", agent).output()["token"]["quotas"], quota);
+        let of_app = |quotas: Value| json!({"workspace_id": workspace, "installation_id": world.id("installation"), "quotas": quotas});
+        by_limited("mint_app_token", of_app(json!({"requests": 51}))).refused(403, "forbidden");
+        assert_eq!(by_limited("mint_app_token", of_app(json!(null))).output()["quotas"], quota);
+
+        for (quotas, code) in [(json!(null), 403), (json!({"requests": 51}), 403), (quota.clone(), 200)] {
+            let other = world.admin("mint_token", of_admin(quotas.clone()));
+            let taken = by_limited("rotate_token", json!({"token_id": other["id"]}));
+            assert_eq!(taken.status, code, "{quotas}: {}", taken.body);
+        }
+
+        // What the client credentials of an app are worth is up to who has installed it.
+        let app = json!({"workspace_id": workspace, "slug": "limited", "name": "Limited"});
+        let app = world.admin("create_app", app)["id"].clone();
+        let install = json!({"workspace_id": workspace, "app_id": app,
+                             "granted_capabilities": ["workspace:read"]});
+        let installed = by_limited("install_app", install).output();
+        let get_token = || {
+            let form = json!({"grant_type": "client_credentials", "client_id": installed["client_id"],
+                              "client_secret": installed["client_secret"]});
+            let answer = world.rest().send(None, "POST", "/oauth/app/token", &[], Some(&form));
+            text(&answer.output()["access_token"])
+        };
+        let tokens = [get_token(), get_token()];
+        assert_eq!(admitted(world, &tokens[0], 60) + admitted(world, &tokens[1], 60), 50, "together");
+        let listed = world.admin("list_app_installations", json!({"workspace_id": workspace}));
+        let quotas = listed["items"].as_array().unwrap().iter().map(|one| &one["quotas"]);
+        assert_eq!(quotas.collect::<Vec<_>>(), [&json!(null), &quota]);
+        let minted = json!({"workspace_id": workspace, "installation_id": installed["id"],
+                            "quotas": {"requests": 51}});
+        world.call(&world.people.admin, "mint_app_token", minted).refused(403, "forbidden");
+    });
+}
+
 #[test]
 fn what_is_derived_counts_towards_the_quota_that_it_comes_from() {
     on_both_engines(|world| {

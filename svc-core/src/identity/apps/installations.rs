@@ -13,7 +13,7 @@ use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::enrol::{NewMember, enrol};
 use crate::identity::members::{Member, MemberKind, member_called};
-use crate::identity::tokens::{check_active, end_of_installation, new_secret, not_empty};
+use crate::identity::tokens::{Quotas, check_active, end_of_installation, new_secret, not_empty};
 use crate::identity::workspaces::own_workspace;
 use crate::log::event::Subject;
 use crate::op::{Read, Write, secret_hash};
@@ -41,6 +41,8 @@ pub(super) struct Installation {
     installed_at: Time,
     /// When it was revoked; null while it is active.
     pub revoked_at: Option<Time>,
+    /// How much all of its tokens may be used together; null if only the limits of the service hold for them.
+    pub quotas: Option<Quotas>,
     #[serde(skip)]
     pub client_secret_hash: [u8; 32],
     #[serde(skip)]
@@ -57,6 +59,7 @@ columns! {
         installed_by,
         installed_at,
         revoked_at,
+        quotas = quota,
         client_secret_hash,
         lsn,
     }
@@ -67,8 +70,9 @@ columns! {
 ///
 /// The app acts as the agent member `app:<slug>`, which is created now, or is that of an earlier
 /// installation. What it is granted stays the same for the installation's life. With `client_id` and
-/// `client_secret`, which is shown only once, the app gets tokens at `POST /oauth/app/token`. Nothing can be
-/// granted with `approval:grant`: an app approves nothing.
+/// `client_secret`, which is shown only once, the app gets tokens at `POST /oauth/app/token`. All of its
+/// tokens together have the quotas of yours. Nothing can be granted with `approval:grant`: an app approves
+/// nothing.
 ///
 /// Fails with 403 `forbidden` if you grant a capability that you do not hold; 409 `wrong-state` if the app is
 /// installed, or if its member is deactivated.
@@ -135,6 +139,7 @@ pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewI
         installed_by: cx.caller().member,
         installed_at: cx.now(),
         revoked_at: None,
+        quotas: Quotas::of_caller(cx.caller())?,
         client_secret_hash: secret_hash(&secret),
         lsn,
     };

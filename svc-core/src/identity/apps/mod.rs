@@ -204,7 +204,7 @@ pub(crate) fn feature() -> Feature {
                 .first_to_go()
                 .after("apps")
                 .ids("id workspace_id app_id bot_member_id installed_by")
-                .ints("capabilities lsn")
+                .ints("capabilities quota lsn")
                 .times("installed_at revoked_at")
                 .secrets("client_secret_hash"),
         ])

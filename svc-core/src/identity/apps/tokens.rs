@@ -30,7 +30,7 @@ use crate::time::Time;
 /// installation. You can grant what the installation was granted, as far as you could mint it for a member.
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that the installation was not granted or that you
-/// cannot grant; 409 `wrong-state` if the installation was revoked, if its member is deactivated, or if it
+/// cannot grant, or for quotas higher than yours or the installation's; 409 `wrong-state` if the installation was revoked, if its member is deactivated, or if it
 /// has 1000 live tokens.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +44,8 @@ pub(super) struct MintAppToken {
     /// What it can do. Default: whatever the installation was granted.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// How much it may be used, with all tokens derived from it. Default: as the service limits every client.
+    /// How much it may be used, with all tokens derived from it. Default: yours or the installation's, or else
+    /// as the service limits every client.
     quotas: Option<Quotas>,
 }
 
@@ -86,7 +87,8 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     check_room_of_installation(cx, Some(installation.id))?;
     let (label, quotas) = (input.label.as_deref(), input.quotas);
     let installation_id = Some(installation.id);
-    let token = issue(cx, &Mint { label, quotas, installation_id, ..Mint::new(&bot, wanted) })?;
+    let mint = Mint { label, quotas, installation_id, ..Mint::new(&bot, wanted) };
+    let token = issue(cx, &Mint { quotas_above: installation.quotas, ..mint })?;
     Ok(AppToken {
         id: token.id,
         secret: token.secret,
@@ -160,8 +162,9 @@ pub(super) fn request_app_token(
         check_room_of_installation(cx, Some(installation.id))
             .map_err(|error| error.with(ERROR, "temporarily_unavailable"))?;
         let expires_at = Some(cx.now().plus(Duration::from_secs(APP_TOKEN_SECS.unsigned_abs())));
-        let installation_id = Some(installation.id);
-        let token = issue(cx, &Mint { expires_at, installation_id, ..Mint::new(&bot, capabilities) })?;
+        let (installation_id, quotas_above) = (Some(installation.id), installation.quotas);
+        let mint = Mint { expires_at, installation_id, quotas_above, ..Mint::new(&bot, capabilities) };
+        let token = issue(cx, &mint)?;
         let names: Vec<&str> = capabilities.iter().map(Capability::name).collect();
         Ok(AccessToken {
             access_token: token.secret,

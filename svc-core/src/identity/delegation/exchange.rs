@@ -64,7 +64,6 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     let capabilities = authority::exchanged(grant.capabilities, caller.capabilities, asked)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     let expires_at = end(now, grant.expires_at, caller.expires_at, asked)?;
-    let quotas = Quotas::within(caller.quota, input.quotas)?;
     check_active(&load_member(cx, grant.subject)?)?;
     check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
     check_room_of_installation(cx, caller.installation)?;
@@ -78,7 +77,8 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
         label: input.label.as_deref(),
         capabilities,
         expires_at: Some(expires_at),
-        quotas,
+        quotas: input.quotas,
+        quotas_above: None,
         surface: None,
     };
     issue(cx, &mint)

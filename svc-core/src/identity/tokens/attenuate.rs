@@ -55,7 +55,6 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     authority::check_derives(caller.capabilities, capabilities)?;
     let expires_at = no_later(caller.expires_at, asked)?;
-    let quotas = Quotas::within(caller.quota, input.quotas)?;
     check_room_for_derived(cx, parent_id, caller.grant)?;
     check_room_of_installation(cx, caller.installation)?;
     let mint = Mint {
@@ -68,7 +67,8 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
         label: input.label.as_deref(),
         capabilities,
         expires_at,
-        quotas,
+        quotas: input.quotas,
+        quotas_above: None,
         surface: None,
     };
     issue(cx, &mint)

@@ -78,9 +78,7 @@ pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<Minted
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     authority::check_grants(cx.caller().capabilities, wanted)?;
     check_takes_tokens(&member)?;
-    // Whoever is limited does not get around that by a token of its own making.
-    let quotas = Quotas::within(cx.caller().quota, input.quotas)?;
-    let label = input.label.as_deref();
+    let (label, quotas) = (input.label.as_deref(), input.quotas);
     let mint = Mint { label, expires_at, quotas, ..Mint::new(&member, wanted) };
     issue(cx, &mint)
 }
@@ -149,7 +147,10 @@ pub(crate) struct Mint<'a> {
     pub label: Option<&'a str>,
     pub capabilities: Capabilities,
     pub expires_at: Option<Time>,
+    /// The quotas that are asked for.
     pub quotas: Option<Quotas>,
+    /// Those of what the token hangs on beside the caller: it gets no higher ones.
+    pub quotas_above: Option<Quotas>,
     /// The surface of the request, for the audit row if no member made it.
     pub surface: Option<Surface>,
 }
@@ -168,13 +169,24 @@ impl Mint<'_> {
             capabilities,
             expires_at: None,
             quotas: None,
+            quotas_above: None,
             surface: None,
         }
+    }
+
+    /// Returns the quotas that the token gets from a caller with the quota `callers`.
+    fn granted_quotas(&self, callers: Option<i64>) -> Result<Option<Quotas>> {
+        let above = self.quotas_above.map(|quotas| quotas.requests.get());
+        Quotas::within(callers.into_iter().chain(above).min(), self.quotas)
     }
 }
 
 /// Creates a token. The caller has checked that it is allowed.
+///
+/// Whoever is limited does not get around that by a token of its own making: it passes its quotas on. Fails
+/// with 403 `forbidden` if higher ones are asked for.
 pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> {
+    let quotas = mint.granted_quotas(cx.caller().quota)?;
     let id: TokenId = cx.new_id()?;
     let secret = new_secret(cx)?;
     let event = TokenMinted {
@@ -185,7 +197,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         parent_id: mint.parent_id,
         grant_id: mint.grant_id,
         installation_id: mint.installation_id,
-        quotas: mint.quotas,
+        quotas,
     };
     let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
     let (created_at, hash) = (cx.now(), secret_hash(&secret));
@@ -202,7 +214,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         capabilities: mint.capabilities,
         created_at,
         expires_at: mint.expires_at,
-        quota: mint.quotas,
+        quota: quotas,
         lsn,
     }))?;
     let metadata = json!(event);
@@ -216,7 +228,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         created_at,
         expires_at: mint.expires_at,
         parent_id: mint.parent_id,
-        quotas: mint.quotas,
+        quotas,
     })
 }
 

@@ -1,6 +1,8 @@
 //! Quotas: how much a token may be used, by itself and by all tokens derived from it.
 //!
-//! Whatever mints a token can set them, but none above its own; a derived token has at most its parent's.
+//! Whatever mints a token can set them, but none above its own, and if it sets none the token gets its own; a
+//! derived token has at most its parent's, and one of an app its installation's, which are those of whoever
+//! installed it. All tokens of an installation count towards those.
 //! They count beside the limits of the service, which hold for every client. Rotating a token keeps them.
 
 use schemars::JsonSchema;
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::limits::TOKEN_QUOTA_MAX;
+use crate::op::Caller;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::text::Count;
 
@@ -26,11 +29,27 @@ impl Quotas {
     pub(crate) fn within(parent: Option<i64>, asked: Option<Self>) -> Result<Option<Self>> {
         match (parent, asked) {
             (Some(parent), Some(asked)) if asked.requests.get() > parent => {
-                Err(Error::forbidden(format!("`quotas`: your token may make {parent} requests, no more")))
+                Err(Error::forbidden(format!("`quotas`: you can grant {parent} requests, no more")))
             }
             (Some(parent), None) => Ok(Some(Self::of(parent)?)),
             (_, asked) => Ok(asked),
         }
+    }
+
+    /// Fails if a caller with the quota `caller` takes over a token that may make more requests.
+    pub(super) fn check_takes_over(caller: Option<i64>, carried: Option<Self>) -> Result<()> {
+        match (caller, carried) {
+            (None, _) => Ok(()),
+            (Some(own), Some(carried)) if carried.requests.get() <= own => Ok(()),
+            (Some(own), _) => {
+                Err(Error::forbidden(format!("your token may make {own} requests, and the other one more")))
+            }
+        }
+    }
+
+    /// Returns the quotas that a caller passes on.
+    pub(crate) fn of_caller(caller: &Caller) -> Result<Option<Self>> {
+        caller.quota.map(Self::of).transpose()
     }
 
     fn of(requests: i64) -> Result<Self> {
@@ -68,6 +87,16 @@ mod tests {
         ] {
             let found = Quotas::within(parent, asked.map(quotas)).map_err(|error| error.code());
             assert_eq!(found, wanted.map(|wanted| wanted.map(quotas)), "{parent:?} {asked:?}");
+        }
+        for (own, other, fits) in [
+            (None, None, true),
+            (None, Some(9), true),
+            (Some(7), Some(7), true),
+            (Some(7), Some(8), false),
+            (Some(7), None, false),
+        ] {
+            let found = Quotas::check_takes_over(own, other.map(quotas));
+            assert_eq!(found.is_ok(), fits, "{own:?} {other:?}");
         }
     }
 }

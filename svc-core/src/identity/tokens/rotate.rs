@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::mint::new_secret;
-use super::{MintedToken, Token, TokenRotated, load_token, no_such_token};
+use super::{MintedToken, Quotas, Token, TokenRotated, load_token, no_such_token};
 use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::identity::authority;
@@ -22,9 +22,9 @@ use crate::time::Time;
 /// derived from it. You can rotate the token that you call with. Another token of your workspace you can
 /// rotate with `token:admin`, if you could have minted it.
 ///
-/// Fails with 403 `forbidden` if another token carries capabilities that you cannot grant; 404 `not-found` if
-/// it is another token and you lack `token:admin`; 409 `wrong-state` if the token is delegated, has expired
-/// or was revoked.
+/// Fails with 403 `forbidden` if another token carries capabilities or quotas that you cannot grant; 404
+/// `not-found` if it is another token and you lack `token:admin`; 409 `wrong-state` if the token is delegated,
+/// has expired or was revoked.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RotateToken {
@@ -65,6 +65,7 @@ fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
     }
     let token = load_token(cx, token_id)?;
     authority::check_takes_over(caller, token.id, token.capabilities)?;
+    Quotas::check_takes_over(caller.quota, token.quotas)?;
     Ok(token)
 }
 

@@ -1,7 +1,7 @@
-//! What a credential's requests are charged to: its client, and the quotas of its tokens.
+//! What a credential's requests are charged to: its client, and the quotas of its tokens and installation.
 
 use crate::error::{Error, Result};
-use crate::id::TokenId;
+use crate::id::{InstallationId, TokenId};
 use crate::op::call::caller::{Caller, Via};
 use crate::rate::{Client, Payer};
 use crate::store::{Conn, FromRow};
@@ -26,7 +26,12 @@ impl Caller {
                 let line = rows.iter_mut().map(FromRow::from_row);
                 let line: Vec<(TokenId, Option<i64>)> = line.collect::<Result<_>>()?;
                 let (root, _) = *line.last().ok_or_else(|| Error::internal("a token has no root"))?;
+                let mut line: Vec<_> =
+                    line.into_iter().map(|(token, quota)| (Client::Token(token), quota)).collect();
                 let client = self.installation.map_or(Client::Token(root), Client::Installation);
+                if let Some(installation) = self.installation {
+                    line.push((client, quota_of(conn, installation)?));
+                }
                 Ok(Payer { client: Some(client), quotas: own_quotas(&line) })
             }
             (None, Some(member)) => Ok(Payer { client: Some(Client::Member(member)), quotas: Vec::new() }),
@@ -44,13 +49,22 @@ const LINE: &str = "
     )
     select id, quota from above order by depth";
 
-/// Returns the quotas of a token and of those that it is derived from.
+/// Returns the quota of an app's installation, towards which all of its tokens count.
+fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Option<i64>> {
+    let mut rows = conn.query(OF_INSTALLATION, &[&installation])?;
+    let found: Option<(Option<i64>,)> = rows.first_mut().map(FromRow::from_row).transpose()?;
+    Ok(found.and_then(|(quota,)| quota))
+}
+
+const OF_INSTALLATION: &str = "select quota from app_installations where id = $1";
+
+/// Returns the quotas of a token, of those that it is derived from and of its installation, in this order.
 ///
-/// One that is its parent's is left out: whatever counts towards it counts towards that one too.
-fn own_quotas(line: &[(TokenId, Option<i64>)]) -> Vec<(TokenId, i64)> {
+/// One that is also the next one's is left out: whatever counts towards it counts towards that one too.
+fn own_quotas(line: &[(Client, Option<i64>)]) -> Vec<(Client, i64)> {
     let parents = line.iter().skip(1).map(|(_, quota)| *quota).chain([None]);
     let own = line.iter().zip(parents).filter(|((_, quota), parent)| quota != parent);
-    own.filter_map(|((token, quota), _)| quota.map(|quota| (*token, quota))).collect()
+    own.filter_map(|((client, quota), _)| quota.map(|quota| (*client, quota))).collect()
 }
 
 #[cfg(test)]
@@ -61,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_quota_that_is_its_parents_counts_once() {
-        let [own, parent, root] = [1, 2, 3].map(|n| TokenId::from(Uuid::from_u128(n)));
+        let [own, parent, root] = [1, 2, 3].map(|n| Client::Token(Uuid::from_u128(n).into()));
         for (quotas, wanted) in [
             ([None, None, None], vec![]),
             ([Some(5), Some(5), Some(5)], vec![(root, 5)]),
