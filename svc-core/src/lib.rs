@@ -102,7 +102,8 @@
 //! # What always holds
 //!
 //! - The acting identity comes from the credential, and it is looked up inside the transaction that it opens.
-//! - Every change leaves an event or an audit row, in the transaction of the change.
+//! - Every change leaves an event or an audit row, in the transaction of the change. Only a sign-in that has
+//!   begun, and nobody knows whose it is, leaves neither.
 //! - Positions (LSNs) are dense per workspace. They are given out under the workspace's head row, so the
 //!   order of allocation, of commit and of visibility is one.
 //! - `content_hash = SHA-256(payload bytes)`, and the payload begins with every column of the event's

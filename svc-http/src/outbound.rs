@@ -90,6 +90,11 @@ impl Outbound {
         Ok(Self { client: client.map_err(Failed::Transport)?, reach })
     }
 
+    /// Fails if this is no address that a request may go to, whoever sends it.
+    pub fn check(&self, url: &Url) -> Result<(), Failed> {
+        self.reach.check(url)
+    }
+
     /// Sends a request, and returns the response with all of its body. Any status below 500 will do.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, Failed> {
         let request = reqwest::Request::try_from(request).map_err(Failed::Transport)?;

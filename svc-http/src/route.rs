@@ -21,6 +21,15 @@ pub(crate) enum Target {
     Fixed(Fixed),
 }
 
+impl Target {
+    fn changes_nothing(&self) -> bool {
+        match self {
+            Self::Row(row) => row.effect().changes_nothing(),
+            Self::Fixed(_) => true,
+        }
+    }
+}
+
 pub(crate) struct Routes {
     router: matchit::Router<Methods>,
 }
@@ -67,11 +76,14 @@ impl Routes {
         Ok(Self { router })
     }
 
-    /// Finds the route of `method` and `path`. HEAD uses the route of GET.
+    /// Finds the route of `method` and `path`. HEAD uses the route of GET, unless that changes something.
     pub fn find(&self, method: &Method, path: &str) -> Routed {
         let Ok(found) = self.router.at(path) else { return Routed::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        let Some((_, target)) = found.value.methods.iter().find(|(method, _)| method == wanted) else {
+        let of_method = |(known, target): &&(Method, Target)| {
+            known == wanted && (method != Method::HEAD || target.changes_nothing())
+        };
+        let Some((_, target)) = found.value.methods.iter().find(of_method) else {
             return Routed::Allow(found.value.allow.clone());
         };
         Routed::Target(target.clone(), variables(&found.params))
@@ -99,7 +111,7 @@ pub(crate) fn method(method: op::Method) -> Method {
 
 fn allow(methods: &[(Method, Target)]) -> Result<HeaderValue> {
     let mut names: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
-    if names.contains(&"GET") {
+    if methods.iter().any(|(method, target)| method == Method::GET && target.changes_nothing()) {
         names.push("HEAD");
     }
     names.push("OPTIONS");

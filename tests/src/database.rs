@@ -274,6 +274,14 @@ impl TestDatabase {
         }
     }
 
+    /// SQL for random bytes, different ones in each row.
+    pub fn any_bytes(&self) -> &'static str {
+        match self.engine() {
+            Engine::Sqlite => "randomblob(16)",
+            Engine::Postgres => "uuid_send(gen_random_uuid())",
+        }
+    }
+
     /// Runs an insert from the rows `n (i)`, 1 to `count`, without checking foreign keys.
     pub fn insert_many(&self, count: i64, insert: &str) {
         let (before, numbers, after) = match self.engine() {

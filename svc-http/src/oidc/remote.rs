@@ -138,10 +138,12 @@ impl Remote {
             .add_scope(Scope::new("profile".to_owned()))
             .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier))
             .url();
-        match url.scheme() {
-            "https" | "http" => Ok(url.into()),
-            _ => Err(broken("its authorization endpoint is no address")),
-        }
+        // The browser goes there, and its person types a password there.
+        self.outbound.check(&url).map_err(|failed| {
+            tracing::warn!(%failed, "the authorization endpoint cannot be used");
+            broken("its authorization endpoint is no address that a browser may be sent to")
+        })?;
+        Ok(url.into())
     }
 
     /// Exchanges a code for a token, and returns what that says once it is verified.

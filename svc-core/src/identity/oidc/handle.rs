@@ -1,9 +1,11 @@
 //! What a person is called who joins by signing in: by its verified email, or else by its name.
 //!
 //! An email is a handle as it is, in lower case, so that whoever prepares members by their emails finds them
-//! again. One with characters beyond ASCII, in quotes or at a bare host name is no handle.
+//! again. Nobody joins by one with characters beyond ASCII, in quotes or at a bare host name; but a directory
+//! may have prepared somebody under it.
 
-use crate::limits::EMAIL_MAX;
+use crate::identity::members::UserName;
+use crate::limits::{EMAIL_MAX, USER_NAME_MAX};
 
 /// Characters of a handle that is made from a name.
 const FROM_NAME_MAX: usize = 40;
@@ -25,6 +27,13 @@ pub(super) fn of_email(email: &str) -> Option<String> {
         && domain.split('.').all(is_label)
         && domain.rsplit_once('.').is_some_and(|(_, top)| is_top_level(top));
     fits.then_some(email)
+}
+
+/// Returns the handle under which a directory keeps the owner of this email, if it keeps it by its email.
+pub(super) fn in_directory(email: &str) -> Option<String> {
+    let (local, domain) = email.rsplit_once('@')?;
+    let name = UserName::new(email).ok()?;
+    (!local.is_empty() && !domain.is_empty()).then(|| name.to_string())
 }
 
 /// Whether a top-level domain can have this name (RFC 3696, 2).
@@ -53,7 +62,9 @@ pub(super) fn of_name(name: Option<&str>) -> String {
 ///
 /// No top-level domain has a number, so it is nobody's email.
 pub(super) fn numbered(handle: &str, number: u32) -> String {
-    format!("{handle}-{number}")
+    let end = format!("-{number}");
+    let room = USER_NAME_MAX.saturating_sub(end.len());
+    handle.chars().take(room).chain(end.chars()).collect()
 }
 
 #[cfg(test)]
@@ -84,6 +95,23 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_keeps_emails_of_any_script() {
+        for (email, handle) in [
+            ("Ada@Corp.Example", Some("ada@corp.example")),
+            ("Ädä@Corp.Example", Some("ädä@corp.example")),
+            ("日本@例え.jp", Some("日本@例え.jp")),
+            ("ada", None),
+            ("@corp.example", None),
+            ("ada@", None),
+            ("ada@corp", None),
+            ("app:x@corp.example", None),
+            ("ada b@corp.example", None),
+        ] {
+            assert_eq!(in_directory(email).as_deref(), handle, "{email:?}");
+        }
+    }
+
+    #[test]
     fn a_name_is_made_plain() {
         for (name, handle) in [
             (Some("Ada Lovelace"), "ada-lovelace"),
@@ -96,5 +124,6 @@ mod tests {
         assert_eq!(of_name(Some(&"a".repeat(100))).len(), FROM_NAME_MAX);
         assert_eq!(numbered("ada@corp.example", 2), "ada@corp.example-2");
         assert_eq!(of_email(&numbered("ada@corp.example", 2)), None);
+        assert_eq!(numbered(&"a".repeat(USER_NAME_MAX), 20).len(), USER_NAME_MAX);
     }
 }

@@ -10,7 +10,7 @@ use super::return_to::{BOARD, ReturnTo};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::setup::the_workspace;
-use crate::limits::{EMAIL_MAX, NAME_MAX, OIDC_LOGIN_SECS, OIDC_SUBJECT_MAX};
+use crate::limits::{EMAIL_MAX, NAME_MAX, OIDC_LOGIN_SECS, OIDC_LOGINS_MAX, OIDC_SUBJECT_MAX};
 use crate::op::{Read, Write, secret_hash};
 use crate::store::new_row;
 use crate::text::Text;
@@ -18,7 +18,8 @@ use crate::text::Text;
 /// Sends the browser to the identity provider, where a person signs in to a workspace.
 ///
 /// The response sets a cookie that the browser brings back within ten minutes, to the callback, together with
-/// the state in the address. Of several sign-ins that a browser has begun, only the last can be finished.
+/// the state in the address. Of several sign-ins that a browser has begun, only the last can be finished, and
+/// of those of a workspace only the last 10,000.
 ///
 /// Fails with 404 `unknown-route` if the operator has not enabled it; 503 `provider-unavailable` if the
 /// identity provider does not respond.
@@ -96,6 +97,15 @@ impl LoginSecrets {
     }
 }
 
+/// Removes sign-ins that have begun before the last ones of their workspace, which are by the index of it.
+const FORGET: &str = "
+    delete from oidc_logins where state_hash in (
+        select state_hash from oidc_logins where workspace_id = $1
+        order by expires_at desc, state_hash limit $2 offset $3)";
+
+/// More than one, so that a limit which was lowered holds some time later.
+const FORGOTTEN_AT_ONCE: i64 = 100;
+
 pub(super) fn home(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
     the_workspace(cx, Some(input.workspace_id))
 }
@@ -105,6 +115,7 @@ pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, workspace: WorkspaceI
     let random = || cx.entropy().bytes::<32>().map(|bytes| SecretString::from(hex::encode(bytes)));
     let (state, browser) = (random()?, random()?);
     let lasts = Duration::from_secs(OIDC_LOGIN_SECS);
+    cx.execute_any(FORGET, &[&workspace, &FORGOTTEN_AT_ONCE, &OIDC_LOGINS_MAX.saturating_sub(1)])?;
     cx.insert(&new_row!("insert into oidc_logins" {
         state_hash: secret_hash(&state),
         workspace_id: workspace,

@@ -33,8 +33,10 @@ const CAPABILITIES: [Capability; 7] = [
     Capability::ArtifactUpload,
 ];
 
-/// Handles that are tried one after the other before a random number is taken.
+/// Handles that are tried one after the other before random numbers are taken.
 const NUMBERED: u32 = 20;
+/// Random numbers that are tried. That all of them are taken does not happen.
+const RANDOM: usize = 8;
 
 /// A member signed in at an identity provider for the first time.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -65,9 +67,9 @@ pub struct ProviderClaims {
 }
 
 impl ProviderClaims {
-    /// Returns the handle of the owner of the email, if the provider vouches for that.
-    fn verified_handle(&self) -> Option<String> {
-        self.email.as_deref().filter(|_| self.email_verified).and_then(handle::of_email)
+    /// Returns the email, if the provider vouches for it.
+    fn verified_email(&self) -> Option<&str> {
+        self.email.as_deref().filter(|_| self.email_verified)
     }
 }
 
@@ -138,14 +140,16 @@ const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id
 
 /// Returns the person prepared under the verified email, who has no identity at the provider yet.
 ///
-/// Fails if that member was deactivated, even where nobody is linked: it must not join again.
+/// Fails if that member was deactivated, even where nobody is linked: it must not join again. Nobody is linked
+/// by an email that differs in more than its case from what the member is called.
 fn prepared(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
-    let Some(handle) = claims.verified_handle() else { return Ok(None) };
+    let Some(email) = claims.verified_email() else { return Ok(None) };
+    let Some(handle) = handle::in_directory(email) else { return Ok(None) };
     let Some(member) = member_called(cx, cx.caller().workspace_id, &handle)? else { return Ok(None) };
     check_active(&member)?;
     let identity: Option<(MemberId,)> = cx.one(IDENTITY_OF, &[&member.id, &claims.issuer])?;
     let may_link = cx.settings().oidc_link_email && member.kind == MemberKind::Human && identity.is_none();
-    Ok(may_link.then_some(member))
+    Ok((may_link && handle == email.to_lowercase()).then_some(member))
 }
 
 fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
@@ -154,7 +158,7 @@ fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
     }
     let name = claims.name.as_deref().map(str::trim);
     let display_name = name.and_then(|name| Text::<1, NAME_MAX>::new(name.to_owned()).ok());
-    let handle = claims.verified_handle().unwrap_or_else(|| handle::of_name(name));
+    let handle = claims.verified_email().and_then(handle::of_email).unwrap_or_else(|| handle::of_name(name));
     let new = NewMember {
         workspace_id: cx.caller().workspace_id,
         handle: &free(cx, handle)?,
@@ -177,7 +181,13 @@ fn free(cx: &Write<'_>, handle: String) -> Result<String> {
             return Ok(numbered);
         }
     }
-    Ok(handle::numbered(&handle, u32::from_le_bytes(cx.entropy().bytes()?)))
+    for _ in 0..RANDOM {
+        let numbered = handle::numbered(&handle, u32::from_le_bytes(cx.entropy().bytes()?));
+        if member_called(cx, workspace, &numbered)?.is_none() {
+            return Ok(numbered);
+        }
+    }
+    Err(Error::internal("no handle is free"))
 }
 
 fn link(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<()> {

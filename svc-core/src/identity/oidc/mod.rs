@@ -6,6 +6,9 @@
 //! and neither the database nor what the browser shows to others gives them. A login is removed by the
 //! callback, in the transaction that finds it, whatever the provider says.
 //!
+//! Anybody can begin a sign-in, so that leaves no audit row, and of many that are pending in a workspace the
+//! oldest are forgotten.
+//!
 //! The shell talks to the provider and verifies what that signs. What the verified claims make of somebody is
 //! decided here: `members` has whose session it is, `handle` what a person is called who joins.
 
@@ -41,6 +44,7 @@ pub(crate) fn feature() -> Feature {
                     .get("/auth/oidc/login")
                     .framed(Frame::OidcLogin)
                     .open_to_all()
+                    .unaudited()
                     .redirects()
                     .refuses(&[Code::UnknownRoute, Code::ProviderUnavailable])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),

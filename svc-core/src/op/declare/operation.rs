@@ -85,6 +85,8 @@ pub struct Access {
     pub open_to_frozen: bool,
     /// The name of the audit row that it leaves although it changes nothing.
     pub audited: Option<&'static str>,
+    /// It leaves no audit row although it changes something.
+    pub unaudited: bool,
     pub(crate) sight_of_instance: Sight,
 }
 
@@ -150,6 +152,7 @@ impl Operation {
                 personal: false,
                 open_to_frozen: false,
                 audited: None,
+                unaudited: false,
                 sight_of_instance: Sight::Nothing,
             },
             run: Run {
@@ -283,6 +286,14 @@ impl Operation {
     #[must_use]
     pub fn audited(mut self, action: &'static str) -> Self {
         self.access.audited = Some(action);
+        self
+    }
+
+    /// Leaves no audit row, although it changes something: what it writes is of no workspace's history, and
+    /// goes by itself.
+    #[must_use]
+    pub fn unaudited(mut self) -> Self {
+        self.access.unaudited = true;
         self
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::header::SET_COOKIE;
 use serde_json::json;
+use svc_core::limits::OIDC_LOGINS_MAX;
 use svc_http::HttpSettings;
 use svc_tests::provider::pairs;
 use svc_tests::{Setup, in_parallel, on_both_engines};
@@ -69,6 +70,49 @@ fn a_state_counts_once_in_its_own_browser_and_for_ten_minutes() {
         assert_eq!(get(world, &in_time.sent_to, Some(&in_time.cookie)).status, 303);
         world.clock.advance(Duration::from_secs(1));
         get(world, &late.sent_to, Some(&late.cookie)).refused(401, "unauthenticated");
+    });
+}
+
+#[test]
+fn only_get_begins_or_ends_a_sign_in() {
+    on_both(open_to_all, |world| {
+        let head = |target: &str, cookie: &str| {
+            let answer = world.rest().send(None, "HEAD", target, &[("cookie", cookie)], None);
+            assert_eq!((answer.status, &answer.headers["allow"]), (405, &"GET, OPTIONS".parse().unwrap()));
+        };
+        head(&format!("{LOGIN}?workspace_id={}&sub=1", world.id("workspace")), "x=y");
+        assert_eq!(count(world, "oidc_logins"), 0);
+        let begun = begin(world, "&sub=1");
+        head(&begun.sent_to, &begun.cookie);
+        assert_eq!((count(world, "oidc_logins"), count(world, "sessions")), (1, 0));
+        assert_eq!(get(world, &begun.sent_to, Some(&begun.cookie)).status, 303, "a control");
+    });
+}
+
+/// Anybody can begin one, as often as the rate limit allows.
+#[test]
+fn a_sign_in_that_begins_leaves_no_audit_row_and_makes_room_for_itself() {
+    on_both(open_to_all, |world| {
+        let rows = || count(world, "audit");
+        let before = rows();
+        let first = begin(world, "&sub=1");
+        assert_eq!((rows(), count(world, "oidc_logins")), (before, 1));
+        let workspace = world.database.id(world.id("workspace"));
+        let hash = world.database.any_bytes();
+        let end = world.clock.now().plus(Duration::from_secs(300)).micros();
+        world.database.insert_many(
+            OIDC_LOGINS_MAX + 5,
+            &format!(
+                "insert into oidc_logins (state_hash, workspace_id, browser_hash, return_to, expires_at)
+                 select {hash}, {workspace}, {hash}, '/ui/', {end} + i from n"
+            ),
+        );
+        let last = begin(world, "&sub=2");
+        assert_eq!(count(world, "oidc_logins"), OIDC_LOGINS_MAX);
+        for begun in [first, last] {
+            assert_eq!(get(world, &begun.sent_to, Some(&begun.cookie)).status, 303, "the oldest went");
+        }
+        assert!(rows() > before, "a control: a sign-in that was finished is recorded");
     });
 }
 

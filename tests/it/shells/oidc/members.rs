@@ -71,6 +71,22 @@ fn a_person_prepared_under_the_verified_email_is_linked_once() {
 }
 
 #[test]
+fn a_person_is_linked_by_an_email_of_any_script_that_is_the_same_but_for_case() {
+    on_both(
+        || Setup { link_email: true, ..open_to_all() },
+        |world| {
+            set(world, "admin", "handle = 'ädä@corp.example'");
+            let linked = session(world, &come(world, "&sub=1&email=%C3%84D%C3%84%40Corp.example"));
+            assert_eq!((&linked["member_id"], found(world)), (&json!(world.id("admin")), json!("linked")));
+            set(world, "person", "handle = 'bob@corp.example'");
+            // Full-width letters look the same, and may be somebody else's at the provider.
+            let other = session(world, &come(world, "&sub=2&email=%EF%BD%82ob%40corp.example"));
+            assert_eq!((&other["handle"], found(world)), (&json!("person"), json!("provisioned")));
+        },
+    );
+}
+
+#[test]
 fn without_leave_nobody_is_linked_and_nobody_joins() {
     on_both(
         || Setup { http: mock(), ..Setup::default() },
@@ -91,8 +107,16 @@ fn who_was_deactivated_is_turned_away_and_never_joins_again() {
             session(world, &come(world, "&sub=1&email=ada%40corp.example"));
             world.database.execute("update members set deactivated_at = 1 where handle = 'ada@corp.example'");
             set(world, "agent", "handle = 'eve@corp.example', deactivated_at = 1");
+            // A directory may have prepared people whose emails are of any script.
+            set(world, "person", "handle = 'ädä@corp.example', deactivated_at = 1");
             let before = left(world);
-            for who in ["&sub=1", "&sub=2&email=ada%40corp.example", "&sub=3&email=eve%40corp.example"] {
+            for who in [
+                "&sub=1",
+                "&sub=2&email=ada%40corp.example",
+                "&sub=3&email=eve%40corp.example",
+                "&sub=4&email=%C3%84D%C3%84%40Corp.example",
+                "&sub=5&email=%EF%BD%81da%40corp.example",
+            ] {
                 come(world, who).refused(403, "forbidden");
                 assert_eq!(left(world), before, "{who}");
             }

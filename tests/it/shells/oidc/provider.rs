@@ -196,11 +196,13 @@ fn what_the_browser_brings_back_is_compared() {
 #[test]
 fn a_provider_that_does_not_work_is_unavailable() {
     type Change = fn(&mut Value);
-    let documents: [Change; 4] = [
+    let documents: [Change; 6] = [
         |document| document["issuer"] = json!("https://evil.example"),
         |document| document["jwks_uri"] = json!("http://127.0.0.2:1/keys"),
         |document| document["jwks_uri"] = json!("https://10.0.0.1/keys"),
         |document| drop(document.as_object_mut().unwrap().remove("token_endpoint")),
+        |document| document["authorization_endpoint"] = json!("http://idp.example/authorize"),
+        |document| document["authorization_endpoint"] = json!("javascript:alert(1)"),
     ];
     let broken = [
         Answers::Json(500, json!({})),
