@@ -36,6 +36,13 @@ impl Hosts {
         }
     }
 
+    /// Returns the host that a request names, if it is this server.
+    pub fn named<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+        let host = uri.authority().map(|authority| authority.as_str());
+        let host = host.or_else(|| headers.get(HOST).and_then(|host| host.to_str().ok()));
+        host.filter(|host| self.is_own(host))
+    }
+
     /// Returns whether `site`, a host with or without a port, is this server.
     fn is_own(&self, site: &str) -> bool {
         let site = site.to_ascii_lowercase();

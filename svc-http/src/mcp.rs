@@ -18,8 +18,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use svc_core::limits::{WAIT_INPUT_MAX_BYTES, WAIT_MAX_SECS};
-use svc_core::op::Credential;
 use svc_core::op::mcp::{ErrorForm, error_form};
+use svc_core::op::{Credential, NotAdmitted};
 use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 use svc_mcp_stdio::{CalledTool, Mcp, Principal, large_wait};
@@ -74,8 +74,9 @@ pub(crate) async fn handle(
     let principal = match endpoint.admit(state, request.uri(), request.headers(), peer).await {
         Ok(principal) => principal,
         Err(refusal) => {
+            unverified.tell(refusal.standings());
             body::discard(request, state.settings.body_max_bytes).await;
-            return Err(refusal);
+            return Err(refusal.into());
         }
     };
     unverified.end(principal.standings());
@@ -94,7 +95,11 @@ pub(crate) async fn handle(
         }
         Ok(Parsed::One(pending)) => {
             let changes = pending.tool.as_ref().is_some_and(CalledTool::changes);
-            state.unread.answer(client, changes, || endpoint.handle_one(state, client, &call, &pending)).await
+            let answer = || endpoint.handle_one(state, client, &call, &pending);
+            match state.unread.answer(client, changes, answer).await {
+                Err(refusal) => Err(endpoint.unless_asked(&call.principal, refusal).await),
+                answered => answered,
+            }
         }
         Ok(Parsed::Batch(items, size)) if has_batches(&call.head.headers) => {
             if size > WAIT_BATCH_MAX && items.iter().flatten().any(PendingMessage::waits) {
@@ -207,7 +212,7 @@ impl Endpoint {
         uri: &Uri,
         headers: &HeaderMap,
         peer: IpAddr,
-    ) -> Result<Principal> {
+    ) -> std::result::Result<Principal, NotAdmitted> {
         state.hosts.check(uri, headers).map_err(|_| {
             Error::forbidden("MCP is served only under this server's own names; see SVC_ALLOWED_HOSTS")
         })?;
@@ -305,6 +310,11 @@ impl Endpoint {
         Err(if parts.status.is_client_error() { Error::malformed(text) } else { Error::internal(text) })
     }
 
+    /// Returns the error for a message that has ended with `refusal`, which the core may not know of yet.
+    async fn unless_asked(&self, principal: &Principal, refusal: Error) -> Error {
+        if principal.is_unasked() { principal.refuse(&self.service, refusal).await } else { refusal }
+    }
+
     /// Returns the response to a payload that is not a message.
     async fn refuse(&self, principal: &Principal, refusal: &InvalidMessage) -> Result<Response> {
         unless_malformed(principal.refuse(&self.service, refusal.error()).await)?;
@@ -341,7 +351,11 @@ impl BatchPost<'_> {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.call.principal = self.call.principal.until(Instant::now() + longest);
         for (number, item) in items.into_iter().enumerate() {
-            let answer = match self.item(number, &item).await {
+            let answered = match self.item(number, &item).await {
+                Err(refusal) => Err(self.endpoint.unless_asked(&self.call.principal, refusal).await),
+                answered => answered,
+            };
+            let answer = match answered {
                 // A credential that has ended fails the whole batch.
                 Err(error) if error.code() == Code::Unauthenticated => return Err(error),
                 Err(error) => refused(&item, &error),

@@ -36,8 +36,9 @@ pub(crate) async fn handle(
     let admission = match state.service.admit(Some(operation), request_head).await {
         Ok(admission) => admission,
         Err(refusal) => {
+            unverified.tell(refusal.standings());
             Box::pin(body::discard(request, state.settings.body_max_bytes)).await;
-            return Err(refusal);
+            return Err(refusal.into());
         }
     };
     unverified.end(admission.standings());
@@ -54,7 +55,12 @@ pub(crate) async fn handle(
         let admission = if is_again { admission.follow_up() } else { admission.clone() };
         run(state, operation, admission, &input, client, form)
     };
-    state.unread.answer(client, !operation.effect().changes_nothing(), run).await
+    match state.unread.answer(client, !operation.effect().changes_nothing(), run).await {
+        Err(refusal) if !again.load(Ordering::Relaxed) => {
+            Err(state.service.refuse(Some(operation), admission, refusal).await)
+        }
+        answered => answered,
+    }
 }
 
 /// Reads the body and the query into the operation's input.
@@ -92,7 +98,10 @@ async fn run(
     client: Client,
     form: Form,
 ) -> Result<Response> {
-    let slot = state.in_flight.take(client).await?;
+    let slot = match state.in_flight.take(client).await {
+        Ok(slot) => slot,
+        Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
+    };
     let run = state.service.run(operation, admission, input);
     let reply = if operation.effect() == Effect::Wait {
         // A parked wait does not count as in flight.

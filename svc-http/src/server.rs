@@ -330,24 +330,36 @@ impl Server {
 
     /// Handles a request that no route matches: OPTIONS, 405 or 404.
     async fn unrouted(&self, found: Routed, link: &Link, request: Request<Incoming>) -> Result<Response> {
-        self.admit_open(link, &request).await?;
-        let path = echo(request.uri().path()).into_owned();
-        match found {
-            Routed::Allow(allow) if request.method() == Method::OPTIONS => Ok(encode::options(allow)),
-            Routed::Allow(allow) => {
-                let refused = frames::method_not_allowed(frames::at(request.uri().path()), allow);
-                body::discard(request, self.state.settings.body_max_bytes).await;
-                Ok(refused)
+        let allow = match found {
+            Routed::Allow(allow) if request.method() == Method::OPTIONS => {
+                self.admit_open(link, &request).await?;
+                return Ok(encode::options(allow));
             }
-            _ => {
-                body::discard(request, self.state.settings.body_max_bytes).await;
+            Routed::Allow(allow) => Some(allow),
+            _ => None,
+        };
+        let head = self.state.head(link, &request).await?;
+        self.state.check_host(&head, &request)?;
+        let refusal = match &allow {
+            Some(allow) => frames::wrong_method(allow),
+            None => {
+                let path = echo(request.uri().path());
                 let detail = format!("there is no route {path}; see GET /openapi.json");
-                Err(Error::new(Code::UnknownRoute, detail))
+                Error::new(Code::UnknownRoute, detail)
             }
+        };
+        let refusal = self.state.service.refuse_unrouted(head, refusal).await;
+        let at = frames::at(request.uri().path());
+        body::discard(request, self.state.settings.body_max_bytes).await;
+        match allow {
+            Some(allow) if refusal.code() == Code::MethodNotAllowed => {
+                Ok(frames::method_not_allowed(at, &refusal, allow))
+            }
+            _ => Err(refusal),
         }
     }
 
-    /// Admits a request to a route that needs no credential.
+    /// Admits a request to a document that needs no credential: one that comes along decides nothing.
     ///
     /// Without a credential the Host must be one of this server's own names.
     async fn admit_open(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {

@@ -61,6 +61,11 @@ impl Unverified {
     /// Frees the slot of a request that was admitted.
     pub fn end(&mut self, standings: &[Standing]) {
         self.slot = None;
+        self.tell(standings);
+    }
+
+    /// Takes what the caller of a request that was not admitted is told of its limits.
+    pub fn tell(&mut self, standings: &[Standing]) {
         self.standings = standings.to_vec();
     }
 

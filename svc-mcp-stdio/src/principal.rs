@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use secrecy::SecretString;
 use svc_core::capability::Capabilities;
-use svc_core::op::{Admission, Credential, Input, Operation, Reply, RequestHead, Surface};
+use svc_core::op::{Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface};
 use svc_core::ops::{WHOAMI, Whoami};
 use svc_core::{Client, Code, Error, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until};
@@ -78,12 +78,12 @@ impl Principal {
     }
 
     /// Admits the sender of `head` for one message, which is counted. Fails unless the credential is live.
-    pub async fn admitted(service: &Service, head: RequestHead) -> Result<Self> {
+    pub async fn admitted(service: &Service, head: RequestHead) -> std::result::Result<Self, NotAdmitted> {
         Self::new(head).again(service).await
     }
 
     /// Admits the same sender for one more message, which is counted.
-    pub async fn again(&self, service: &Service) -> Result<Self> {
+    pub async fn again(&self, service: &Service) -> std::result::Result<Self, NotAdmitted> {
         let admission = service.admit(None, self.head.clone()).await?;
         let (client, standings) = (admission.client(), admission.standings().into());
         let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
@@ -137,7 +137,7 @@ impl Principal {
         let admission = self.lock().next();
         match admission {
             Some(admission) => Ok(admission),
-            None => service.admit(operation, self.head.clone()).await,
+            None => Ok(service.admit(operation, self.head.clone()).await?),
         }
     }
 

@@ -26,7 +26,7 @@ impl<O: 'static> TypedReply<O> {
 impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
     /// Admits a request for the operation by its head alone, as [`Service::admit`] does.
     pub async fn admit(self, service: &Service, head: RequestHead) -> Result<Admission> {
-        service.admit(Some(self.operation(service.table())?), head).await
+        Ok(service.admit(Some(self.operation(service.table())?), head).await?)
     }
 
     /// Calls the operation for an admitted caller. Dropping the future abandons a wait.

@@ -29,9 +29,9 @@ use crate::log::bus::Bus;
 use crate::log::note::{NoteSigner, PublicKey, known_keys};
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Dispatch, Feature, Gauges, Input, Operation, PartHealth, Reply, Request, RequestHead, RunOn,
-    SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts, Write, health_in_database,
-    health_of_process, health_without_database,
+    Admission, Dispatch, Feature, Gauges, Input, NotAdmitted, Operation, PartHealth, Reply, Request,
+    RequestHead, RunOn, SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts, Write,
+    health_in_database, health_of_process, health_without_database,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::store::executor::{Executor, Open, Readers};
@@ -243,8 +243,16 @@ impl Service {
     ///
     /// It counts the request, and rejects a credential that is missing, dead, or lacks what `operation`
     /// needs. Without an operation any live credential will do.
-    pub async fn admit(&self, operation: Option<&Operation>, head: RequestHead) -> Result<Admission> {
-        reply_of(|done| self.dispatch().admit(operation, head, RunOn::Batched, done)).await
+    pub async fn admit(
+        &self,
+        operation: Option<&Operation>,
+        head: RequestHead,
+    ) -> std::result::Result<Admission, NotAdmitted> {
+        let admit = |done: Box<dyn FnOnce(Result<_>) + Send>| {
+            let done = Box::new(move |outcome| done(Ok(outcome)));
+            self.dispatch().admit(operation, head, RunOn::Batched, done)
+        };
+        reply_of(admit).await?
     }
 
     /// Runs an operation for an admitted request. Dropping the future abandons a wait.
@@ -285,28 +293,6 @@ impl Service {
         (&settings.spool_folder, settings.import_max_bytes)
     }
 
-    /// Returns the error for an admitted request whose input could not be read.
-    ///
-    /// That is what is wrong with its credential by now, or else `refusal`. So a dead credential is reported
-    /// first whatever else is wrong, and the rejection of a delegated one is recorded.
-    pub async fn refuse(
-        &self,
-        operation: Option<&Arc<Operation>>,
-        admission: Admission,
-        refusal: Error,
-    ) -> Error {
-        // A fault of the service is not the request's, so it matters only that a delegated one is recorded.
-        if refusal.code().status() >= 500 && !admission.is_delegated() {
-            return refusal;
-        }
-        let refused =
-            reply_of(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
-        refused
-            .await
-            .err()
-            .unwrap_or_else(|| Error::internal("a request that could not be read has succeeded"))
-    }
-
     /// Calls an operation from asynchronous code. Dropping the future abandons a wait.
     pub async fn ask(&self, operation: &Arc<Operation>, request: Request) -> Result<Reply> {
         let admission = self.admit(Some(operation), request.head).await?;
@@ -340,7 +326,12 @@ impl Service {
     }
 
     pub(super) fn admit_here(&self, operation: &Operation, head: RequestHead) -> Result<Admission> {
-        waited(|done| self.dispatch().admit(Some(operation), head, RunOn::Caller, done))
+        waited(|done| {
+            let done = Box::new(move |outcome: std::result::Result<_, NotAdmitted>| {
+                done(outcome.map_err(Error::from));
+            });
+            self.dispatch().admit(Some(operation), head, RunOn::Caller, done)
+        })
     }
 
     /// Counts a request for something other than an operation, such as a document.
@@ -350,7 +341,7 @@ impl Service {
         match self.admit(None, head).await {
             // Public resources need no credential.
             Err(error) if error.code() == Code::Unauthenticated => Ok(()),
-            admitted => admitted.map(drop),
+            admitted => Ok(admitted.map(drop)?),
         }
     }
 

@@ -41,6 +41,6 @@ pub use run::health::PartHealth;
 pub(crate) use run::health::{DATABASE, health_in_database, health_of_process, health_without_database};
 pub(crate) use run::permit::DestroyPermit;
 pub use run::wait::WaitCounts;
-pub use run::{Admission, Dispatch, Reply, Ticket};
+pub use run::{Admission, Dispatch, NotAdmitted, Reply, Ticket};
 pub use show::routes::{FIXED, Fixed, FixedRoute};
 pub use show::{contract, manual, mcp, openapi, routes};

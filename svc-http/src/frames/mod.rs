@@ -30,7 +30,7 @@ use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
-use svc_core::op::{self, Admission, Credential, Frame, Operation, Reply};
+use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply};
 use svc_core::{Client, Code, Error, Result};
 
 use crate::body::{self, OPEN_BODY_MAX};
@@ -56,6 +56,11 @@ pub(super) trait Framing: Sync {
         encode::reply(reply)
     }
 
+    /// Returns the error of a request whose head cannot be read: by default what is wrong with it.
+    fn unread(&self, error: Error) -> Error {
+        error
+    }
+
     /// Returns the response of a refusal: by default a problem.
     fn refusal(&self, error: &Error) -> Response {
         encode::problem(error)
@@ -69,7 +74,7 @@ pub(super) trait Framing: Sync {
 
 /// Admits the request by its head, reads it, and runs the row.
 async fn in_usual_steps<F: Framing + ?Sized>(framing: &F, mut call: Call<'_>) -> Result<Response> {
-    let head = call.head().await?;
+    let head = call.head().await.map_err(|error| framing.unread(error))?;
     let admission = call.admit(head).await?;
     let received = call.read(&admission).await;
     let input = match received.and_then(|received| framing.input(received)) {
@@ -111,11 +116,15 @@ pub(crate) fn refusal(at: Option<Frame>, error: &Error) -> Response {
     }
 }
 
-/// Returns the 405 response for a path of this frame, or of none, without the request's method.
-pub(crate) fn method_not_allowed(at: Option<Frame>, allow: HeaderValue) -> Response {
+/// Returns the error for a path that has only these methods.
+pub(crate) fn wrong_method(allow: &HeaderValue) -> Error {
     let methods = allow.to_str().unwrap_or_default();
-    let refused = Error::new(Code::MethodNotAllowed, format!("this path allows {methods}"));
-    let mut response = refusal(at, &refused);
+    Error::new(Code::MethodNotAllowed, format!("this path allows {methods}"))
+}
+
+/// Returns the 405 response for a path of this frame, or of none.
+pub(crate) fn method_not_allowed(at: Option<Frame>, refused: &Error, allow: HeaderValue) -> Response {
+    let mut response = refusal(at, refused);
     response.headers_mut().insert(ALLOW, allow);
     response
 }
@@ -193,6 +202,11 @@ impl Call<'_> {
         Ok(cookie_counts(self.request()?, Use::Change, public))
     }
 
+    /// Returns whether a page of this service, or no page at all, asks to sign out.
+    pub fn signs_out(&self) -> Result<bool> {
+        Ok(self.row.effect() == Effect::Destructive && self.is_same_origin()?)
+    }
+
     /// Returns the headers.
     pub fn headers(&self) -> Result<&HeaderMap> {
         Ok(self.request()?.headers())
@@ -215,8 +229,9 @@ impl Call<'_> {
                 Ok(admission)
             }
             Err(refusal) => {
+                self.unverified.tell(refusal.standings());
                 self.discard().await;
-                Err(refusal)
+                Err(refusal.into())
             }
         }
     }
@@ -265,7 +280,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the error for an admitted request that cannot be read.
+    /// Returns the error for an admitted request that ends before its row is run.
     pub async fn refuse(&self, admission: Admission, refusal: Error) -> Error {
         self.state.service.refuse(Some(self.row), admission, refusal).await
     }
@@ -283,24 +298,34 @@ impl Call<'_> {
             // The first attempt was counted and audited, so a retry is not.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            let _slot = self.state.in_flight.take(client).await?;
-            self.state.service.run(self.row, admission, input).await.map(|reply| answer(&reply))
+            let reply = self.run_in_flight(client, admission, input).await?;
+            Ok(answer(&reply))
         };
-        self.state.unread.answer(client, !self.row.effect().changes_nothing(), run).await
+        match self.state.unread.answer(client, !self.row.effect().changes_nothing(), run).await {
+            Err(refusal) if !again.load(Ordering::Relaxed) => Err(self.refuse(admission, refusal).await),
+            answered => answered,
+        }
     }
 
     /// Runs the row and returns its reply, for a frame that has more to do before it can respond.
     pub async fn reply(&self, admission: Admission, input: &op::Input) -> Result<Reply> {
         let client = admission.client().unwrap_or(Client::at(self.link.remote));
-        let _slot = self.state.in_flight.take(client).await?;
-        self.state.service.run(self.row, admission, input).await
+        self.run_in_flight(client, admission, input).await
+    }
+
+    async fn run_in_flight(&self, client: Client, admission: Admission, input: &op::Input) -> Result<Reply> {
+        match self.state.in_flight.take(client).await {
+            Ok(_slot) => self.state.service.run(self.row, admission, input).await,
+            Err(refusal) => Err(self.refuse(admission, refusal).await),
+        }
     }
 
     async fn not_served(mut self) -> Result<Response> {
         let head = self.head().await?;
-        self.count(head).await?;
+        let refusal = Error::new(Code::UnknownRoute, "this server does not serve the route");
+        let refusal = self.state.service.refuse_unrouted(head, refusal).await;
         self.discard().await;
-        Err(Error::new(Code::UnknownRoute, "this server does not serve the route"))
+        Err(refusal)
     }
 }
 
@@ -336,7 +361,8 @@ mod tests {
     #[test]
     fn a_wrong_method_is_told_the_right_ones() {
         for path in ["/threads", "/scim/v2/Users", "/share/threads", "/oauth/app/token"] {
-            let refused = method_not_allowed(at(path), HeaderValue::from_static("GET, HEAD, OPTIONS"));
+            let allow = HeaderValue::from_static("GET, HEAD, OPTIONS");
+            let refused = method_not_allowed(at(path), &wrong_method(&allow), allow);
             assert_eq!(
                 (refused.status().as_u16(), &refused.headers()[ALLOW]),
                 (405, &HeaderValue::from_static("GET, HEAD, OPTIONS"))

@@ -4,7 +4,7 @@
 //! send all that they have. Every failure below `/scim/v2` is that RFC's error, also where no route matches:
 //! this is the one exception to problems. The headers of a failure are those of the problem that it would be.
 
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use hyper::{StatusCode, Uri};
 use serde_json::{Map, Value, json};
 use svc_core::json::{Unread, read_at_most};
@@ -94,13 +94,14 @@ fn known(members: Map<String, Value>, fields: &Map<String, Value>) -> Result<Map
     Ok(known)
 }
 
-/// Returns the address of this service, as the operator set it or as the client calls it.
+/// Returns the address of this service: as the operator set it, or as the client calls it by one of its own
+/// names. Otherwise it is empty, and addresses begin with the path: a name that somebody else put into the
+/// request is not repeated.
 fn own_address(state: &ServerState, uri: &Uri, headers: &HeaderMap) -> String {
     if let Some(public) = &state.settings.public_origin {
         return public.clone();
     }
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| uri.authority().map(|authority| authority.as_str()));
+    let host = state.hosts.named(uri, headers);
     host.map_or_else(String::new, |host| format!("http://{host}"))
 }
 

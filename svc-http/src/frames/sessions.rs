@@ -8,9 +8,9 @@ use hyper::header::{HeaderValue, SET_COOKIE};
 use secrecy::SecretString;
 use svc_core::op::{self, Credential, Reply, SESSION_COOKIE};
 use svc_core::ops::{NewSession, SignIn as Input, SignedOut};
-use svc_core::{Error, Result};
+use svc_core::{Code, Error, Result};
 
-use super::{Call, Framing};
+use super::{Call, Framing, in_usual_steps};
 use crate::encode::{self, Response};
 use crate::state::ServerState;
 
@@ -74,8 +74,23 @@ fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderV
     Ok(cookie)
 }
 
-/// JSON, by the session of a browser; signing out removes its cookie.
+/// JSON, by the session of a browser; signing out removes its cookie, also if that names no live session.
 pub(super) struct Session;
+
+impl Session {
+    async fn respond_to(&self, call: Call<'_>) -> Result<Response> {
+        let (state, signs_out) = (call.state, call.signs_out()?);
+        let responded = in_usual_steps(self, call).await;
+        match responded {
+            Err(refusal) if signs_out && refusal.code() == Code::Unauthenticated => {
+                let mut response = self.refusal(&refusal);
+                response.headers_mut().append(SET_COOKIE, cookie(state, "", 0)?);
+                Ok(response)
+            }
+            responded => responded,
+        }
+    }
+}
 
 impl Framing for Session {
     fn is_served(&self, state: &ServerState) -> bool {
@@ -91,5 +106,9 @@ impl Framing for Session {
             }
         }
         response
+    }
+
+    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(self.respond_to(call))
     }
 }

@@ -1,7 +1,7 @@
 //! The routes that a share ticket opens: JSON that is neither kept nor passed on, and one refusal.
 //!
 //! Whoever has no live ticket gets the same bytes, whatever was sent: nothing, a token, a cookie, a secret
-//! that never was one, or that of a ticket which has ended. How far the log of the workspace has come is told
+//! that never was one, two of them, or that of a ticket which has ended. How far the log of the workspace has come is told
 //! to nobody.
 
 use hyper::header::{HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE};
@@ -16,6 +16,9 @@ const SCHEME: HeaderValue = HeaderValue::from_static("ShareTicket");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const BY_CREDENTIAL: HeaderValue = HeaderValue::from_static("Authorization");
 
+/// What is said to whoever has none.
+const NEEDED: &str = "the request needs a share ticket that is live";
+
 /// What a share ticket shows.
 pub(super) struct Share;
 
@@ -24,11 +27,16 @@ impl Framing for Share {
         kept_private(encode::reply(reply))
     }
 
+    /// Two credentials are none.
+    fn unread(&self, error: Error) -> Error {
+        if error.code() == Code::Malformed { Error::new(Code::Unauthenticated, NEEDED) } else { error }
+    }
+
     fn refusal(&self, error: &Error) -> Response {
         if error.code() != Code::Unauthenticated {
             return kept_private(encode::problem(error));
         }
-        let refused = Error::new(Code::Unauthenticated, "the request needs a share ticket that is live");
+        let refused = Error::new(Code::Unauthenticated, NEEDED);
         let mut response = kept_private(encode::problem(&refused));
         response.headers_mut().insert(WWW_AUTHENTICATE, SCHEME);
         response

@@ -56,8 +56,15 @@ pub(crate) async fn upgrade(
     } else {
         Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?)
     };
-    let accept = handshake(&request)?;
-    let slots = (state.socket()?, Arc::clone(&link.slot));
+    let ready = handshake(&request).and_then(|accept| Ok((accept, state.socket()?)));
+    let (accept, socket) = match (ready, admission.clone()) {
+        (Ok(ready), _) => ready,
+        (Err(refusal), None) => return Err(refusal),
+        (Err(refusal), Some(admission)) => {
+            return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await);
+        }
+    };
+    let slots = (socket, Arc::clone(&link.slot));
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
         service: state.service.clone(),
@@ -143,10 +150,7 @@ impl Client {
     }
 
     async fn deliver(&self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
-        let text = timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await.unwrap_or_else(|_| {
-            Err(End::policy("unauthenticated: the first frame did not arrive in time"))
-        })?;
-        let mut frame = FirstFrame::read(&text).map_err(|error| End::refused(&error))?;
+        let mut frame = self.first_frame(socket).await?;
         // Counted and audited once for the whole subscription.
         let admission = self.admit(socket, frame.credential()).await?;
         let client =
@@ -177,6 +181,24 @@ impl Client {
                 Some(Err(error)) => return Err(ended(socket, &error).await?),
             }
         }
+    }
+
+    /// Reads the first frame. Without one the handshake is all that was asked, and it is recorded as refused.
+    async fn first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, End> {
+        let late = || Error::new(Code::Unauthenticated, "the first frame did not arrive in time");
+        let (refusal, end) = match timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await {
+            Ok(Ok(text)) => match FirstFrame::read(&text) {
+                Ok(frame) => return Ok(frame),
+                Err(refusal) => (refusal, None),
+            },
+            Ok(Err(end)) => (Error::malformed("there is no first frame"), Some(end)),
+            Err(_) => (late(), None),
+        };
+        let refusal = match self.admission.clone() {
+            Some(admission) => WAIT_FOR_EVENT.refuse(&self.service, admission, refusal).await,
+            None => refusal,
+        };
+        Err(end.unwrap_or_else(|| End::refused(&refusal)))
     }
 
     /// Takes the next events once there is room for them among the unread bytes.

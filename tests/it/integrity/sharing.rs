@@ -214,7 +214,8 @@ fn whoever_has_no_live_ticket_is_refused_by_the_same_bytes() {
         let lower = format!("Bearer {live}");
         let admin = format!("Bearer {}", world.people.admin);
         let ticket = |secret: &str| format!("ShareTicket {secret}");
-        let sent: [(&str, Vec<(&str, String)>); 14] = [
+        let twice = || ("authorization", ticket(&live));
+        let sent: [(&str, Vec<(&str, String)>); 16] = [
             ("nothing", vec![]),
             ("an unknown ticket", vec![("authorization", ticket("svc_share_unknown"))]),
             ("no secret", vec![("authorization", ticket(""))]),
@@ -229,6 +230,8 @@ fn whoever_has_no_live_ticket_is_refused_by_the_same_bytes() {
             ("a ticket as a bearer", vec![("authorization", lower)]),
             ("a live token", vec![("authorization", admin)]),
             ("a cookie", vec![("cookie", cookie)]),
+            ("a live ticket twice", vec![twice(), twice()]),
+            ("a live ticket beside a token", vec![twice(), ("authorization", "Bearer x".to_owned())]),
         ];
         let first = get(world, "svc_share_other", "/share/manifest");
         assert_eq!((first.status, first.code()), (401, "unauthenticated"));

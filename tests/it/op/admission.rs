@@ -7,9 +7,11 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::op::{Input, Request, RequestHead, Surface};
 use svc_core::{Code, Error, RateSettings};
+use svc_http::HttpSettings;
 use svc_tests::client::Answer;
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::database::engines;
+use svc_tests::process::until;
 use svc_tests::{Setup, World, answer_of, on_both_engines, runtime, text};
 
 /// Requests of a client, and of a workspace, until time passes.
@@ -180,7 +182,8 @@ fn derived_tokens_share_one_limit() {
 
 /// The decisions in the audit trail, the latest first.
 fn decisions(world: &World) -> Vec<(String, String, Value)> {
-    let input = json!({"workspace_id": world.id("workspace"), "action": "authorization.decision"});
+    let action = "authorization.decision";
+    let input = json!({"workspace_id": world.id("workspace"), "action": action, "limit": 200});
     let rows = world.admin("list_audit", input);
     let decision = |row: &Value| {
         let metadata = &row["metadata"];
@@ -328,6 +331,86 @@ fn an_unreadable_delegated_subscription_leaves_one_decision() {
         Ws::subscribe(world.address(), &first).receive();
         let refused = ("wait_for_event".into(), "refused".into(), json!("malformed-request"));
         assert_eq!(decisions(world), [refused]);
+    });
+}
+
+/// What ends a request before its operation is run, and what it leaves.
+#[test]
+fn a_delegated_request_that_ends_early_leaves_a_decision() {
+    on_both_engines(|world| {
+        let rest = world.rest();
+        let held: &[&str] = &["workspace:read", "event:subscribe"];
+        for (method, path, status, left) in [
+            ("GET", "/no/such/route", 404, Some(("", "unknown-route"))),
+            ("GET", "/share/nothing", 404, Some(("", "unknown-route"))),
+            ("GET", "/scim/v2/Nothing", 404, Some(("", "unknown-route"))),
+            ("DELETE", "/me", 405, Some(("", "method-not-allowed"))),
+            ("GET", "/ws/subscribe", 400, Some(("wait_for_event", "malformed-request"))),
+            // What asks for no credential decides nothing by it.
+            ("GET", "/openapi.json", 200, None),
+            ("OPTIONS", "/me", 204, None),
+        ] {
+            // A token that is in no cache yet, and the same once more.
+            let token = delegated(world, held);
+            for _ in 0..2 {
+                let before = decisions(world).len();
+                let answer = rest.send(Some(&token), method, path, &[], None);
+                assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
+                let after = decisions(world);
+                assert_eq!(after.len(), before + usize::from(left.is_some()), "{method} {path}");
+                if let Some((operation, problem)) = left {
+                    assert_eq!(after[0], (operation.to_owned(), "refused".to_owned(), json!(problem)));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_delegated_socket_without_a_first_frame_leaves_a_decision() {
+    on_both_engines(|world| {
+        let token = delegated(world, &["workspace:read", "event:subscribe"]);
+        let credential = format!("Bearer {token}");
+        let headers = [("authorization", &*credential)];
+        let refused = ("wait_for_event".to_owned(), "refused".to_owned(), json!("malformed-request"));
+        Ws::subscribe_with(world.address(), &headers, &json!("no frame")).receive();
+        assert_eq!(decisions(world), [refused.clone()]);
+        drop(Ws::connect(world.address(), &headers));
+        until("the client's end is noticed", || decisions(world).len() == 2);
+        assert_eq!(decisions(world)[0], refused);
+    });
+}
+
+#[test]
+fn a_delegated_socket_that_there_is_no_room_for_leaves_a_decision() {
+    for engine in engines() {
+        let http = HttpSettings { ws_connections: 0, ..HttpSettings::default() };
+        let world = World::with(engine, Setup { http, ..Setup::default() });
+        let token = delegated(&world, &["workspace:read", "event:subscribe"]);
+        let handshake = [
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        world.rest().send(Some(&token), "GET", "/ws/subscribe", &handshake, None).refused(503, "overloaded");
+        assert_eq!(decisions(&world), [("wait_for_event".into(), "refused".into(), json!("overloaded"))]);
+    }
+}
+
+#[test]
+fn each_message_of_a_delegated_batch_leaves_a_decision() {
+    on_both_engines(|world| {
+        let token = delegated(world, &["workspace:read", "message:post", "thread:transition"]);
+        let list = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {}});
+        let batch = Value::from((0..90).map(list).collect::<Vec<_>>());
+        let answers = world.rest().send(Some(&token), "POST", "/mcp", &[], Some(&batch)).output();
+        let full = answers.as_array().unwrap().iter().filter(|answer| answer.get("error").is_some()).count();
+        assert!(full > 0, "the response of the batch was never full");
+        let decisions = decisions(world);
+        assert_eq!(decisions.len(), 90);
+        let refused = ("mcp".to_owned(), "refused".to_owned(), json!("overloaded"));
+        assert_eq!(decisions.iter().filter(|decision| **decision == refused).count(), full);
     });
 }
 

@@ -138,19 +138,21 @@ fn an_authenticated_response_says_what_is_left() {
             ("GET", "/me", None, 200, r#""client";r=3;t=15, "workspace";r=7;t=8"#),
             ("POST", "/mcp", Some(&list), 200, r#""client";r=2;t=30, "workspace";r=6;t=15"#),
             ("GET", "/threads/0", None, 400, r#""client";r=1;t=45, "workspace";r=5;t=23"#),
-            ("POST", "/workspaces/0/agents", None, 403, ""),
-            ("GET", "/me", None, 429, ""),
+            ("POST", "/workspaces/0/agents", None, 403, r#""client";r=0;t=60, "workspace";r=4;t=30"#),
+            // What was rejected for the client's sake does not count for the workspace.
+            ("GET", "/me", None, 429, r#""client";r=0;t=60"#),
+            ("POST", "/mcp", Some(&list), 429, r#""client";r=0;t=60"#),
+            ("GET", "/scim/v2/Users", None, 429, r#""client";r=0;t=60"#),
         ] {
             let answer = rest.send(agent, method, path, &[], body);
             assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
             let header = |name: &str| answer.headers.get(name).map_or("", |value| value.to_str().unwrap());
             assert_eq!(header("ratelimit"), left, "{method} {path}");
-            assert_eq!(
-                header("ratelimit-policy"),
-                if left.is_empty() { "" } else { policy },
-                "{method} {path}"
-            );
+            let limits = if status == 429 { r#""client";q=4;w=60"# } else { policy };
+            assert_eq!(header("ratelimit-policy"), limits, "{method} {path}");
         }
+        let unknown = rest.send(Some("svc_unknown"), "GET", "/me", &[], None);
+        assert!(unknown.status == 401 && unknown.headers.get("ratelimit").is_none(), "nobody is known");
         let open = rest.send(None, "GET", "/openapi.json", &[], None);
         assert!(open.headers.get("ratelimit").is_none(), "nobody is known");
     }

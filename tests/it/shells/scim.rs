@@ -22,6 +22,22 @@ fn body(answer: &Answer) -> Value {
     }
 }
 
+/// A client, or whoever is in its way, can put any name into a request.
+#[test]
+fn addresses_name_the_service_and_nobody_else() {
+    on_both_engines(|world| {
+        let location = |headers: &[(&str, &str)]| {
+            let path = format!("/scim/v2/Users/{}", world.id("person"));
+            let answer = world.rest().send(Some(&world.people.admin), "GET", &path, headers, None);
+            text(&body(&answer)["meta"]["location"])
+        };
+        let path = format!("/scim/v2/Users/{}", world.id("person"));
+        assert_eq!(location(&[("host", "evil.example")]), path);
+        assert_eq!(location(&[("host", "localhost:1")]), format!("http://localhost:1{path}"));
+        assert_eq!(location(&[]), format!("http://{}{path}", world.address()));
+    });
+}
+
 #[test]
 fn a_user_is_created_read_changed_and_removed_over_http() {
     on_both_engines(|world| {

@@ -67,6 +67,35 @@ fn a_browser_signs_in_with_a_token_reads_its_session_and_signs_out() {
 }
 
 #[test]
+fn a_cookie_that_is_worth_nothing_any_more_is_removed_by_signing_out() {
+    on_both_engines(|world| {
+        let removes = |answer: &Answer| {
+            let cookie = answer.headers.get(SET_COOKIE).map(|cookie| cookie.to_str().unwrap());
+            cookie.is_some_and(|cookie| cookie.starts_with("svc_session=; Path=/; Max-Age=0"))
+        };
+        let ended = Browser::sign_in(world, &world.people.agent);
+        ended.post("/auth/logout", &[], &json!({})).output();
+        let again = ended.post("/auth/logout", &[], &json!({}));
+        assert!(again.status == 401 && removes(&again), "{again:?}");
+        let foreign = ended.post("/auth/logout", &[("sec-fetch-site", "cross-site")], &json!({}));
+        assert!(foreign.status == 401 && !removes(&foreign), "another page removes nothing");
+        assert!(!removes(&ended.get("/auth/session", &[])), "only signing out does");
+
+        // The cookies of two sessions are none, and keep nobody from what needs none.
+        let [one, two] = [0; 2].map(|_| Browser::sign_in(world, &world.people.agent));
+        let both = Browser { world, cookie: format!("{}; {}", one.cookie, two.cookie) };
+        both.get("/me", &[]).refused(401, "unauthenticated");
+        let bearer = format!("Bearer {}", world.people.admin);
+        assert_eq!(both.get("/me", &[("authorization", &bearer)]).status, 200);
+        assert_eq!(both.get("/openapi.json", &[]).status, 200);
+        let out = both.post("/auth/logout", &[], &json!({}));
+        assert!(out.status == 401 && removes(&out), "{out:?}");
+        assert!(both.post(FROM_TOKEN, &[], &json!({"token": world.people.agent})).is_success());
+        assert_eq!(two.get("/me", &[]).status, 200, "neither has ended");
+    });
+}
+
+#[test]
 fn signing_out_everywhere_ends_every_session_of_the_member_and_no_other() {
     on_both_engines(|world| {
         let [one, two] = [0; 2].map(|_| Browser::sign_in(world, &world.people.agent));

@@ -35,6 +35,13 @@ impl Ws {
 
     /// Connects with these headers in the handshake and sends the first frame.
     pub fn subscribe_with(address: SocketAddr, headers: &[(&str, &str)], first: &Value) -> Self {
+        let mut connected = Self::connect(address, headers);
+        connected.say(first);
+        connected
+    }
+
+    /// Connects with these headers in the handshake.
+    pub fn connect(address: SocketAddr, headers: &[(&str, &str)]) -> Self {
         runtime().block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
             let mut request = format!("ws://{address}/ws/subscribe").into_client_request().unwrap();
@@ -42,8 +49,7 @@ impl Ws {
                 let name: HeaderName = name.parse().unwrap();
                 request.headers_mut().insert(name, value.parse().unwrap());
             }
-            let (mut socket, _) = client_async(request, stream).await.unwrap();
-            socket.send(Message::text(first.to_string())).await.unwrap();
+            let (socket, _) = client_async(request, stream).await.unwrap();
             Self { socket }
         })
     }

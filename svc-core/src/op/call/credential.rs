@@ -96,8 +96,9 @@ impl From<Option<SecretString>> for Credential {
 ///
 /// `authorization` are the values of the Authorization header, `cookies` those of the Cookie header, and
 /// `key` is what cookies are signed with; without it no cookie counts. Another scheme, a value that is not
-/// visible ASCII and a cookie whose signature is wrong count as nothing. More than one Authorization header
-/// is an error, and so is more than one session cookie that counts.
+/// visible ASCII and a cookie whose signature is wrong count as nothing. So do the cookies of two sessions:
+/// one of them may be from another host that shares the browser's cookies. More than one Authorization header
+/// is an error.
 pub fn read_credential<'a>(
     mut authorization: impl Iterator<Item = &'a [u8]>,
     cookies: impl Iterator<Item = &'a [u8]>,
@@ -109,7 +110,7 @@ pub fn read_credential<'a>(
         }
         (first, None) => first.map_or(Credential::Nothing, authorized_by),
     };
-    let session = key.map(|key| session_of(cookies, key)).transpose()?.flatten();
+    let session = key.and_then(|key| session_of(cookies, key));
     Ok(match (sent, session) {
         (Credential::Bearer(secret), Some(session)) => Credential::Both(secret, session),
         (Credential::Nothing, Some(session)) => Credential::Session(session),
@@ -134,19 +135,16 @@ fn authorized_by(value: &[u8]) -> Credential {
     }
 }
 
-/// Returns the session that the cookies of a request name, by a signature that is right.
-fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> Result<Option<SessionId>> {
+/// Returns the one session that the cookies of a request name, by a signature that is right.
+fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> Option<SessionId> {
     let pairs = cookies.filter_map(|value| std::str::from_utf8(value).ok()).flat_map(|all| all.split(';'));
     let values = pairs.filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         (name.trim() == SESSION_COOKIE).then(|| value.trim())
     });
     let mut sessions = values.filter_map(|value| key.verified(value));
-    let first = sessions.next();
-    match sessions.find(|other| Some(*other) != first) {
-        None => Ok(first),
-        Some(_) => Err(Error::malformed("the request has the cookies of two sessions")),
-    }
+    let first = sessions.next()?;
+    sessions.all(|other| other == first).then_some(first)
 }
 
 /// The key that session cookies are signed with.
@@ -303,7 +301,7 @@ mod tests {
             (format!("theme=dark; {} ; a=b", named(&good)), &session),
             (format!("{}; {}", named("junk"), named(&good)), &session),
             (format!("{}; {}", named(&good), named(&good)), &session),
-            (format!("{}; {}", named(&good), named(&other)), "the request has the cookies of two sessions"),
+            (format!("{}; {}", named(&good), named(&other)), "nothing"),
             (named(ID), "nothing"),
             (named(&format!("v1.{ID}")), "nothing"),
             (named(&format!("v1.{ID}.")), "nothing"),
@@ -317,6 +315,7 @@ mod tests {
         }
         assert_eq!(read(Some("Bearer x"), &[&named(&good)]), format!("bearer x and session {ID}"));
         assert_eq!(read(Some("Bearer x"), &[&named(ID)]), "bearer x");
+        assert_eq!(read(Some("Bearer x"), &[&named(&good), &named(&other)]), "bearer x");
         assert_eq!(read(Some("ShareTicket x"), &[&named(&good)]), "ticket x");
         let another = SessionKey::new(&SecretString::from("another key of thirty-two bytes!")).unwrap();
         assert_eq!(another.verified(&good), None, "signed by another service");

@@ -1,21 +1,132 @@
-//! Admission by a credential that is not cached, which is looked up in the database.
+//! Admission: what it is, and how it is given by a credential that is not cached, which is looked up in the
+//! database.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::call::Call;
 use super::credentials::{CredentialLookup, Gate, KnownCredential};
-use super::{Admission, pipeline};
+use super::{AdmittedBy, pipeline};
 use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
 use crate::log::cache::ReaderCache;
-use crate::op::call::caller::Caller;
+use crate::op::call::caller::{Caller, Surface};
 use crate::op::call::credential::CredentialKey;
-use crate::rate::Charged;
+use crate::op::call::request::RequestHead;
+use crate::rate::{Charged, Client, Standing};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::time::Time;
 
+/// An admitted request: its credential was live and had the capability a moment ago, and it has been counted.
+///
+/// Starting an operation requires it, and checks the credential and the capability again.
+#[derive(Clone, Debug)]
+#[must_use = "the rate limit has counted a request for it"]
+pub struct Admission {
+    pub(super) access: AdmittedBy,
+    pub(super) surface: Surface,
+    pub(super) path: String,
+    pub(super) client: Option<Client>,
+    pub(super) standings: Arc<[Standing]>,
+    pub(super) is_follow_up: bool,
+    /// Whether what it asks for is no operation, although one answers it.
+    pub(super) asks_otherwise: bool,
+}
+
+impl Admission {
+    /// Returns the client that the request is charged to; none if it came from within this process.
+    pub fn client(&self) -> Option<Client> {
+        self.client
+    }
+
+    /// Returns what is left of the limits that the request counts against, if its caller is known.
+    pub fn standings(&self) -> &[Standing] {
+        &self.standings
+    }
+
+    /// Returns whether it was admitted for a delegate.
+    pub(crate) fn is_delegated(&self) -> bool {
+        matches!(&self.access, AdmittedBy::Known(known) if known.caller.grant.is_some())
+    }
+
+    /// Returns an admission for a further request of a connection.
+    ///
+    /// The connection was counted, and recorded, when it began.
+    pub fn follow_up(&self) -> Self {
+        Self { is_follow_up: true, ..self.clone() }
+    }
+
+    /// Returns the admission of a request that calls no operation, although one is run to answer it.
+    ///
+    /// Audit rows name no operation then.
+    pub fn without_operation(self) -> Self {
+        Self { asks_otherwise: true, ..self }
+    }
+
+    /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
+    pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
+        let head = RequestHead { surface, ..RequestHead::default() };
+        Self::new(head, AdmittedBy::Instance(workspace))
+    }
+
+    pub(super) fn new(head: RequestHead, access: AdmittedBy) -> Self {
+        let mut path = head.path;
+        path.truncate(path.floor_char_boundary(PATH_MAX));
+        let own = match &access {
+            AdmittedBy::Known(known) => known.client(),
+            _ => None,
+        };
+        let client = own.or(head.peer.map(Client::at));
+        let standings = Arc::default();
+        let (surface, is_follow_up, asks_otherwise) = (head.surface, false, false);
+        Self { access, surface, path, client, standings, is_follow_up, asks_otherwise }
+    }
+
+    fn of_known(self, known: Arc<KnownCredential>) -> Self {
+        Self { client: known.client().or(self.client), access: AdmittedBy::Known(known), ..self }
+    }
+}
+
+/// Bytes of a path that are kept for the audit row; no operation's path is as long.
+const PATH_MAX: usize = 1024;
+
 /// Receives an admission. Called on a core thread: it must only hand it on.
-pub(crate) type Admitted = Box<dyn FnOnce(Result<Admission>) + Send>;
+pub(crate) type Admitted = Box<dyn FnOnce(std::result::Result<Admission, NotAdmitted>) + Send>;
+
+/// Why a request was not admitted, and what its caller is told of its limits all the same.
+#[derive(Clone, Debug)]
+pub struct NotAdmitted {
+    error: Error,
+    standings: Arc<[Standing]>,
+}
+
+impl NotAdmitted {
+    pub(super) fn new(error: Error, standings: Arc<[Standing]>) -> Self {
+        Self { error, standings }
+    }
+
+    /// Returns the code of the error.
+    pub fn code(&self) -> Code {
+        self.error.code()
+    }
+
+    /// Returns what is left of the limits that the request counts against, if its caller is known.
+    pub fn standings(&self) -> &[Standing] {
+        &self.standings
+    }
+}
+
+impl From<Error> for NotAdmitted {
+    fn from(error: Error) -> Self {
+        Self { error, standings: Arc::default() }
+    }
+}
+
+impl From<NotAdmitted> for Error {
+    fn from(refused: NotAdmitted) -> Self {
+        refused.error
+    }
+}
 
 /// Looks up a credential in the database, and admits its request.
 pub(super) struct AdmitCall {
@@ -78,7 +189,7 @@ impl Task for AdmitCall {
         match &outcome {
             Err(error) if error.code() == Code::Overloaded => {
                 let waited = dispatch.lookups.end_without_reader();
-                waited.into_iter().for_each(|lookup| (lookup.done)(Err(error.clone())));
+                waited.into_iter().for_each(|lookup| (lookup.done)(Err(error.clone().into())));
             }
             _ => {
                 let next = dispatch.lookups.end();
@@ -101,14 +212,17 @@ impl AdmitCall {
             }
             _ => credentials.remove(&key),
         }
+        let is_told = found.live(now).is_some_and(KnownCredential::is_told);
         match (found, outcome) {
             (CredentialLookup::Known(known), Ok(())) => {
-                call.dispatch.settle(charged, Ok(admission.of_known(known)), done);
+                call.dispatch.settle(charged, is_told, Ok(admission.of_known(known)), done);
             }
-            (_, Ok(())) => done(Err(Error::internal("a request was admitted by an unknown credential"))),
+            (_, Ok(())) => {
+                done(Err(Error::internal("a request was admitted by an unknown credential").into()));
+            }
             (_, Err(error)) => {
                 let dispatch = Arc::clone(&call.dispatch);
-                call.refuse(error, move |error| dispatch.settle(charged, Err(error), done));
+                call.refuse(error, move |error| dispatch.settle(charged, is_told, Err(error), done));
             }
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::capability::Needs;
 use crate::error::{Error, Result};
-use crate::op::call::caller::{Caller, unauthenticated};
+use crate::op::call::caller::{Caller, Via, unauthenticated};
 use crate::op::call::credential::CredentialKey;
 use crate::rate::{Charged, Client, Payer, RateLimits};
 use crate::time::{Monotonic, Time};
@@ -54,6 +54,13 @@ impl KnownCredential {
     /// Returns the client that its requests are charged to; none if that is the one at their address.
     pub(crate) fn client(&self) -> Option<Client> {
         self.payer.client
+    }
+
+    /// Returns whether its bearer is told what is left of its limits.
+    ///
+    /// Not the bearer of a share ticket: what is left would show how busy the workspace is.
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(self.caller.via, Via::Ticket(_))
     }
 
     /// Records that a transaction has found it live.

@@ -32,7 +32,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
-use crate::op::call::caller::{Surface, Via};
+use crate::op::call::caller::Surface;
 use crate::op::call::credential::CredentialKey;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
@@ -49,6 +49,7 @@ use crate::time::Clock;
 use crate::timers::Timers;
 use admit::AdmitCall;
 pub(crate) use admit::Admitted;
+pub use admit::{Admission, NotAdmitted};
 pub(super) use call::{AdmittedBy, Call};
 use call::{COPIES, Work};
 use credentials::{CredentialLookup, Credentials, Gate, KnownCredential};
@@ -147,84 +148,6 @@ impl Drop for Ticket {
     }
 }
 
-/// An admitted request: its credential was live and had the capability a moment ago, and it has been counted.
-///
-/// Starting an operation requires it, and checks the credential and the capability again.
-#[derive(Clone, Debug)]
-#[must_use = "the rate limit has counted a request for it"]
-pub struct Admission {
-    access: AdmittedBy,
-    surface: Surface,
-    path: String,
-    client: Option<Client>,
-    standings: Arc<[Standing]>,
-    is_follow_up: bool,
-    /// Whether what it asks for is no operation, although one answers it.
-    asks_otherwise: bool,
-}
-
-impl Admission {
-    /// Returns the client that the request is charged to; none if it came from within this process.
-    pub fn client(&self) -> Option<Client> {
-        self.client
-    }
-
-    /// Returns what is left of the limits that the request counts against, if its caller is known.
-    ///
-    /// The bearer of a share ticket is told nothing: what is left would show how busy the workspace is.
-    pub fn standings(&self) -> &[Standing] {
-        match &self.access {
-            AdmittedBy::Known(known) if !matches!(known.caller.via, Via::Ticket(_)) => &self.standings,
-            _ => &[],
-        }
-    }
-
-    /// Returns whether it was admitted for a delegate.
-    pub(crate) fn is_delegated(&self) -> bool {
-        matches!(&self.access, AdmittedBy::Known(known) if known.caller.grant.is_some())
-    }
-
-    /// Returns an admission for a further request of a connection.
-    ///
-    /// The connection was counted, and recorded, when it began.
-    pub fn follow_up(&self) -> Self {
-        Self { is_follow_up: true, ..self.clone() }
-    }
-
-    /// Returns the admission of a request that calls no operation, although one is run to answer it.
-    ///
-    /// Audit rows name no operation then.
-    pub fn without_operation(self) -> Self {
-        Self { asks_otherwise: true, ..self }
-    }
-
-    /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
-    pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
-        let head = RequestHead { surface, ..RequestHead::default() };
-        Self::new(head, AdmittedBy::Instance(workspace))
-    }
-
-    fn new(head: RequestHead, access: AdmittedBy) -> Self {
-        let mut path = head.path;
-        path.truncate(path.floor_char_boundary(PATH_MAX));
-        let own = match &access {
-            AdmittedBy::Known(known) => known.client(),
-            _ => None,
-        };
-        let client = own.or(head.peer.map(Client::at));
-        let standings = Arc::default();
-        let (surface, is_follow_up, asks_otherwise) = (head.surface, false, false);
-        Self { access, surface, path, client, standings, is_follow_up, asks_otherwise }
-    }
-
-    fn of_known(self, known: Arc<KnownCredential>) -> Self {
-        Self { client: known.client().or(self.client), access: AdmittedBy::Known(known), ..self }
-    }
-}
-
-/// Bytes of a path that are kept for the audit row; no operation's path is as long.
-const PATH_MAX: usize = 1024;
-
 /// Where a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunOn {
@@ -297,11 +220,14 @@ impl Dispatch {
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: None };
         let Some(key) = head.credential.key(needs) else {
             let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
-            self.settle(gate.charged, outcome.map(|()| Admission::new(head, AdmittedBy::Nobody)), done);
+            let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Nobody));
+            self.settle(gate.charged, false, admission, done);
             return Ticket::default();
         };
-        if let Some(outcome) = self.admit_cached(&mut gate, &key) {
-            self.settle(gate.charged, outcome.map(|access| Admission::new(head, access)), done);
+        if let Some((known, outcome)) = self.admit_cached(&mut gate, &key) {
+            let is_told = known.is_told();
+            let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Known(known)));
+            self.settle(gate.charged, is_told, admission, done);
             return Ticket::default();
         }
         let Gate { peer, charged, .. } = gate;
@@ -314,7 +240,8 @@ impl Dispatch {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
             LookupStart::Rejected(task) => {
-                (task.done)(Err(Error::new(Code::Overloaded, "too many credential lookups are in progress")));
+                let busy = Error::new(Code::Overloaded, "too many credential lookups are in progress");
+                (task.done)(Err(busy.into()));
                 None
             }
         };
@@ -322,24 +249,35 @@ impl Dispatch {
     }
 
     /// Tells other servers of the limits that a request has used up a share of, and then ends its admission.
-    fn settle(&self, charged: Option<Charged>, outcome: Result<Admission>, done: Admitted) {
+    ///
+    /// `is_told` says whether the caller is told what is left of them, admitted or not. Whoever is not
+    /// authenticated never is.
+    fn settle(&self, charged: Option<Charged>, is_told: bool, outcome: Result<Admission>, done: Admitted) {
         let Charged { standings, due } = charged.unwrap_or_default();
-        let outcome = outcome.map(|admission| Admission { standings: standings.into(), ..admission });
+        let standings: Arc<[Standing]> = if is_told { standings.into() } else { Arc::default() };
+        let end = move |outcome: Result<Admission>| match outcome {
+            Ok(admission) => done(Ok(Admission { standings, ..admission })),
+            Err(error) if error.code() == Code::Unauthenticated => done(Err(error.into())),
+            Err(error) => done(Err(NotAdmitted::new(error, standings))),
+        };
         if due.is_empty() {
-            return done(outcome);
+            return end(outcome);
         }
-        self.limits.tell(due, move |told| done(told.and(outcome)));
+        self.limits.tell(due, move |told| end(told.and(outcome)));
     }
 
     /// Admits or rejects a request by a cached credential; none if the database must be queried.
-    fn admit_cached(&self, gate: &mut Gate<'_>, key: &CredentialKey) -> Option<Result<AdmittedBy>> {
+    fn admit_cached(
+        &self,
+        gate: &mut Gate<'_>,
+        key: &CredentialKey,
+    ) -> Option<(Arc<KnownCredential>, Result<()>)> {
         let known = self.credentials.get(key, self.clock.monotonic())?;
         // If the cached credential has expired, the database must also determine whom to charge.
         known.caller.check_live(gate.now).ok()?;
         match pipeline::admit(gate, &CredentialLookup::Known(Arc::clone(&known))) {
-            Ok(()) => Some(Ok(AdmittedBy::Known(known))),
-            Err(error) if error.code() == Code::RateLimited => Some(Err(error)),
-            Err(_) => None,
+            Err(error) if error.code() != Code::RateLimited => None,
+            outcome => Some((known, outcome)),
         }
     }
 
