@@ -140,8 +140,9 @@ pub const VARIABLES: &[Variable] = &[
         does not allow; auto means yes in production and no otherwise."),
     variable("SVC_PUBLIC_URL", Form::Text(""),
         "The address under which browsers reach the service, such as https://svc.example.com. Its host \
-        is one of the service's own names, and pages of its origin are the service's own. Addresses in responses \
-        of SCIM begin with it; without it they do with the Host of the request, if that is one of these names."),
+        is one of the service's own names, and pages of its origin are the service's own. Addresses in \
+        responses of SCIM begin with it; without it they do with the Host of the request, if that is one of \
+        these names."),
     variable("SVC_EXPORT_SIGNING_KEY", Form::Secret,
         "The Ed25519 seed (RFC 8032) that signs checkpoints: 32 bytes, as hex or base64. Without it nothing \
         is signed."),

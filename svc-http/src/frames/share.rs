@@ -1,8 +1,8 @@
 //! The routes that a share ticket opens: JSON that is neither kept nor passed on, and one refusal.
 //!
 //! Whoever has no live ticket gets the same bytes, whatever was sent: nothing, a token, a cookie, a secret
-//! that never was one, two of them, or that of a ticket which has ended. How far the log of the workspace has come is told
-//! to nobody.
+//! that never was one, two of them, or that of a ticket which has ended. How far the log of the workspace has
+//! come is told to nobody.
 
 use hyper::header::{HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE};
 use svc_core::op::Reply;

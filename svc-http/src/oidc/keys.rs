@@ -106,6 +106,8 @@ impl Keys {
         if metadata.token_endpoint().is_none() {
             return Err(broken("its discovery document names no token endpoint"));
         }
+        // The browser goes there, and its person types a password there.
+        outbound.check(metadata.authorization_endpoint().url()).map_err(away)?;
         let NamesItself { authorization_response_iss_parameter_supported: names_itself } = read(&document)?;
         let metadata = Arc::new(with_keys(outbound, metadata).await?);
         Ok(Known { metadata, names_itself, found_at: now, keys_at: now })

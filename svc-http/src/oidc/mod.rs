@@ -85,7 +85,7 @@ impl Way<'_> {
     pub fn address(&self, login: &BegunLogin) -> Result<String> {
         match &self.0 {
             To::Mock(mock, person) => mock.address(person, login),
-            To::Remote(remote, known) => remote.address(known, login),
+            To::Remote(remote, known) => Ok(remote.address(known, login)),
         }
     }
 }

@@ -30,7 +30,7 @@ fn list_members_is_in_the_order_of_joining_and_filters_by_handle_and_kind() {
         for (named, found) in [
             ("Mary@Corp.Example", "mary@corp.example"),
             ("ÄDÄ@corp.example", "ädä@corp.example"),
-            ("App:Triage", "app:triage"),
+            ("App:Reports", "app:reports"),
         ] {
             assert_eq!(handles(world, &json!({"handle": named})), [found]);
         }

@@ -66,14 +66,18 @@ fn a_limited_administrator_mints_nothing_less_limited() {
 fn no_way_to_another_token_leads_around_a_quota() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
-        let of_admin = |quotas: Value| json!({"workspace_id": workspace, "member_id": world.id("admin"), "quotas": quotas});
+        let admin = world.id("admin");
+        let of_admin =
+            |quotas: Value| json!({"workspace_id": workspace, "member_id": admin, "quotas": quotas});
         let limited = secret(&world.admin("mint_token", of_admin(json!({"requests": 50}))));
         let by_limited = |operation: &str, input: Value| world.call(&limited, operation, input);
         let quota = json!({"requests": 50});
 
         let agent = json!({"workspace_id": workspace, "handle": "limited.agent"});
         assert_eq!(by_limited("create_agent", agent).output()["token"]["quotas"], quota);
-        let of_app = |quotas: Value| json!({"workspace_id": workspace, "installation_id": world.id("installation"), "quotas": quotas});
+        let app = world.id("installation");
+        let of_app =
+            |quotas: Value| json!({"workspace_id": workspace, "installation_id": app, "quotas": quotas});
         by_limited("mint_app_token", of_app(json!({"requests": 51}))).refused(403, "forbidden");
         assert_eq!(by_limited("mint_app_token", of_app(json!(null))).output()["quotas"], quota);
 
@@ -99,7 +103,7 @@ fn no_way_to_another_token_leads_around_a_quota() {
         assert_eq!(admitted(world, &tokens[0], 60) + admitted(world, &tokens[1], 60), 50, "together");
         let listed = world.admin("list_app_installations", json!({"workspace_id": workspace}));
         let quotas = listed["items"].as_array().unwrap().iter().map(|one| &one["quotas"]);
-        assert_eq!(quotas.collect::<Vec<_>>(), [&json!(null), &quota]);
+        assert_eq!(quotas.collect::<Vec<_>>(), [&json!(null), &json!(null), &quota]);
         let minted = json!({"workspace_id": workspace, "installation_id": installed["id"],
                             "quotas": {"requests": 51}});
         world.call(&world.people.admin, "mint_app_token", minted).refused(403, "forbidden");

@@ -30,8 +30,8 @@ use crate::time::Time;
 /// installation. You can grant what the installation was granted, as far as you could mint it for a member.
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that the installation was not granted or that you
-/// cannot grant, or for quotas higher than yours or the installation's; 409 `wrong-state` if the installation was revoked, if its member is deactivated, or if it
-/// has 1000 live tokens.
+/// cannot grant, or for quotas higher than yours or the installation's; 409 `wrong-state` if the installation
+/// was revoked, if its member is deactivated, or if it has 1000 live tokens.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MintAppToken {
@@ -44,8 +44,8 @@ pub(super) struct MintAppToken {
     /// What it can do. Default: whatever the installation was granted.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// How much it may be used, with all tokens derived from it. Default: yours or the installation's, or else
-    /// as the service limits every client.
+    /// How much it may be used, with all tokens derived from it. Default: yours or the installation's,
+    /// or else as the service limits every client.
     quotas: Option<Quotas>,
 }
 

@@ -34,8 +34,8 @@ impl HandleTest {
 pub(crate) struct PeopleWanted {
     /// The tests, none of an empty text.
     pub tests: Vec<(HandleTest, String)>,
-    /// Whether each combination is wanted: bit 0 of its number is that somebody is active, bit 1 that the first
-    /// test holds, and so on.
+    /// Whether each combination is wanted: bit 0 of its number is that somebody is active, bit 1 that the
+    /// first test holds, and so on.
     pub outcomes: [bool; OUTCOMES],
 }
 

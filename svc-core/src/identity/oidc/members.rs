@@ -140,8 +140,8 @@ const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id
 
 /// Returns the person prepared under the verified email, who has no identity at the provider yet.
 ///
-/// Fails if that member was deactivated, even where nobody is linked: it must not join again. Nobody is linked
-/// by an email that differs in more than its case from what the member is called.
+/// Fails if that member was deactivated, even where nobody is linked: it must not join again. Nobody is
+/// linked by an email that differs in more than its case from what the member is called.
 fn prepared(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
     let Some(email) = claims.verified_email() else { return Ok(None) };
     let Some(handle) = handle::in_directory(email) else { return Ok(None) };

@@ -23,8 +23,8 @@ use crate::time::Time;
 /// rotate with `token:admin`, if you could have minted it.
 ///
 /// Fails with 403 `forbidden` if another token carries capabilities or quotas that you cannot grant; 404
-/// `not-found` if it is another token and you lack `token:admin`; 409 `wrong-state` if the token is delegated,
-/// has expired or was revoked.
+/// `not-found` if it is another token and you lack `token:admin`; 409 `wrong-state` if the token is
+/// delegated, has expired or was revoked.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RotateToken {

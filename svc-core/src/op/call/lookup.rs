@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::capability::{Capabilities, CapabilitySet};
-use crate::id::{ChannelId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId};
+use crate::id::{ChannelId, InstallationId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId};
 use crate::op::call::caller::{Caller, Sight, Via, unauthenticated};
 use crate::op::call::credential::CredentialKey;
 use crate::store::{Conn, FromRow, ToParam, columns};
@@ -242,6 +242,14 @@ const OF_SESSION: &str = concat!(
     " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
      where t.id = $1 and t.secret_hash = $2"
 );
+
+/// Returns the quota of an app's installation, towards which all of its tokens count.
+pub(super) fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Option<i64>> {
+    let row: Option<(Option<i64>,)> = found(conn, OF_INSTALLATION, &[&installation])?;
+    Ok(row.and_then(|(quota,)| quota))
+}
+
+const OF_INSTALLATION: &str = "select quota from app_installations where id = $1";
 
 /// Returns the row of a statement that finds at most one.
 fn found<T: FromRow>(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {

@@ -1,8 +1,9 @@
 //! What a credential's requests are charged to: its client, and the quotas of its tokens and installation.
 
 use crate::error::{Error, Result};
-use crate::id::{InstallationId, TokenId};
+use crate::id::TokenId;
 use crate::op::call::caller::{Caller, Via};
+use crate::op::call::lookup::quota_of;
 use crate::rate::{Client, Payer};
 use crate::store::{Conn, FromRow};
 
@@ -48,15 +49,6 @@ const LINE: &str = "
         select p.id, p.parent_id, p.quota, a.depth + 1 from above a join tokens p on p.id = a.parent_id
     )
     select id, quota from above order by depth";
-
-/// Returns the quota of an app's installation, towards which all of its tokens count.
-fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Option<i64>> {
-    let mut rows = conn.query(OF_INSTALLATION, &[&installation])?;
-    let found: Option<(Option<i64>,)> = rows.first_mut().map(FromRow::from_row).transpose()?;
-    Ok(found.and_then(|(quota,)| quota))
-}
-
-const OF_INSTALLATION: &str = "select quota from app_installations where id = $1";
 
 /// Returns the quotas of a token, of those that it is derived from and of its installation, in this order.
 ///
