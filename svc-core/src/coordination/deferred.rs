@@ -4,7 +4,7 @@
 //! The list is exact at the moment of the read. It does not follow from what is parked, which is decided
 //! only when somebody claims.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::coordination::footprint::{self, Footprint, Repo, RepoKey};
 use crate::coordination::obstacles::{self, Conflict, ConflictReason};
 use crate::coordination::skill_sets;
 use crate::coordination::thread::{Thread, thread_of_workspace};
-use crate::id::{ChannelId, ThreadId, WorkspaceId};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::{members, workspaces};
 use crate::limits::{CONFLICTS_MAX, PAGE_BYTES};
 use crate::op::{Feature, Read, read};
@@ -96,8 +96,9 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     let horizon = if wants_more { HORIZON } else { HORIZON_OF_FOOTPRINTS };
     let horizon = cx.horizon(horizon, &[&input.workspace_id], after)?;
     let (now, last) = (cx.now(), horizon.up_to());
-    let params: [&dyn ToParam; 6] = [&input.workspace_id, &now, &after, &last, &wants_more, &repo];
-    let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
+    let params: [&dyn ToParam; 5] = [&input.workspace_id, &now, &after, &last, &repo];
+    let candidates = if wants_more { CANDIDATES } else { CANDIDATES_WITH_FOOTPRINT };
+    let candidates: Vec<Candidate> = cx.query(candidates, &cx.caller().sight.params().and(&params))?;
     let mut waiting = Waiting::for_reason(input.reason, CONFLICTS_MAX);
     let (mut deferred, mut bytes) = (Vec::new(), 0_usize);
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
@@ -126,8 +127,9 @@ pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<Counted> {
     let workspace = cx.caller().workspace_id;
     let horizon = cx.horizon(HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
     let (repo, after, last, now): (Option<RepoKey>, i64, _, _) = (None, 0, horizon.up_to(), cx.now());
-    let params: [&dyn ToParam; 6] = [&workspace, &now, &after, &last, &false, &repo];
-    let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
+    let params: [&dyn ToParam; 5] = [&workspace, &now, &after, &last, &repo];
+    let candidates: Vec<Candidate> =
+        cx.query(CANDIDATES_WITH_FOOTPRINT, &cx.caller().sight.params().and(&params))?;
     let mut waiting = Waiting::for_reason(None, 1);
     let mut count = 0_i64;
     for candidate in candidates {
@@ -178,11 +180,14 @@ struct Waiting {
     by_footprint: HashMap<i64, Vec<Conflict>>,
     /// Whether some active member has all skills of a set.
     by_skills: HashMap<i64, bool>,
+    /// The active members with a skill.
+    holders: HashMap<String, BTreeSet<MemberId>>,
 }
 
 impl Waiting {
     fn for_reason(reason: Option<Reason>, most: i64) -> Self {
-        Self { reason, most, by_footprint: HashMap::new(), by_skills: HashMap::new() }
+        let (by_footprint, by_skills, holders) = Default::default();
+        Self { reason, most, by_footprint, by_skills, holders }
     }
 
     /// Returns everything in the way of a thread.
@@ -224,7 +229,17 @@ impl Waiting {
             return Ok(*known);
         }
         let required = skill_sets::names_of(cx, skill_set)?;
-        let covered = members::any_active_has(cx, &required)?;
+        for skill in &required {
+            if !self.holders.contains_key(skill) {
+                self.holders.insert(skill.clone(), members::active_holders(cx, skill)?);
+            }
+        }
+        let mut holders: Vec<&BTreeSet<MemberId>> =
+            required.iter().filter_map(|skill| self.holders.get(skill)).collect();
+        holders.sort_by_key(|members| members.len());
+        let covered = holders.split_first().is_none_or(|(fewest, others)| {
+            fewest.iter().any(|member| others.iter().all(|members| members.contains(member)))
+        });
         self.by_skills.insert(skill_set, covered);
         Ok(covered)
     }
@@ -236,22 +251,32 @@ fn fails(cx: &Read<'_>, thread: &Candidate) -> Result<bool> {
     lapsing.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
 }
 
-/// Threads that nobody works on and that are open, without a result that stands.
-const CANDIDATES: &str = concat!(
-    "select ",
-    candidate_columns!(),
-    " from threads t join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.state = 'open' and not t.has_result
-         and (t.assignee_id is null or t.assignment_expires_at <= $6) and c.archived_at is null
-         and t.lsn > $7 and t.lsn <= $8 and (t.footprint <> 0 or $9)
-         and (cast($10 as text) is null or exists (
-             select 1 from footprints f
-             where f.workspace_id = t.workspace_id and f.id = t.footprint and f.repo_key = $10)) and ",
-    visible!(c),
-    " order by t.lsn"
-);
+/// Selects threads that nobody works on and that are open, without a result that stands.
+macro_rules! candidates {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            candidate_columns!(),
+            " from threads t join channels c on c.id = t.channel_id
+             where t.workspace_id = $5 and t.state = 'open' and not t.has_result
+                 and (t.assignee_id is null or t.assignment_expires_at <= $6) and c.archived_at is null
+                 and t.lsn > $7 and t.lsn <= $8 ",
+            $which,
+            " and (cast($9 as text) is null or exists (
+                 select 1 from footprints f
+                 where f.workspace_id = t.workspace_id and f.id = t.footprint and f.repo_key = $9)) and ",
+            visible!(c),
+            " order by t.lsn"
+        )
+    };
+}
 
-/// By the index of threads that have a footprint.
+const CANDIDATES: &str = candidates!("");
+
+/// By the index of open threads that have a footprint.
+const CANDIDATES_WITH_FOOTPRINT: &str = candidates!("and t.footprint <> 0");
+
+/// By the same index.
 const HORIZON_OF_FOOTPRINTS: &str = "
     select lsn from threads
     where workspace_id = $1 and footprint <> 0 and state = 'open' and lsn > $2

@@ -69,6 +69,7 @@ migrations! {
     38 "0038_log_trees",
     40 "0040_imports",
     41 "0041_purges",
+    42 "0042_open_footprints",
     43 "0043_limits",
 }
 

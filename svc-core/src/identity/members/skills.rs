@@ -58,22 +58,15 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
     Ok(skills)
 }
 
-/// Returns whether an active member of the caller's workspace has all of these skills.
-pub(crate) fn any_active_has(cx: &Read<'_>, skills: &[String]) -> Result<bool> {
-    let Some((first, others)) = skills.split_first() else { return Ok(true) };
-    let holders: Vec<(MemberId,)> = cx.query(ACTIVE_WITH, &[&cx.caller().workspace_id, first])?;
-    for (member,) in holders {
-        let held = skills_of(cx, member)?;
-        if others.iter().all(|skill| held.contains(skill)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Returns the active members of the caller's workspace that have a skill.
+pub(crate) fn active_holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
+    let holders: Vec<(MemberId,)> = cx.query(ACTIVE_HOLDERS, &[&cx.caller().workspace_id, &skill])?;
+    Ok(holders.into_iter().map(|(member,)| member).collect())
 }
 
-const ACTIVE_WITH: &str = "
+const ACTIVE_HOLDERS: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
-    where m.workspace_id = $1 and s.skill = $2 and m.deactivated_at is null order by m.id";
+    where m.workspace_id = $1 and s.skill = $2 and m.deactivated_at is null";
 
 /// Returns the members of the caller's workspace that have a skill.
 pub(crate) fn holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
