@@ -71,6 +71,15 @@ const CASES: &[Case] = &[
         Some("outdated"),
     ),
     (
+        "a reopening since",
+        |s| {
+            s.pass(&s.holder.token);
+            go(s.world, &s.thread, "close").output();
+            go(s.world, &s.thread, "reopen").output();
+        },
+        Some("outdated"),
+    ),
+    (
         "the same pass after a result",
         |s| {
             s.pass(&s.holder.token);

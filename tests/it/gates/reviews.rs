@@ -44,6 +44,22 @@ fn as_many_members_must_approve_as_are_required() {
 }
 
 #[test]
+fn a_request_of_changes_alone_blocks_nothing() {
+    on_both_engines(|world| {
+        let reviewer = Person::with_skill(world, "critic", "review");
+        let thread = new_thread(world);
+        let finding = json!({"severity": "major", "body": "the name is wrong"});
+        let review = json!({
+            "thread_id": thread, "verdict": "request_changes", "body": "not like this", "findings": [finding],
+        });
+        world.call(&reviewer.token, "submit_review", review).output();
+        let status = world.agent("get_review_status", json!({"thread_id": thread}));
+        assert_eq!(status["satisfied"], json!(true), "{status:#}");
+        go(world, &thread, "close").output();
+    });
+}
+
+#[test]
 fn what_counts_is_found_behind_any_number_of_comments() {
     on_both_engines(|world| {
         let [talker, reviewer] = ["talker", "reviewer"].map(|name| Person::with_skill(world, name, "review"));
