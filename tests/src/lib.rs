@@ -8,6 +8,7 @@ pub mod bench;
 pub mod client;
 pub mod database;
 pub mod golden;
+pub mod home;
 pub mod ordeal;
 mod original;
 mod person;

@@ -270,8 +270,13 @@ pub(in crate::coordination) fn of(cx: &Read<'_>, thread: &Thread) -> Result<Opti
 ///
 /// A lapsed claim in the thread's row counts as the attempt that it is, before anybody has ended it.
 fn found_now(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
-    let budget = of(cx, thread)?;
-    Ok(if thread.has_lapsed(cx.now()) { budget.map(Budget::with_attempt) } else { budget })
+    if thread.budgeted { load_now(cx, thread).map(Some) } else { Ok(None) }
+}
+
+/// Returns the budget of a thread, limited or not, as whoever looks at it now finds it.
+pub(in crate::coordination) fn load_now(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
+    let budget = load(cx, thread.id)?;
+    Ok(if thread.has_lapsed(cx.now()) { budget.with_attempt() } else { budget })
 }
 
 /// Fails if nothing is left of a limit of the thread; else returns its budget, if it has limits.

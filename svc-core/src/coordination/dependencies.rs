@@ -14,6 +14,7 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places::{self, visible};
 use crate::coordination::queue;
+use crate::coordination::rules::is_claimable;
 use crate::coordination::thread::{Thread, ThreadState, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
@@ -277,7 +278,7 @@ fn remove_thread_dependency(cx: &mut Write<'_>, input: &RemoveThreadDependency) 
     if !awaited.state.is_finished() {
         cx.execute(1, UNBLOCK_ONE, &[&thread.id])?;
         thread.blocked = thread.blocked.saturating_sub(1);
-        if is_claimable(&thread) {
+        if cx.one::<(ThreadId,)>(CLAIMABLE, &[&thread.id])?.is_some() {
             cx.emit(thread.place(), &ThreadReady { thread_id: thread.id })?;
         }
     }
@@ -288,10 +289,8 @@ const DELETE: &str = "delete from thread_dependencies where thread_id = $1 and d
 
 const UNBLOCK_ONE: &str = "update threads set blocked = blocked - 1 where id = $1";
 
-/// Whether a member could claim the thread now. [`FREED`] has the same condition.
-fn is_claimable(thread: &Thread) -> bool {
-    thread.blocked == 0 && thread.state == ThreadState::Open && !thread.has_result && thread.held.is_none()
-}
+/// Selects a thread if a member could claim it now.
+const CLAIMABLE: &str = concat!("select t.id from threads t where t.id = $1 and ", is_claimable!());
 
 /// A thread that another one waits for.
 #[derive(Serialize, JsonSchema)]
@@ -445,11 +444,12 @@ const UNBLOCK_ALL: &str = "
     where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
 
 /// The dependents that can be claimed now, which only this thread blocked.
-const FREED: &str = "
-    select t.id, t.channel_id from thread_dependencies d join threads t on t.id = d.thread_id
-    where d.depends_on_id = $1
-        and t.blocked = 0 and t.state = 'open' and not t.has_result and t.assignee_id is null
-    order by t.lsn";
+const FREED: &str = concat!(
+    "select t.id, t.channel_id from thread_dependencies d join threads t on t.id = d.thread_id
+     where d.depends_on_id = $1 and ",
+    is_claimable!(),
+    " order by t.lsn"
+);
 
 /// Blocks the dependents of a `reopened` thread. Those that could be claimed leave the ready queue.
 pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<()> {
@@ -470,21 +470,3 @@ const BLOCK_ALL: &str = "
 const HELD_UP: &str = "
     select t.id from thread_dependencies d join threads t on t.id = d.thread_id
     where d.depends_on_id = $1 and t.blocked = 1 and t.state = 'open' order by t.lsn";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::coordination::thread::{Held, untouched};
-    use crate::time::Time;
-
-    #[test]
-    fn a_thread_is_announced_only_when_somebody_could_claim_it() {
-        let id = uuid::Uuid::from_u128;
-        let held = Held { holder: id(9).into(), lease_id: id(8).into(), until: Time::from_micros(0) };
-        assert!(is_claimable(&untouched()));
-        assert!(!is_claimable(&Thread { blocked: 1, ..untouched() }));
-        assert!(!is_claimable(&Thread { state: ThreadState::InReview, ..untouched() }));
-        assert!(!is_claimable(&Thread { has_result: true, ..untouched() }));
-        assert!(!is_claimable(&Thread { held: Some(held), ..untouched() }));
-    }
-}

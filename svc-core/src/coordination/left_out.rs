@@ -35,6 +35,11 @@ pub(super) const SLOTS: &str = "rule: slot-full";
 /// A thread whose footprint overlaps that of a live claim is not claimed.
 pub(super) const OVERLAP: &str = "rule: overlap";
 
+/// A thread that nothing is left for is not in the queue.
+pub(super) const NOT_EXHAUSTED: &str = "queue: not exhausted";
+/// A thread with a dead letter is not in the queue.
+pub(super) const NOT_DEAD: &str = "queue: not dead";
+
 /// A hand-off changes who holds the claim.
 pub(super) const HAND_OVER: &str = "end: handed off";
 /// What begins a claim, or sets a footprint, first ends those that have lapsed.
@@ -43,6 +48,8 @@ pub(super) const EXPIRE: &str = "end: expired";
 pub(super) const ATTEMPT: &str = "budget: attempt counted";
 /// A hand-off begins a time of its own: what was worked before it is charged there.
 pub(super) const CHARGED_ONCE: &str = "budget: wall time charged once";
+/// A claim that nothing is left for is not renewed.
+pub(super) const RENEWED_WITHIN: &str = "budget: renewed within";
 /// A thread whose claim has failed leaves the queue.
 pub(super) const FAILED_LEAVES: &str = "budget: failed claim leaves the queue";
 
@@ -63,6 +70,7 @@ pub(super) const RESULT: [&str; 2] = ["end: result", "free: result"];
 pub(super) const CLOSED: [&str; 2] = ["end: closed", "free: closed"];
 pub(super) const CANCELLED: [&str; 2] = ["end: cancelled", "free: cancelled"];
 pub(super) const FROZEN: [&str; 2] = ["end: frozen", "free: frozen"];
+pub(super) const DEACTIVATED: [&str; 2] = ["end: deactivated", "free: deactivated"];
 /// The reaper would never be done if what it ends did not end: [`EXPIRE`] has that part.
 pub(super) const EXPIRED: [&str; 2] = [NOTHING, "free: expired"];
 
@@ -85,8 +93,10 @@ pub fn parts() -> Vec<&'static str> {
         OVERLAP,
     ];
     let frees = [FREES_NEXT, FREES_FOOTPRINT, FREES_CAPACITY, FREES_NO_CAPACITY, FREES_RESUME];
-    let ends = [RELEASED, RESULT, CLOSED, CANCELLED, FROZEN, EXPIRED].concat();
-    let budgets = [ATTEMPT, CHARGED_ONCE, FAILED_LEAVES];
-    let all = rules.into_iter().chain([HAND_OVER, EXPIRE]).chain(ends).chain(frees).chain(budgets);
+    let ends = [RELEASED, RESULT, CLOSED, CANCELLED, FROZEN, DEACTIVATED, EXPIRED].concat();
+    let budgets = [ATTEMPT, CHARGED_ONCE, RENEWED_WITHIN, FAILED_LEAVES];
+    let queue = [NOT_EXHAUSTED, NOT_DEAD];
+    let all =
+        rules.into_iter().chain([HAND_OVER, EXPIRE]).chain(ends).chain(frees).chain(budgets).chain(queue);
     all.filter(|part| *part != NOTHING).collect()
 }

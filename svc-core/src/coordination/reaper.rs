@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
-use crate::coordination::thread::{Thread, thread_of_workspace};
+use crate::coordination::thread::{Thread, expect, thread_of_workspace};
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
@@ -164,6 +164,7 @@ const DUE: &str = "
 /// Reaps what is still due among `threads` of the caller's workspace, and returns how many those were.
 fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
     let mut reaped: i64 = 0;
+    expect(cx, threads.iter().copied());
     for id in threads {
         let Some(thread) = thread_of_workspace(cx, *id)? else { continue };
         if thread.has_lapsed(cx.now()) {

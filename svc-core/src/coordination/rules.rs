@@ -34,24 +34,70 @@ struct Rule {
     check: fn(&Read<'_>, &Candidate<'_>) -> Result<()>,
     /// Whether the receiver of a claim has to pass it too.
     at_hand_off: bool,
+    /// The same as a condition on the thread `t` and its channel `c`, if it does not depend on the claimer:
+    /// those for which it does not hold are not in the queue.
+    in_queue: Option<&'static str>,
+}
+
+impl Rule {
+    const fn new(name: &'static str, check: fn(&Read<'_>, &Candidate<'_>) -> Result<()>) -> Self {
+        Self { name, check, at_hand_off: false, in_queue: None }
+    }
+
+    const fn at_hand_off(self) -> Self {
+        Self { at_hand_off: true, ..self }
+    }
+
+    const fn in_queue(self, condition: &'static str) -> Self {
+        Self { in_queue: Some(condition), ..self }
+    }
 }
 
 /// Every rule of claiming.
 const RULES: &[Rule] = &[
-    Rule { name: left_out::UNCLAIMED, check: is_unclaimed, at_hand_off: false },
-    Rule { name: left_out::OPEN, check: is_open, at_hand_off: false },
-    Rule { name: left_out::NO_RESULT, check: has_no_result, at_hand_off: false },
-    Rule { name: left_out::BUDGET, check: has_budget_left, at_hand_off: true },
-    Rule { name: left_out::DEAD_LETTER, check: is_not_dead, at_hand_off: false },
-    Rule { name: left_out::DEPENDENCIES, check: waits_for_nothing, at_hand_off: false },
-    Rule { name: left_out::NO_HOLDER, check: is_no_holder, at_hand_off: true },
-    Rule { name: left_out::UNFROZEN, check: is_unfrozen, at_hand_off: true },
-    Rule { name: left_out::SKILLS, check: has_the_skills, at_hand_off: true },
-    Rule { name: left_out::CHANNEL, check: sees_the_channel, at_hand_off: true },
-    Rule { name: left_out::IN_USE, check: is_in_use, at_hand_off: false },
+    Rule::new(left_out::UNCLAIMED, is_unclaimed).in_queue("t.assignee_id is null"),
+    Rule::new(left_out::OPEN, is_open).in_queue("t.state = 'open'"),
+    Rule::new(left_out::NO_RESULT, has_no_result).in_queue("not t.has_result"),
+    Rule::new(left_out::BUDGET, has_budget_left).at_hand_off().in_queue("not t.exhausted"),
+    Rule::new(left_out::DEAD_LETTER, is_not_dead).in_queue("not t.dead"),
+    Rule::new(left_out::DEPENDENCIES, waits_for_nothing).in_queue("t.blocked = 0"),
+    Rule::new(left_out::NO_HOLDER, is_no_holder).at_hand_off(),
+    Rule::new(left_out::UNFROZEN, is_unfrozen).at_hand_off(),
+    Rule::new(left_out::SKILLS, has_the_skills).at_hand_off(),
+    Rule::new(left_out::CHANNEL, sees_the_channel).at_hand_off(),
+    Rule::new(left_out::IN_USE, is_in_use).in_queue("c.archived_at is null"),
     // Each obstacle has a part of its own.
-    Rule { name: left_out::NOTHING, check: is_unobstructed, at_hand_off: false },
+    Rule::new(left_out::NOTHING, is_unobstructed),
 ];
+
+/// The rules that the queue has too, as conditions: the name of each, and its condition.
+pub(in crate::coordination) fn conditions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    RULES.iter().filter_map(|rule| Some((rule.name, rule.in_queue?)))
+}
+
+/// The conditions of the queue on a thread `t`, except that nobody has a claim on it.
+macro_rules! is_able {
+    () => {
+        "t.state = 'open' and not t.has_result and not t.exhausted and not t.dead and t.blocked = 0"
+    };
+}
+pub(in crate::coordination) use is_able;
+
+/// The conditions of the queue on a thread `t`.
+macro_rules! is_claimable {
+    () => {
+        concat!("t.assignee_id is null and ", $crate::coordination::rules::is_able!())
+    };
+}
+pub(in crate::coordination) use is_claimable;
+
+/// The conditions of the queue on a thread `t` and its channel `c`.
+macro_rules! is_ready {
+    () => {
+        concat!($crate::coordination::rules::is_claimable!(), " and c.archived_at is null")
+    };
+}
+pub(in crate::coordination) use is_ready;
 
 /// Fails if the caller cannot claim a thread.
 pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -> Result<()> {
@@ -223,6 +269,12 @@ fn is_unobstructed(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_statements_have_the_conditions_of_the_rules() {
+        let conditions: Vec<&str> = conditions().map(|(_, condition)| condition).collect();
+        assert_eq!(is_ready!(), conditions.join(" and "));
+    }
 
     #[test]
     fn each_rule_is_a_part_that_can_be_left_out() {

@@ -3,7 +3,9 @@
 //! Two worlds of one seed get the same random jobs. In one each is called alone. In the other all of a round
 //! are queued while the first job holds up the writer, and so run together.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -12,9 +14,12 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceRead;
 use svc_core::op::{Feature, Request, Surface, Write, write};
 use svc_core::{Engine, Result};
+use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::simulation::Random;
 use svc_tests::{Setup, World, answer_of};
+
+use crate::coordination::budgets::with;
 
 const ROUNDS: usize = 10;
 const JOBS: usize = 40;
@@ -60,6 +65,13 @@ fn one_by_one(world: &World, jobs: &[Job]) -> Vec<(u16, Value)> {
 }
 
 fn together(world: &World, jobs: &[Job]) -> Vec<(u16, Value)> {
+    let mut answers = submitted(world, jobs);
+    answers.sort_by_key(|(number, _)| *number);
+    answers.into_iter().map(|(_, answer)| (answer.status, answer.body)).collect()
+}
+
+/// Queues jobs while the writer is held up, and returns their answers as they come, each with its number.
+fn submitted(world: &World, jobs: &[Job]) -> Vec<(usize, Answer)> {
     let held_up = HELD_UP.lock().unwrap();
     let (sender, receiver) = mpsc::channel();
     let mut tickets = Vec::new();
@@ -71,31 +83,44 @@ fn together(world: &World, jobs: &[Job]) -> Vec<(u16, Value)> {
         tickets.push(world.service.submit(world.service.operation(operation).unwrap(), request, done));
     }
     drop(held_up);
-    let mut answers: Vec<_> = receiver.iter().take(1 + jobs.len()).collect();
-    answers.sort_by_key(|(number, _)| *number);
-    answers.into_iter().skip(1).map(|(_, answer)| (answer.status, answer.body)).collect()
+    let answers: Vec<(usize, Answer)> = receiver.iter().take(1 + jobs.len()).collect();
+    answers.into_iter().filter_map(|(number, answer)| Some((number.checked_sub(1)?, answer))).collect()
 }
 
 /// What the jobs are drawn from: the same in both worlds as long as their answers are.
+///
+/// None posts a message: its words are sealed when the call arrives, before the jobs that are ahead of it, so
+/// that in one of the worlds they would get what is random in another order.
 struct Drawn {
     random: Random,
     members: [String; 3],
+    ids: [String; 3],
     channels: [String; 2],
     workspace: String,
     threads: Vec<String>,
     /// Claims that were given out: the holder, the thread and the lease.
     claims: Vec<(String, String, String)>,
+    reports: usize,
 }
 
 impl Drawn {
     fn begin(world: &World, seed: u64) -> Self {
         let channels = [world.new_channel("one"), world.new_private_channel("two")];
-        let (_, skilled) = world.new_agent("skilled");
+        let (skilled_id, skilled) = world.new_agent("skilled");
         world.call(&skilled, "set_skills", json!({"skills": ["rust"]})).output();
-        let (_, plain) = world.new_agent("plain");
-        let members = [world.people.admin.clone(), skilled, plain];
-        let workspace = world.id("workspace").to_string();
-        Self { random: Random(seed), members, channels, workspace, threads: Vec::new(), claims: Vec::new() }
+        let (plain_id, plain) = world.new_agent("plain");
+        let member = json!({"channel_id": channels[1], "member_id": skilled_id});
+        world.admin("add_channel_member", member);
+        Self {
+            random: Random(seed),
+            members: [world.people.admin.clone(), skilled, plain],
+            ids: [world.id("admin").to_string(), skilled_id, plain_id],
+            channels,
+            workspace: world.id("workspace").to_string(),
+            threads: Vec::new(),
+            claims: Vec::new(),
+            reports: 0,
+        }
     }
 
     fn jobs(&mut self) -> Vec<Job> {
@@ -103,56 +128,66 @@ impl Drawn {
     }
 
     fn job(&mut self) -> Job {
-        let member = self.random.of(&self.members);
+        let (member, admin) = (self.random.of(&self.members), self.members[0].clone());
         let channel = self.random.of(&self.channels);
         let lease_secs = 60 + 10 * self.random.below(30);
-        let next = json!({"channel_id": channel, "lease_secs": lease_secs});
         if self.threads.is_empty() {
             return (member, "create_thread", self.task(&channel));
         }
         let thread = self.random.of(&self.threads);
-        match self.random.below(21) {
-            0..=4 => (member, "claim_next_thread", next),
+        let about = |more: Value| with(&thread, more);
+        let (workspace, repo) = (json!(self.workspace), "acme/app");
+        match self.random.below(34) {
+            0..=4 => (member, "claim_next_thread", json!({"channel_id": channel, "lease_secs": lease_secs})),
             5 | 6 => {
-                let input = json!({"workspace_id": self.workspace, "lease_secs": lease_secs});
+                let input = json!({"workspace_id": workspace, "lease_secs": lease_secs});
                 (member, "claim_next_workspace_thread", input)
             }
             7 => {
-                let input = json!({"channel_id": channel, "lease_secs": lease_secs, "repo": "acme/app"});
+                let input = json!({"channel_id": channel, "lease_secs": lease_secs, "repo": repo});
                 (member, "claim_next_thread", input)
             }
-            8..=10 => (member, "create_thread", self.task(&channel)),
-            11 => (member, "claim_thread", json!({"thread_id": thread, "lease_secs": lease_secs})),
-            12 => {
-                let input = json!({"thread_id": thread, "priority": self.random.below(3)});
-                (self.members[0].clone(), "set_thread_priority", input)
-            }
-            13 => {
-                let input = json!({"thread_id": thread, "footprint": self.footprint()});
-                (self.members[0].clone(), "set_thread_footprint", input)
-            }
-            14 => {
+            8..=11 => (member, "create_thread", self.task(&channel)),
+            12 => (member, "claim_thread", about(json!({"lease_secs": lease_secs}))),
+            13 => (admin, "set_thread_priority", about(json!({"priority": self.random.below(3)}))),
+            14 => (admin, "set_thread_footprint", merged(about(json!({})), self.footprint())),
+            15 => {
                 let capacity = self.random.below(3);
-                let input = json!({"workspace_id": self.workspace, "slot": "gpu", "capacity": capacity});
-                (self.members[0].clone(), "set_slot_capacity", input)
+                let input = json!({"workspace_id": workspace, "slot": "gpu", "capacity": capacity});
+                (admin, "set_slot_capacity", input)
             }
-            15 => (self.members[0].clone(), "cancel_thread", json!({"thread_id": thread})),
-            _ if self.claims.is_empty() => (member, "claim_next_thread", next),
-            kind => {
-                let (holder, thread, lease) = self.random.of(&self.claims);
-                let mut input = json!({"thread_id": thread, "claim_lease_id": lease});
-                let operation = match kind {
-                    16 => "release_claim",
-                    17 => "renew_claim",
-                    18 => "acknowledge_claim",
-                    _ => {
-                        input["result"] = json!({"done": true});
-                        "set_thread_result"
-                    }
-                };
-                (holder, operation, input)
+            16 | 17 => (admin, "transition_thread", about(json!({"action": "close"}))),
+            18 => (admin, "transition_thread", about(json!({"action": "reopen"}))),
+            19 => (admin, "pause_repo", json!({"workspace_id": workspace, "repo": repo})),
+            20 | 21 => (admin, "resume_repo", json!({"workspace_id": workspace, "repo": repo})),
+            22 => (admin, "update_thread_budget", about(json!({"max_attempts": 1 + self.random.below(2)}))),
+            23 => (admin, "set_thread_budget", about(json!({"max_turns": 5, "max_wall_secs": 500}))),
+            24 => {
+                let other = self.random.of(&self.threads);
+                (admin, "add_thread_dependency", about(json!({"depends_on_id": other})))
             }
+            _ if self.claims.is_empty() => {
+                (member, "claim_next_thread", json!({"channel_id": channel, "lease_secs": lease_secs}))
+            }
+            kind => self.job_of_holder(kind, lease_secs),
         }
+    }
+
+    fn job_of_holder(&mut self, kind: usize, lease_secs: usize) -> Job {
+        let (holder, thread, lease) = self.random.of(&self.claims);
+        let (operation, more) = match kind {
+            25 | 26 => ("release_claim", json!({})),
+            27 => ("renew_claim", json!({"lease_secs": lease_secs})),
+            28 => ("acknowledge_claim", json!({})),
+            29 => ("hand_off_claim", json!({"to_member_id": self.random.of(&self.ids)})),
+            30 | 31 => {
+                self.reports += 1;
+                let id = format!("report {}", self.reports / 2);
+                ("report_usage", json!({"report_id": id, "tokens": 7, "turns": self.random.below(3)}))
+            }
+            _ => ("set_thread_result", json!({"result": {"done": true}})),
+        };
+        (holder, operation, with(&thread, merged(json!({"claim_lease_id": lease}), more)))
     }
 
     fn task(&mut self, channel: &str) -> Value {
@@ -180,18 +215,32 @@ impl Drawn {
 
     /// Learns threads and claims from the answers.
     fn learn(&mut self, jobs: &[Job], answers: &[(u16, Value)]) {
-        for ((member, operation, _), (_, answer)) in jobs.iter().zip(answers) {
-            let (Some(id), true) = (answer["id"].as_str(), operation.contains("thread")) else { continue };
+        for ((member, operation, input), (_, answer)) in jobs.iter().zip(answers) {
+            let Some(id) = answer["id"].as_str() else { continue };
             if *operation == "create_thread" {
                 self.threads.push(id.to_owned());
             }
-            if let (true, Some(lease)) = (operation.starts_with("claim"), answer["claim_lease_id"].as_str()) {
-                self.claims.push((member.clone(), id.to_owned(), lease.to_owned()));
+            let to = self.ids.iter().position(|id| input["to_member_id"] == json!(id));
+            let holder = to.map_or(member, |to| &self.members[to]);
+            if let (true, Some(lease)) = (answer.get("pin").is_some(), answer["claim_lease_id"].as_str()) {
+                self.claims.push((holder.clone(), id.to_owned(), lease.to_owned()));
             }
         }
-        let surplus = self.claims.len().saturating_sub(2 * JOBS);
+        let surplus = self.claims.len().saturating_sub(JOBS / 2);
         self.claims.drain(..surplus);
+        let surplus = self.threads.len().saturating_sub(JOBS);
+        self.threads.drain(..surplus);
     }
+}
+
+/// What a job does, as it is counted.
+fn kind_of((_, operation, input): &Job) -> String {
+    format!("{operation} {}", input["action"].as_str().unwrap_or_default())
+}
+
+fn merged(mut input: Value, more: Value) -> Value {
+    input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    input
 }
 
 /// Runs the rounds of a seed; returns the jobs, their answers, and the end of the log with its hash.
@@ -201,6 +250,8 @@ fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, 
     let (mut all, mut answered) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let jobs = drawn.jobs();
+        // Some leases lapse.
+        world.clock.advance(Duration::from_secs(100));
         let answers = run(&world, &jobs);
         drawn.learn(&jobs, &answers);
         all.extend(jobs);
@@ -214,15 +265,50 @@ fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, 
 #[test]
 fn jobs_of_one_commit_do_what_they_do_one_after_the_other() {
     for engine in engines() {
+        let (mut drawn, mut succeeded, mut lapsed) = (BTreeSet::new(), BTreeSet::new(), 0);
         for seed in 1..=2 {
             let (jobs, alone, head) = course(engine, seed, one_by_one);
             let (_, batched, head_of_batches) = course(engine, seed, together);
             for (number, ((job, alone), batched)) in jobs.iter().zip(&alone).zip(&batched).enumerate() {
                 assert_eq!(alone, batched, "job {number} of seed {seed} on {}: {job:?}", engine.name());
+                drawn.insert(kind_of(job));
+                succeeded.extend((alone.0 < 300).then(|| kind_of(job)));
+                lapsed += usize::from(alone.1["type"] == json!("/problems/stale-claim"));
             }
             assert_eq!(head, head_of_batches, "seed {seed} on {}", engine.name());
             let given = alone.iter().filter(|(_, answer)| answer.get("pin").is_some()).count();
             assert!(given * 12 > jobs.len(), "{given} claims in {} jobs", jobs.len());
         }
+        assert_eq!(succeeded, drawn, "each kind succeeds sometimes");
+        assert_eq!(drawn.len(), 20, "{drawn:?}");
+        assert!(lapsed > 0, "and some claims have lapsed");
     }
+}
+
+/// A claim that looks through very much does so in steps, and does not hold up what was asked after it.
+#[test]
+fn other_jobs_run_between_the_steps_of_a_claim() {
+    for engine in engines() {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let channel = world.new_channel("queue");
+        let claim = || (world.people.admin.clone(), "claim_next_thread", json!({"channel_id": channel}));
+        let other = || {
+            let input = json!({"channel_id": world.id("channel"), "title": "meanwhile"});
+            (world.people.admin.clone(), "create_thread", input)
+        };
+        assert_eq!(order_of(&world, &[claim(), other()]), [0, 1], "one step");
+        world.admin("pause_repo", json!({"workspace_id": world.id("workspace"), "repo": "acme/app"}));
+        for number in 0..200 {
+            let item = json!({"kind": "path", "value": format!("src/{number}")});
+            let footprint = json!({"repo": "acme/app", "items": [item]});
+            let input = json!({"channel_id": channel, "title": "blocked", "footprint": footprint});
+            world.admin("create_thread", input);
+        }
+        assert_eq!(order_of(&world, &[claim(), other()]), [1, 0], "many steps");
+    }
+}
+
+/// The order in which jobs that are queued at once are answered.
+fn order_of(world: &World, jobs: &[Job]) -> Vec<usize> {
+    submitted(world, jobs).into_iter().map(|(number, _)| number).collect()
 }

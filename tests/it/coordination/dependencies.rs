@@ -3,10 +3,12 @@
 //! The bounds are on the threads that a close changes, and on the graph that a dependency is checked against.
 //! What exceeds a bound is rejected before it exists.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use svc_core::limits::{DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
+
+use crate::coordination::budgets::with;
 
 fn id(world: &World, text: &str) -> String {
     world.database.id(text.parse::<uuid::Uuid>().unwrap())
@@ -110,4 +112,60 @@ fn dependencies_block_unblock_and_never_form_a_cycle() {
         assert_eq!(world.admin("remove_thread_dependency", remove.clone())["blocked"], 0);
         world.call(&world.people.admin, "remove_thread_dependency", remove).refused(404, "not-found");
     });
+}
+
+#[test]
+fn a_thread_that_cannot_be_claimed_is_not_announced_as_ready() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let cases: [(&str, fn(&World, &str), bool); 5] = [
+            ("nothing else", |_, _| (), true),
+            ("exhausted", |world, thread| drop(limited(world, thread, json!({"max_turns": 0}))), false),
+            (
+                "dead",
+                |world, thread| {
+                    limited(world, thread, json!({"max_attempts": 1}));
+                    let claim = world.agent("claim_thread", json!({"thread_id": thread}));
+                    let lease = json!({"thread_id": thread, "claim_lease_id": claim["claim_lease_id"]});
+                    assert_eq!(world.agent("release_claim", lease)["dead"], json!(true));
+                    limited(world, thread, json!({}));
+                },
+                false,
+            ),
+            (
+                "claimed",
+                |world, thread| drop(world.agent("claim_thread", json!({"thread_id": thread}))),
+                false,
+            ),
+            (
+                "in review",
+                |world, thread| {
+                    let input = json!({"thread_id": thread, "action": "start_review"});
+                    world.admin("transition_thread", input);
+                },
+                false,
+            ),
+        ];
+        for (name, happens, is_announced) in cases {
+            for is_removed in [false, true] {
+                let (awaited, waiting) =
+                    (world.new_thread(&channel, "first"), world.new_thread(&channel, name));
+                happens(world, &waiting);
+                wait_for(world, &waiting, &awaited).output();
+                let lsn = world.lsn();
+                if is_removed {
+                    let input = json!({"thread_id": waiting, "depends_on_id": awaited});
+                    world.admin("remove_thread_dependency", input);
+                } else {
+                    world.admin("transition_thread", json!({"thread_id": awaited, "action": "close"}));
+                }
+                let found = world.kinds_after(lsn).contains(&"ThreadReady".to_owned());
+                assert_eq!(found, is_announced, "{name}, removed: {is_removed}");
+            }
+        }
+    });
+}
+
+fn limited(world: &World, thread: &str, limits: Value) -> Value {
+    world.admin("set_thread_budget", with(thread, limits))
 }

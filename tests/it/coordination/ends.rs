@@ -2,38 +2,13 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use svc_core::capability::Capability::TokenAdmin;
-use svc_core::id::MemberId;
-use svc_core::op::{Feature, Write, write};
-use svc_core::{ClaimEnd, Engine, Result, end_all};
+use svc_core::Engine;
 use svc_tests::database::engines;
+use svc_tests::home::features;
 use svc_tests::{Setup, World, text};
 
 use crate::coordination::budgets::{budget, with};
-
-/// Sends a member home for good.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SendHome {
-    /// The member.
-    member_id: MemberId,
-}
-
-fn send_home(cx: &mut Write<'_>, input: &SendHome) -> Result<Value> {
-    Ok(json!({"ended": end_all(cx, input.member_id, ClaimEnd::Deactivated)?}))
-}
-
-fn features() -> Vec<Feature> {
-    let operation = write("send_home", send_home)
-        .title("Send a member home")
-        .post("/members/{member_id}/home")
-        .needs(&[TokenAdmin])
-        .example(|w| json!({"member_id": w.id("agent")}));
-    vec![Feature::new().operations("home", vec![operation])]
-}
 
 fn on_each_engine(test: impl Fn(&World)) {
     for engine in engines() {

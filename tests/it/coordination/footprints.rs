@@ -303,6 +303,22 @@ fn a_paused_repository_defers_its_threads_until_it_is_resumed() {
 }
 
 #[test]
+fn a_pause_and_its_end_leave_a_row_each_in_the_audit_trail() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        let repo = json!({"workspace_id": workspace, "repo": "acme/audited"});
+        world.admin("pause_repo", repo.clone());
+        world.admin("resume_repo", repo);
+        let page = world.admin("list_audit", json!({"workspace_id": workspace, "limit": 500}));
+        let of_repo = page["items"].as_array().unwrap().iter().filter(|row| {
+            row["metadata"]["repo"] == "acme/audited" && row["actor_id"] == json!(world.id("admin"))
+        });
+        let actions: Vec<String> = of_repo.map(|row| text(&row["action"])).collect();
+        assert_eq!(actions, ["repo.resume", "repo.pause"]);
+    });
+}
+
+#[test]
 fn a_caller_that_names_a_repository_gets_only_its_threads() {
     on_both_engines(|world| {
         let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));

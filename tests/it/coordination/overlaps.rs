@@ -1,6 +1,7 @@
 //! Which claims are in the way of a footprint, among many and however they overlap.
 
 use serde_json::{Value, json};
+use svc_tests::simulation::Random;
 use svc_tests::{on_both_engines, text};
 
 use super::footprints::{claim, footprint, thread_touching};
@@ -113,5 +114,92 @@ fn among_many_globs_of_a_folder_those_that_overlap_are_found() {
             wanted.sort();
             assert_eq!(found, wanted, "{value}");
         }
+    });
+}
+
+/// Parts of paths, so few that many overlap, and some of them hostile.
+const PARTS: [&str; 18] = [
+    "a",
+    "ab",
+    "b",
+    "A",
+    "a*",
+    "?",
+    "[x]",
+    "{a,b}",
+    "%",
+    "_",
+    "\u{e4}",
+    "\u{10ffff}",
+    ".",
+    "0",
+    "-",
+    "a b",
+    "'",
+    "\"",
+];
+
+fn any_item(random: &mut Random) -> (&'static str, String) {
+    let parts: Vec<&str> = (0..1 + random.below(3)).map(|_| random.of(&PARTS)).collect();
+    (random.of(&["path", "glob"]), parts.join(random.of(&["/", "/", "//"])))
+}
+
+/// What an item begins with, character by character.
+fn prefix((kind, value): &(&str, String)) -> Vec<char> {
+    let parts: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let text: Vec<char> = parts.join("/").chars().collect();
+    match text.iter().position(|c| *kind == "glob" && "*?[{".contains(*c)) {
+        Some(end) => text[..end].to_vec(),
+        None if text.is_empty() => text,
+        None => text.into_iter().chain(['/']).collect(),
+    }
+}
+
+#[test]
+fn whatever_items_look_like_those_overlap_of_which_one_begins_with_the_other() {
+    on_both_engines(|world| {
+        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let random = &mut Random(3);
+        // The mode, the item, and the thread.
+        let mut live: Vec<(&str, (&str, String), String)> = Vec::new();
+        let in_the_way = |live: &[(&str, (&str, String), String)], mode: &str, item: &(&str, String)| {
+            let overlapping = live.iter().filter(|(held_in, held, _)| {
+                let is_exclusive = mode == "exclusive" || *held_in == "exclusive";
+                is_exclusive && prefix(item).iter().zip(&prefix(held)).all(|(a, b)| a == b)
+            });
+            let mut threads: Vec<String> = overlapping.map(|(.., thread)| thread.clone()).collect();
+            threads.sort();
+            threads
+        };
+        let (mut refused, mut found) = (0, 0);
+        for _ in 0..150 {
+            let (mode, item) = (random.of(&["shared", "shared", "exclusive"]), any_item(random));
+            let wanted = in_the_way(&live, mode, &item);
+            let touched = footprint("acme/app", mode, &[(item.0, &item.1)]);
+            let input = json!({"workspace_id": workspace, "footprint": touched});
+            let conflicts = world.agent("check_footprint", input)["conflicts"].clone();
+            let conflicts = conflicts.as_array().unwrap();
+            let mut named: Vec<String> =
+                conflicts.iter().map(|conflict| text(&conflict["thread_id"])).collect();
+            named.sort();
+            assert_eq!(named, wanted, "{mode} {item:?}");
+            found += named.len();
+            let input = json!({"channel_id": channel, "title": "wanted", "footprint": touched});
+            let thread = text(&world.admin("create_thread", input)["id"]);
+            let claimed = world.call(&world.people.agent, "claim_thread", json!({"thread_id": thread}));
+            let is_free = wanted.is_empty();
+            assert_eq!(
+                claimed.status,
+                if is_free { 200 } else { 409 },
+                "{mode} {item:?}: {:#}",
+                claimed.body
+            );
+            if is_free {
+                live.push((mode, item, thread));
+            } else {
+                refused += 1;
+            }
+        }
+        assert!(live.len() > 20 && refused > 20 && found > refused, "{} {refused} {found}", live.len());
     });
 }

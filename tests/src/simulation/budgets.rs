@@ -225,7 +225,8 @@ impl Simulation<'_> {
 
     /// What is used and left of a thread's budget as it was answered.
     fn check_used(&self, number: usize, answer: &Value) {
-        let (thread, now) = (&self.model.threads[&number], self.model.now);
+        let now = self.model.now;
+        let thread = self.model.threads[&number].without_lapsed_claim(now);
         let used = thread.used(now);
         assert_eq!(json!(USED.map(|name| &answer["used"][name])), json!(used), "what is used");
         let left = thread.budget.limits.iter().zip(used);

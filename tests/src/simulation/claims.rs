@@ -175,13 +175,9 @@ impl Simulation<'_> {
 
     /// The thread that a wait returns at once, if it is asked for.
     ///
-    /// A wait that finds nothing lasts, so it is only begun where there is something. It only reads, so what
-    /// is behind a lapsed claim is found once that was ended.
+    /// A wait that finds nothing lasts, so it is only begun where there is something.
     fn is_ready(&mut self, member: usize, channel: Option<usize>) -> Option<Option<String>> {
-        if self.random.below(4) > 0
-            || self.model.has_lapsed()
-            || self.model.next(member, channel, None).is_none()
-        {
+        if self.random.below(4) > 0 || self.model.next(member, channel, None).is_none() {
             return None;
         }
         let mut input = json!({"workspace_id": self.workspace(), "timeout_secs": 1});

@@ -23,6 +23,7 @@ use svc_core::time::Time;
 use svc_core::{Engine, Service};
 
 use crate::client::Answer;
+use crate::home::features;
 use crate::refusals;
 use crate::world::{Setup, World, answer_of, call, text};
 pub use model::Random;
@@ -86,8 +87,9 @@ impl Course {
     ///
     /// Fails with the first step of which something else came than the model says.
     pub fn run(self) -> Result<Vec<Value>, Disagreement> {
+        let left_out = self.left_out;
         let world =
-            World::with(self.engine, Setup { in_memory: true, left_out: self.left_out, ..Setup::default() });
+            World::with(self.engine, Setup { in_memory: true, left_out, features, ..Setup::default() });
         let mut simulation = Simulation::new(&world, self.seed, self.services);
         for step in 1..=self.steps {
             let is_checked = step % CHECKED_EVERY == 0 || step == self.steps;

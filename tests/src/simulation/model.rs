@@ -83,6 +83,9 @@ impl Footprint {
         if items.is_empty() {
             return Self::default();
         }
+        // A slot is that of the workspace, whatever the repository.
+        let is_slots = items.iter().all(|(kind, _)| *kind == "slot");
+        let repo = if is_slots && random.once_in(2) { "" } else { repo };
         let prefixes = items.iter().map(|item| Self::prefix(*item)).collect();
         Self { repo: repo.to_owned(), shared, items, prefixes }
     }
@@ -282,10 +285,6 @@ impl Model {
         self.threads[&number].claim.as_ref().is_some_and(|claim| self.now < claim.until)
     }
 
-    pub fn has_lapsed(&self) -> bool {
-        self.threads.values().filter_map(|thread| thread.claim.as_ref()).any(|claim| claim.until <= self.now)
-    }
-
     fn is_paused(&self, footprint: &Footprint) -> bool {
         self.paused.iter().any(|repo| repo.eq_ignore_ascii_case(&footprint.repo))
     }
@@ -425,7 +424,7 @@ impl Model {
             return;
         }
         let (member, id) = (thread.end_claim(now).member, thread.id.clone());
-        let is_attempt = ["released", "expired", "frozen"].contains(&reason);
+        let is_attempt = ["released", "expired", "frozen", "deactivated"].contains(&reason);
         thread.budget.attempts += i64::from(is_attempt);
         let exceeded = if is_attempt { thread.exceeded(now) } else { Vec::new() };
         thread.dead |= !exceeded.is_empty();

@@ -5,13 +5,14 @@ use serde_json::json;
 use super::Simulation;
 use super::checks::listed;
 use super::model::{Footprint, MEMBERS, State, Thread};
+use crate::world::{answer_of, call};
 
 /// Threads that are closed at most: older ones are archived, for good.
 const CLOSED_MAX: usize = 12;
 
 impl Simulation<'_> {
     pub(super) fn change_surroundings(&mut self) {
-        match self.random.below(16) {
+        match self.random.below(17) {
             0..=2 => self.finish_or_reopen(),
             3 => self.review(),
             4..=5 => self.require(),
@@ -23,6 +24,7 @@ impl Simulation<'_> {
             12 => self.reprioritise(),
             13 => self.reap(),
             14 => self.freeze(),
+            15 => self.send_home(),
             _ => self.clear(),
         }
     }
@@ -123,6 +125,19 @@ impl Simulation<'_> {
         }
         self.admin("unfreeze_member", &about);
         self.model.log.push(("MemberUnfrozen", String::new(), member.to_string()));
+    }
+
+    /// All claims of a member end as if it was deactivated.
+    fn send_home(&mut self) {
+        let member = self.random.below(MEMBERS);
+        let mut ended = self.model.end_all(member, "deactivated");
+        let about = json!({"member_id": self.ids[member]});
+        let times = if self.is_lost() { 2 } else { 1 };
+        for _ in 0..times {
+            let answer = answer_of(call(&self.world.service, Some(&self.members[0]), "send_home", &about));
+            assert_eq!(answer.output()["ended"], json!(ended));
+            ended = 0;
+        }
     }
 
     /// A frozen member claims what it would be given, or is given what another holds.

@@ -202,7 +202,7 @@ struct GetThreadBudget {
 
 fn get_thread_budget(cx: &Read<'_>, input: &GetThreadBudget) -> Result<ThreadBudget> {
     let thread = visible_thread(cx, input.thread_id)?;
-    Ok(ThreadBudget::of(thread.id, &budget::load(cx, thread.id)?))
+    Ok(ThreadBudget::of(thread.id, &budget::load_now(cx, &thread)?))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::Result;
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
-use crate::coordination::thread::{Held, Thread, known_as, thread_of_workspace};
+use crate::coordination::thread::{Held, Thread, expect, known_as, thread_of_workspace};
 use crate::coordination::{dead_letters, left_out, obstacles, queue};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
@@ -178,7 +178,7 @@ impl ClaimEnd {
             Self::Cancelled => left_out::CANCELLED,
             Self::Expired => left_out::EXPIRED,
             Self::Frozen => left_out::FROZEN,
-            Self::Deactivated => [left_out::NOTHING; 2],
+            Self::Deactivated => left_out::DEACTIVATED,
         }
     }
 }
@@ -444,6 +444,7 @@ static END: RowWrite = RowWrite {
 pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<usize> {
     let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member])?;
     let mut ended: usize = 0;
+    expect(cx, held.iter().map(|(id,)| *id));
     for (id,) in held {
         let Some(thread) = thread_of_workspace(cx, id)? else { continue };
         ended = ended.saturating_add(usize::from(!thread.has_lapsed(cx.now())));
@@ -466,6 +467,7 @@ pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
         if lapsed.is_empty() {
             return Ok(());
         }
+        expect(cx, lapsed.iter().copied());
         for id in lapsed {
             if let Some(thread) = thread_of_workspace(cx, id)? {
                 end_claim(cx, &thread, ClaimEnd::Expired)?;

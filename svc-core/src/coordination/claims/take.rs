@@ -92,10 +92,14 @@ fn claim_next(
 ) -> Result<Option<Claimed>> {
     expire_lapsed(cx)?;
     let wanted = Wanted { scope, repo: repo.map(Repo::key) };
-    for _ in 0..PARKED_MAX {
+    let mut parked: usize = 0;
+    for _ in 0..CHECKED_MAX {
         let Some(found) = queue::first(cx, &wanted, &[])? else { return Ok(Some(Claimed::Nothing {})) };
         if let Some(blocked) = first_obstacle(cx, found.footprint)? {
-            queue::park(cx, found.thread_id, &blocked)?;
+            parked = parked.saturating_add(queue::park(cx, found.thread_id, &blocked)?);
+            if parked >= PARKED_MAX {
+                break;
+            }
             continue;
         }
         let thread = visible_thread(cx, found.thread_id)?;
@@ -105,8 +109,11 @@ fn claim_next(
     Ok(None)
 }
 
-/// Most footprints that a claim parks before others have their turn.
-const PARKED_MAX: usize = 64;
+/// Most footprints that a claim looks at before others have their turn.
+const CHECKED_MAX: usize = 64;
+
+/// So many threads at least it has parked then.
+const PARKED_MAX: usize = 1000;
 
 /// Returns something that is in the way of a footprint.
 fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {

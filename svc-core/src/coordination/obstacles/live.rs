@@ -3,7 +3,7 @@
 use super::Obstacle;
 use crate::Result;
 use crate::coordination::footprint::{Footprint, extents};
-use crate::id::ThreadId;
+use crate::id::{ThreadId, WorkspaceId};
 use crate::op::Write;
 use crate::store::new_row;
 
@@ -39,12 +39,16 @@ pub(in crate::coordination) fn end(
     footprint: &Footprint,
 ) -> Result<Vec<Obstacle>> {
     cx.execute_any(END, &[&thread_id])?;
-    let workspace = cx.caller().workspace_id;
-    let mut freed: Vec<Obstacle> =
-        extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
-    freed.sort();
-    freed.dedup();
-    Ok(freed)
+    Ok(of_claim(cx.caller().workspace_id, footprint))
 }
 
 const END: &str = "delete from live_items where thread_id = $1";
+
+/// Returns what a claim of a thread with this footprint is as obstacles.
+pub(in crate::coordination) fn of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
+    let mut touched: Vec<Obstacle> =
+        extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
+    touched.sort();
+    touched.dedup();
+    touched
+}

@@ -23,7 +23,8 @@ type Row = (i64, MemberId, Time, ThreadId, bool, String);
 
 /// Returns the live claims that overlap a footprint, in the order of its items, at most `most`.
 ///
-/// A claim is returned once for each item that it overlaps.
+/// A claim is returned once for each item that it overlaps. If only one is asked for it may be any of them,
+/// and no more are read.
 pub(super) fn overlaps(
     cx: &Read<'_>,
     footprint: &Footprint,
@@ -38,9 +39,11 @@ pub(super) fn overlaps(
     }
     let exclusive = footprint.mode == Mode::Exclusive;
     let above: Vec<String> = above(cx, &repo, &extents, exclusive)?;
-    let sql = match cx.engine() {
-        Engine::Sqlite => OVERLAPS_SQLITE,
-        Engine::Postgres => OVERLAPS_POSTGRES,
+    let sql = match (cx.engine(), most) {
+        (Engine::Sqlite, 1) => ONE_OVERLAP_SQLITE,
+        (Engine::Postgres, 1) => ONE_OVERLAP_POSTGRES,
+        (Engine::Sqlite, _) => OVERLAPS_SQLITE,
+        (Engine::Postgres, _) => OVERLAPS_POSTGRES,
     };
     let (asked, above) = (Value::from(asked).to_string(), Value::from(above).to_string());
     let own = own.map(ThreadId::uuid).unwrap_or_default();
@@ -118,23 +121,44 @@ const NEAREST_SQLITE: &str = nearest!("json_each($3)");
 
 const NEAREST_POSTGRES: &str = nearest!("jsonb_array_elements_text(cast(cast($3 as text) as jsonb))");
 
-/// What follows the items of claims that a statement has `found`.
+/// The live claims whose items a statement has found as `$f`.
 macro_rules! live_claims {
-    () => {
+    ($found:literal) => {
         concat!(
             "select f.number, t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
             visible!(c),
-            ", false), f.prefix
-             from (select number, thread_id, min(prefix) as prefix from found group by number, thread_id) f
-             join threads t on t.id = f.thread_id join channels c on c.id = t.channel_id
-             where t.id <> $6 and t.assignment_expires_at > $7
-             order by f.number, t.assignment_expires_at, t.id limit $8"
+            ", false), f.prefix from ",
+            $found,
+            " f cross join threads t cross join channels c
+             where t.id = f.thread_id and c.id = t.channel_id
+                 and t.id <> $6 and t.assignment_expires_at > $7"
         )
     };
 }
 
-const OVERLAPS_SQLITE: &str = concat!(
-    "with item (number, space, prefix, beyond, exclusive) as (
+/// All of them, in order.
+macro_rules! all_claims {
+    () => {
+        concat!(
+            live_claims!(
+                "(select number, thread_id, min(prefix) as prefix from found group by number, thread_id)"
+            ),
+            " order by f.number, t.assignment_expires_at, t.id limit $8"
+        )
+    };
+}
+
+/// The first that is found.
+macro_rules! one_claim {
+    () => {
+        concat!(live_claims!("found"), " limit $8")
+    };
+}
+
+macro_rules! overlaps_sqlite {
+    ($claims:expr) => {
+        concat!(
+            "with item (number, space, prefix, beyond, exclusive) as (
          select p.value ->> 0, p.value ->> 1, p.value ->> 2, p.value ->> 3, p.value ->> 4
          from json_each($10) p),
      found (number, thread_id, prefix) as (
@@ -149,12 +173,16 @@ const OVERLAPS_SQLITE: &str = concat!(
          where l.workspace_id = $5 and l.repo_key = $9 and l.space = i.space
              and l.exclusive in (true, not i.exclusive) and l.prefix >= i.prefix and l.prefix < i.beyond)
      ",
-    live_claims!()
-);
+            $claims
+        )
+    };
+}
 
 /// Before it has statistics, Postgres looks up an index by one value of a column alone, hence the modes.
-const OVERLAPS_POSTGRES: &str = concat!(
-    "with item (number, space, prefix, beyond, exclusive) as (
+macro_rules! overlaps_postgres {
+    ($claims:expr) => {
+        concat!(
+            "with item (number, space, prefix, beyond, exclusive) as (
          select cast(p.value ->> 0 as bigint), p.value ->> 1, p.value ->> 2, p.value ->> 3,
              cast(p.value ->> 4 as boolean)
          from jsonb_array_elements(cast(cast($10 as text) as jsonb)) p),
@@ -179,8 +207,18 @@ const OVERLAPS_POSTGRES: &str = concat!(
                  and r.prefix >= i.prefix and r.prefix < i.beyond
              offset 0) l)
      ",
-    live_claims!()
-);
+            $claims
+        )
+    };
+}
+
+const OVERLAPS_SQLITE: &str = overlaps_sqlite!(all_claims!());
+
+const ONE_OVERLAP_SQLITE: &str = overlaps_sqlite!(one_claim!());
+
+const OVERLAPS_POSTGRES: &str = overlaps_postgres!(all_claims!());
+
+const ONE_OVERLAP_POSTGRES: &str = overlaps_postgres!(one_claim!());
 
 /// Returns the claims that use the full slots of a footprint, at most `most`.
 ///

@@ -7,8 +7,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::heads::{self, NextThread, Sought};
-use super::parked;
+use super::parked::{self, Standing};
 use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, Probes, WINDOW};
+use super::returning;
 use crate::Result;
 use crate::conversation::places;
 use crate::coordination::footprint::{self, RepoKey};
@@ -47,42 +48,50 @@ const CHECKED_MAX: usize = 100;
 /// Returns the thread that the caller would be given, passing by those that something is in the way of.
 ///
 /// Behind very many of these it returns the first thread that was not checked: a claim, which parks them,
-/// then finds out. So no read takes long, and none misses a thread that could be claimed.
+/// then finds out. So no read takes long, and none misses a thread that could be claimed. What lapsed claims
+/// will leave is found too.
 pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Option<NextThread>> {
     let mut checks = Checks::default();
     let mut passed: Vec<i64> = Vec::new();
-    let mut followers: Vec<NextThread> = Vec::new();
+    let eligible = Eligibility::of_caller(cx, wanted)?;
+    let mut others: Vec<NextThread> = Vec::new();
     let found = loop {
         let Some(found) = first(cx, wanted, &passed)? else { break None };
         if checks.is_free(cx, found.footprint)? {
             break Some(found);
         }
         passed.push(found.footprint);
-        followers.extend(follower(cx, wanted, found.footprint, &mut checks)?);
+        others.extend(follower(cx, &eligible, found.footprint, &mut checks)?);
     };
-    Ok(found.into_iter().chain(followers).min())
+    for group in returning::once_lapsed_claims_end(cx, |standing| eligible.covers(standing))? {
+        others.extend(first_free(cx, group, &mut checks)?);
+    }
+    Ok(found.into_iter().chain(others).min())
 }
 
 /// Counts the threads of the queue in all channels that the caller may see, whoever can claim them, up to
-/// `most`.
+/// `most`; with those that lapsed claims will leave there.
 pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
-    let mut total = 0_i64;
-    for pool in pools(cx)? {
-        let found: Option<(i64,)> = cx.one(COUNT_IN_POOL, &[&pool, &most.saturating_sub(total)])?;
+    let (mut total, mut checks, pools) = (0_i64, Checks::default(), pools(cx)?);
+    for pool in &pools {
+        let found: Option<(i64,)> = cx.one(COUNT_IN_POOL, &[pool, &most.saturating_sub(total)])?;
         total = total.saturating_add(found.map_or(0, |(count,)| count));
     }
-    Ok(total)
+    for group in returning::once_lapsed_claims_end(cx, |standing| pools.contains(&standing.pool))? {
+        total = total.saturating_add(i64::from(first_free(cx, group, &mut checks)?.is_some()));
+    }
+    Ok(total.min(most))
 }
 
 const COUNT_IN_POOL: &str = "select count(*) from (select 1 from ready where pool = $1 limit $2) counted";
 
 /// Which footprints are free, as far as one read has found out.
 #[derive(Default)]
-struct Checks(HashMap<i64, bool>);
+pub(super) struct Checks(HashMap<i64, bool>);
 
 impl Checks {
     /// Returns whether nothing is in the way of a footprint. Once many were checked, others are assumed free.
-    fn is_free(&mut self, cx: &Read<'_>, id: i64) -> Result<bool> {
+    pub fn is_free(&mut self, cx: &Read<'_>, id: i64) -> Result<bool> {
         if id == 0 {
             return Ok(true);
         }
@@ -101,34 +110,68 @@ impl Checks {
     }
 }
 
+/// What a caller may be given, wherever it stands in the queue or would stand there.
+struct Eligibility<'w> {
+    wanted: &'w Wanted,
+    /// The pools in which that is.
+    pools: Vec<Uuid>,
+    sets: Arc<Vec<i64>>,
+}
+
+impl<'w> Eligibility<'w> {
+    fn of_caller(cx: &Read<'_>, wanted: &'w Wanted) -> Result<Self> {
+        let pools = match wanted.scope {
+            Scope::Channel(channel) => vec![channel.uuid(), cx.caller().workspace_id.uuid()],
+            Scope::Workspace => pools(cx)?,
+        };
+        Ok(Self { wanted, pools, sets: eligible_sets(cx, &skill_sets::sets(cx)?)? })
+    }
+
+    fn covers(&self, standing: &Standing) -> bool {
+        let is_in_scope = match self.wanted.scope {
+            Scope::Channel(channel) => channel == standing.channel,
+            Scope::Workspace => self.pools.contains(&standing.pool),
+        };
+        is_in_scope
+            && self.wanted.repo.as_ref().is_none_or(|repo| **repo == *standing.repo_key)
+            && self.sets.binary_search(&standing.skill_set).is_ok()
+    }
+}
+
 /// Returns the best thread that would return to the queue if those of a footprint were parked.
-fn follower(cx: &Read<'_>, wanted: &Wanted, passed: i64, checks: &mut Checks) -> Result<Option<NextThread>> {
-    let sets = eligible_sets(cx, &skill_sets::sets(cx)?)?;
-    let (pools, channel) = match wanted.scope {
-        Scope::Channel(channel) => (vec![channel.uuid(), cx.caller().workspace_id.uuid()], Some(channel)),
-        Scope::Workspace => (pools(cx)?, None),
-    };
+fn follower(
+    cx: &Read<'_>,
+    eligible: &Eligibility<'_>,
+    passed: i64,
+    checks: &mut Checks,
+) -> Result<Option<NextThread>> {
     let mut best: Option<NextThread> = None;
-    for pool in pools {
-        for ((_, in_channel, skill_set, repo_key, _), group) in parked::following(cx, &pool, passed)? {
-            let is_wanted = channel.is_none_or(|channel| channel == in_channel)
-                && wanted.repo.as_ref().is_none_or(|repo| **repo == *repo_key)
-                && sets.binary_search(&skill_set).is_ok();
-            if !is_wanted {
-                continue;
-            }
-            let last = group.len().saturating_sub(1);
-            for (at, (urgency, lsn, thread_id, channel_id, footprint)) in group.into_iter().enumerate() {
-                let unread_follow = at == last && at + 1 == parked::FOLLOWING_MAX;
-                if checks.is_free(cx, footprint)? || unread_follow {
-                    let found = NextThread { urgency, lsn, thread_id, channel_id, footprint };
-                    best = best.into_iter().chain([found]).min();
-                    break;
-                }
+    for pool in &eligible.pools {
+        for ((_, channel, skill_set, repo_key, _), group) in parked::following(cx, pool, passed)? {
+            if eligible.covers(&Standing { pool: *pool, channel, skill_set, repo_key }) {
+                best = best.into_iter().chain(first_free(cx, group, checks)?).min();
             }
         }
     }
     Ok(best)
+}
+
+/// Returns the first thread of a group that nothing is in the way of.
+///
+/// If there may be others after those that were read, the last of these is assumed to be it.
+pub(super) fn first_free(
+    cx: &Read<'_>,
+    group: Vec<NextThread>,
+    checks: &mut Checks,
+) -> Result<Option<NextThread>> {
+    let last = group.len().saturating_sub(1);
+    for (at, next) in group.into_iter().enumerate() {
+        let unread_follow = at == last && at + 1 == parked::FOLLOWING_MAX;
+        if checks.is_free(cx, next.footprint)? || unread_follow {
+            return Ok(Some(next));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the first thread of the queue for the caller, except for those with the footprints `passed`.

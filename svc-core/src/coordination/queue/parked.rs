@@ -6,8 +6,12 @@
 //! that wait in the same mode: whoever can claim one of them can claim each. So no thread that could be
 //! claimed stays hidden, and freeing something that many wait for costs no more than if few did.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
+use super::REMOVE_THREAD;
+use super::heads::NextThread;
 use crate::Result;
 use crate::coordination::left_out;
 use crate::coordination::obstacles::{Blocked, Obstacle};
@@ -15,19 +19,26 @@ use crate::id::{ChannelId, ThreadId};
 use crate::op::{Read, Write};
 
 /// Whether the obstacle `$o` is in the way of a thread that waits for it in mode `$exclusive`.
+///
+/// `$live` is a further condition on the items `l` of claims: a read leaves out those of lapsed ones.
 macro_rules! held {
     ($o:literal, $exclusive:literal) => {
+        held!($o, $exclusive, "")
+    };
+    ($o:literal, $exclusive:literal, $live:literal) => {
         concat!(
             "(exists (
                 select 1 from live_items l
                 where l.obstacle = ",
             $o,
+            $live,
             " and l.space <> 'slot' and l.exclusive = true) or ",
             $exclusive,
             " and exists (
                 select 1 from live_items l
                 where l.obstacle = ",
             $o,
+            $live,
             " and l.space <> 'slot') or exists (
                 select 1 from slots s
                 where s.obstacle = ",
@@ -35,6 +46,7 @@ macro_rules! held {
             " and s.capacity <= (select count(*) from (
                     select 1 from live_items l where l.obstacle = ",
             $o,
+            $live,
             " limit 10000) used)
             ) or exists (select 1 from repo_pauses h where h.obstacle = ",
             $o,
@@ -80,37 +92,51 @@ const LEAVE_TO_JOIN: &str = "
 /// Where a row of the queue came from: the obstacle, and the group behind it.
 pub(super) type Origin = (Obstacle, ChannelId, i64, String, bool);
 
-/// Parks a thread of the queue, and with it those of the same footprint that the same callers see.
-pub(in crate::coordination) fn park(cx: &mut Write<'_>, thread: ThreadId, blocked: &Blocked) -> Result<()> {
+/// Parks a thread of the queue, and with it others of the same footprint that the same callers see; returns
+/// how many, which is at most [`ALIKE_MAX`].
+///
+/// What is left of them in the queue is parked when it is met there.
+pub(in crate::coordination) fn park(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    blocked: &Blocked,
+) -> Result<usize> {
     let Blocked { obstacle, exclusive, .. } = blocked;
-    let origins: Vec<Origin> = cx.query(ORIGINS, &[&thread, obstacle])?;
-    cx.execute_any(PARK, &[&thread, obstacle, exclusive])?;
-    cx.execute_any(LEAVE, &[&thread, obstacle])?;
+    let alike: Vec<Alike> = cx.query(ALIKE, &[&thread, &ALIKE_MAX.saturating_sub(1)])?;
+    let mut origins: BTreeSet<Origin> = BTreeSet::new();
+    for (thread, came_from, channel, skill_set, repo_key, mode) in &alike {
+        cx.execute_any(PARK, &[thread, obstacle, exclusive])?;
+        cx.execute_any(REMOVE_THREAD, &[thread])?;
+        let elsewhere = came_from.filter(|came_from| came_from != obstacle);
+        origins.extend(elsewhere.map(|from| (from, *channel, *skill_set, repo_key.clone(), *mode)));
+    }
     for (came_from, channel, skill_set, repo_key, mode) in origins {
         cx.execute_any(NEXT_OF_GROUP, &[&came_from, &channel, &skill_set, &repo_key, &mode])?;
         cx.execute_any(UNPARK, &[&came_from])?;
     }
-    Ok(())
+    Ok(alike.len())
 }
 
-/// Where the rows that [`PARK`] moves came from, unless that was the same obstacle.
-const ORIGINS: &str = "
-    select r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive
-    from ready c join ready r on r.pool = c.pool and r.footprint = c.footprint and r.footprint <> 0
-    where c.thread_id = $1 and coalesce(r.came_from, $2) <> $2";
+/// A row of the queue that is parked: its thread, and where it came from.
+type Alike = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
+
+/// Most threads of one footprint that are parked at once.
+const ALIKE_MAX: i64 = 256;
+
+const ALIKE: &str = "
+    select r.thread_id, r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive
+    from ready r where r.thread_id = $1
+    union all
+    select * from (
+        select r.thread_id, r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive
+        from ready c join ready r on r.pool = c.pool and r.footprint = c.footprint and r.footprint <> 0
+        where c.thread_id = $1 and r.thread_id <> $1 limit $2) others";
 
 const PARK: &str = "
     insert into parked (obstacle, channel_id, skill_set, repo_key, exclusive, urgency, lsn, thread_id, pool,
         footprint)
     select $2, r.channel_id, r.skill_set, r.repo_key, $3, r.urgency, r.lsn, r.thread_id, r.pool, r.footprint
-    from ready c join ready r on r.pool = c.pool and r.footprint = c.footprint and r.footprint <> 0
-    where c.thread_id = $1";
-
-const LEAVE: &str = "
-    delete from ready where footprint <> 0
-        and pool = (select p.pool from parked p where p.thread_id = $1 and p.obstacle = $2)
-        and footprint = (select p.footprint from parked p where p.thread_id = $1 and p.obstacle = $2)";
-
+    from ready r where r.thread_id = $1";
 /// A statement that adds the parked threads `p` to the queue that `$from` selects.
 macro_rules! return_parked {
     ($($from:tt)*) => {
@@ -141,21 +167,56 @@ const NEXT_OF_GROUP: &str = return_parked!(
 const UNPARK: &str =
     "delete from parked where thread_id in (select thread_id from ready where came_from = $1)";
 
-/// A parked thread that could be given out: its urgency, position, id, channel and footprint.
-pub(super) type Following = (i64, i64, ThreadId, ChannelId, i64);
-
 /// Returns what follows the threads of a footprint in the queue that came from behind a free obstacle.
 ///
 /// A read passes by such threads if something is in their way, but cannot park them; so it finds here what
 /// would have returned in their place. Each list is one group, in order.
-pub(super) fn following(cx: &Read<'_>, pool: &Uuid, footprint: i64) -> Result<Vec<(Origin, Vec<Following>)>> {
+pub(super) fn following(
+    cx: &Read<'_>,
+    pool: &Uuid,
+    footprint: i64,
+) -> Result<Vec<(Origin, Vec<NextThread>)>> {
     let origins: Vec<Origin> = cx.query(ORIGINS_IN_POOL, &[pool, &footprint])?;
-    let group = |origin: Origin| {
-        let (came_from, channel, skill_set, repo_key, mode) = &origin;
-        let rows = cx.query(FOLLOWING, &[came_from, channel, skill_set, repo_key, mode])?;
-        Ok((origin, rows))
+    origins.into_iter().map(|origin| Ok((origin.clone(), group(cx, &origin)?))).collect()
+}
+
+/// Where threads stand in the queue: in which pool, of which channel, skill set and repository.
+pub(super) struct Standing {
+    pub pool: Uuid,
+    pub channel: ChannelId,
+    pub skill_set: i64,
+    pub repo_key: String,
+}
+
+/// Returns the groups behind an obstacle that are wanted and for which it is free, apart from lapsed claims.
+pub(super) fn behind(
+    cx: &Read<'_>,
+    obstacle: Obstacle,
+    is_wanted: impl Fn(&Standing) -> bool,
+) -> Result<Vec<Vec<NextThread>>> {
+    let mut groups = Vec::new();
+    for (pool, channel, skill_set, repo_key, mode) in cx.query(GROUPS, &[&obstacle])? {
+        let standing = Standing { pool, channel, skill_set, repo_key };
+        if is_wanted(&standing) {
+            groups.push(group(cx, &(obstacle, channel, skill_set, standing.repo_key, mode))?);
+        }
+    }
+    Ok(groups)
+}
+
+/// Returns the first threads of a group, if its obstacle is free for it apart from lapsed claims.
+fn group(cx: &Read<'_>, origin: &Origin) -> Result<Vec<NextThread>> {
+    let (obstacle, channel, skill_set, repo_key, mode) = origin;
+    let rows: Vec<(i64, i64, ThreadId, ChannelId, i64)> =
+        cx.query(FOLLOWING, &[obstacle, channel, skill_set, repo_key, mode, &cx.now()])?;
+    let next = |(urgency, lsn, thread_id, channel_id, footprint)| NextThread {
+        urgency,
+        lsn,
+        thread_id,
+        channel_id,
+        footprint,
     };
-    origins.into_iter().map(group).collect()
+    Ok(rows.into_iter().map(next).collect())
 }
 
 const ORIGINS_IN_POOL: &str = "
@@ -169,7 +230,11 @@ const FOLLOWING: &str = concat!(
     "select n.urgency, n.lsn, n.thread_id, n.channel_id, n.footprint from parked n
      where n.obstacle = $1 and n.channel_id = $2 and n.skill_set = $3 and n.repo_key = $4
          and n.exclusive = $5 and not ",
-    held!("$1", "n.exclusive"),
+    held!(
+        "$1",
+        "n.exclusive",
+        " and exists (select 1 from threads t where t.id = l.thread_id and t.assignment_expires_at > $6)"
+    ),
     " order by n.urgency, n.lsn limit 100"
 );
 
@@ -220,19 +285,32 @@ pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle, part
 /// SQLite compares rows by the index only as far as the right side has no affinity, hence the sum and the
 /// concatenation. And it begins at the first row that is equal, hence the urgency that no thread has: without
 /// it each step would read a whole group.
+macro_rules! firsts {
+    () => {
+        "with recursive firsts (thread_id) as (
+             select (
+                 select f.thread_id from parked f where f.obstacle = $1
+                 order by f.channel_id, f.skill_set, f.repo_key, f.exclusive, f.urgency, f.lsn limit 1)
+             union all
+             select (
+                 select n.thread_id from parked n
+                 where n.obstacle = $1 and (n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency)
+                     > (g.channel_id, g.skill_set + 0, g.repo_key || '', g.exclusive, 9223372036854775807)
+                 order by n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency, n.lsn limit 1)
+             from firsts join parked g on g.thread_id = firsts.thread_id)
+         "
+    };
+}
+
+/// A thread of each group, by its pool and what the group has in common.
+const GROUPS: &str = concat!(
+    firsts!(),
+    "select p.pool, p.channel_id, p.skill_set, p.repo_key, p.exclusive
+     from firsts join parked p on p.thread_id = firsts.thread_id"
+);
+
 const FIRST_OF_GROUPS: &str = concat!(
-    "with recursive firsts (thread_id) as (
-         select (
-             select f.thread_id from parked f where f.obstacle = $1
-             order by f.channel_id, f.skill_set, f.repo_key, f.exclusive, f.urgency, f.lsn limit 1)
-         union all
-         select (
-             select n.thread_id from parked n
-             where n.obstacle = $1 and (n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency)
-                 > (g.channel_id, g.skill_set + 0, g.repo_key || '', g.exclusive, 9223372036854775807)
-             order by n.channel_id, n.skill_set, n.repo_key, n.exclusive, n.urgency, n.lsn limit 1)
-         from firsts join parked g on g.thread_id = firsts.thread_id)
-     ",
+    firsts!(),
     return_parked!(
         "firsts join parked p on p.thread_id = firsts.thread_id
          where not ",

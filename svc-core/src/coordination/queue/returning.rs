@@ -1,0 +1,77 @@
+//! What will return to the queue once the lapsed claims of a workspace are ended.
+//!
+//! A lapsed claim stands in nobody's way, but its thread enters the queue only when somebody ends it, and so
+//! does what is parked behind it. Whoever claims ends it first. A read cannot, so it finds here what a claim
+//! would find.
+
+use super::heads::NextThread;
+use super::parked::{self, Standing};
+use crate::Result;
+use crate::conversation::places::audience;
+use crate::coordination::rules::is_able;
+use crate::coordination::thread::thread_of_workspace;
+use crate::coordination::{budget, footprint, obstacles};
+use crate::id::ThreadId;
+use crate::op::Read;
+use crate::store::{FromRow, Row};
+
+/// Returns the threads that the ends of lapsed claims would add to the queue, of those that are wanted.
+///
+/// Each list is one group, in order: its first thread that nothing is in the way of would be the one. Of very
+/// many lapsed claims it looks at the first, as far as [`LAPSED_MAX`].
+pub(super) fn once_lapsed_claims_end(
+    cx: &Read<'_>,
+    is_wanted: impl Fn(&Standing) -> bool,
+) -> Result<Vec<Vec<NextThread>>> {
+    let mut groups = Vec::new();
+    let workspace = cx.caller().workspace_id;
+    let lapsed: Vec<Lapsed> = cx.query(LAPSED, &[&workspace, &cx.now(), &LAPSED_MAX])?;
+    for Lapsed { is_able, next, standing } in lapsed {
+        if is_able && is_wanted(&standing) && !fails_by_lapse(cx, next.thread_id)? {
+            groups.push(vec![next]);
+        }
+        let Some(touched) = footprint::load(cx, next.footprint)? else { continue };
+        for obstacle in obstacles::of_claim(workspace, &touched) {
+            groups.extend(parked::behind(cx, obstacle, &is_wanted)?);
+        }
+    }
+    Ok(groups)
+}
+
+/// A thread with a lapsed claim.
+struct Lapsed {
+    /// Whether it belongs into the queue apart from that.
+    is_able: bool,
+    next: NextThread,
+    standing: Standing,
+}
+
+impl FromRow for Lapsed {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let is_able = row.take()?;
+        let (urgency, lsn, thread_id, channel_id, footprint) =
+            (row.take()?, row.take()?, row.take()?, row.take()?, row.take()?);
+        let next = NextThread { urgency, lsn, thread_id, channel_id, footprint };
+        let (pool, skill_set, repo_key) = (row.take()?, row.take()?, row.take()?);
+        Ok(Self { is_able, next, standing: Standing { pool, channel: channel_id, skill_set, repo_key } })
+    }
+}
+
+/// Most lapsed claims that one read looks at.
+const LAPSED_MAX: i64 = 256;
+
+const LAPSED: &str = concat!(
+    "select ",
+    is_able!(),
+    " and c.archived_at is null, -t.priority, t.lsn, t.id, t.channel_id, t.footprint, ",
+    audience!(c),
+    ", t.skill_set, coalesce(f.repo_key, '')
+     from threads t join channels c on c.id = t.channel_id
+     left join footprints f on f.workspace_id = t.workspace_id and f.id = t.footprint
+     where t.workspace_id = $1 and t.assignment_expires_at <= $2 and t.assignment_expires_at is not null
+     order by t.assignment_expires_at, t.id limit $3"
+);
+
+fn fails_by_lapse(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+    thread_of_workspace(cx, thread)?.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
+}

@@ -1,0 +1,112 @@
+//! How much an event has brought for those who wait for a thread to claim.
+
+use uuid::Uuid;
+
+use super::next::{Checks, first_free};
+use super::{parked, returning};
+use crate::Result;
+use crate::conversation::places::audience;
+use crate::id::{MemberId, ThreadId};
+use crate::log::event::Subject;
+use crate::op::Read;
+
+/// Returns how many of the threads are ready that an event at `place` may have made ready.
+///
+/// These are its thread, those that waited for it and those that it stood in the way of; or those of its
+/// channel. An event about one member counts once, one about the workspace as many times as are counted. What
+/// lapsed claims will leave counts too: nothing else tells of it.
+pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<usize> {
+    let count = match (place.thread_id, place.channel_id, place.member_id) {
+        (Some(thread), _, holder) => {
+            let ready = cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?.map_or(0, |(count,)| count);
+            let mut checks = Checks::default();
+            let freed = if may_free(cx, thread, holder)? { unobstructed(cx, &mut checks)? } else { 0 };
+            ready.saturating_add(freed).saturating_add(left_by_lapsed(cx, &mut checks)?).min(SUPPLY_MAX)
+        }
+        (None, Some(channel), None) => {
+            cx.one::<(i64,)>(READY_BY_CHANNEL, &[&channel])?.map_or(0, |(count,)| count)
+        }
+        (None, None, None) => SUPPLY_MAX,
+        _ => 1,
+    };
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// The supply that is counted: the wait that is answered next may ask again.
+const SUPPLY_MAX: i64 = 100;
+
+/// Whether an event of a thread, about its `holder` if that changed, may have freed what others touch.
+///
+/// So it is if a claim has ended, or if what a claim touches was changed. The beginning of a claim frees
+/// nothing.
+fn may_free(cx: &Read<'_>, thread: ThreadId, holder: Option<MemberId>) -> Result<bool> {
+    let found: Option<(bool,)> = cx.one(IS_CLAIMED, &[&thread, &cx.caller().workspace_id])?;
+    Ok(found.is_some_and(|(is_claimed,)| is_claimed != holder.is_some()))
+}
+
+const IS_CLAIMED: &str = "select assignee_id is not null from threads where id = $1 and workspace_id = $2";
+
+/// Counts the footprints of ready threads that nothing is in the way of, and the groups of parked ones of
+/// which one would follow a thread that something is in the way of.
+///
+/// What an ended claim touched may have been changed since, so all are asked, and not only those that overlap
+/// that. Of so many that they are not all asked, one is assumed to be free.
+fn unobstructed(cx: &Read<'_>, checks: &mut Checks) -> Result<i64> {
+    let footprints: Vec<(Uuid, i64)> =
+        cx.query(READY_FOOTPRINTS, &[&cx.caller().workspace_id, &SUPPLY_MAX])?;
+    let mut count = i64::from(i64::try_from(footprints.len()).is_ok_and(|found| found >= SUPPLY_MAX));
+    for (pool, footprint) in footprints {
+        if checks.is_free(cx, footprint)? {
+            count = count.saturating_add(1);
+            continue;
+        }
+        for (_, group) in parked::following(cx, &pool, footprint)? {
+            count = count.saturating_add(i64::from(first_free(cx, group, checks)?.is_some()));
+        }
+    }
+    Ok(count)
+}
+
+/// Steps from one footprint to the next in each pool of a workspace, by the index of footprints.
+const READY_FOOTPRINTS: &str = concat!(
+    "with recursive pools (pool) as (
+        select $1
+        union all
+        select c.id from channels c
+        where c.workspace_id = $1 and c.workspace_id <> ",
+    audience!(c),
+    " and exists (select 1 from ready r where r.pool = c.id and r.footprint <> 0)),
+    walk (pool, footprint) as (
+        select p.pool, (
+            select r.footprint from ready r where r.pool = p.pool and r.footprint <> 0
+            order by r.footprint limit 1)
+        from pools p
+        union all
+        select w.pool, (
+            select r.footprint from ready r
+            where r.pool = w.pool and r.footprint > w.footprint and r.footprint <> 0
+            order by r.footprint limit 1)
+        from walk w where w.footprint is not null)
+    select pool, footprint from walk where footprint is not null limit $2"
+);
+
+/// Counts the threads and groups of threads that lapsed claims will leave to be claimed.
+fn left_by_lapsed(cx: &Read<'_>, checks: &mut Checks) -> Result<i64> {
+    let mut count = 0_i64;
+    for group in returning::once_lapsed_claims_end(cx, |_| true)? {
+        count = count.saturating_add(i64::from(first_free(cx, group, checks)?.is_some()));
+    }
+    Ok(count)
+}
+
+/// Counts up to [`SUPPLY_MAX`].
+const READY_BY_THREAD: &str = "
+    select count(*) from (
+        select 1 from ready where thread_id = $1
+        union all
+        select 1 from thread_dependencies d join ready r on r.thread_id = d.thread_id
+        where d.depends_on_id = $1
+        limit 100) counted";
+
+const READY_BY_CHANNEL: &str =
+    "select count(*) from (select 1 from ready where channel_id = $1 limit 100) counted";
