@@ -127,31 +127,36 @@ struct Progress {
     reached: i64,
 }
 
+/// The position up to which the purge that a call has begun or joined purges, by which it is told from others.
+///
+/// A run of a step that was not committed may have set it, so it counts only where the row says the same: an
+/// earlier purge goes less far, and nobody has begun one up to the same position under another name.
+type Joined = Option<i64>;
+
 fn purge_workspace(
     cx: &mut Write<'_>,
     input: &PurgeWorkspace,
-    has_begun: &mut bool,
+    joined: &mut Joined,
 ) -> Result<Option<WordsPurged>> {
-    own_workspace(cx, input.workspace_id)?;
-    let purge = load(cx, input.workspace_id)?;
-    if !std::mem::replace(has_begun, true) {
-        if load_workspace(cx, input.workspace_id)?.name != *input.confirm {
-            return Err(Error::malformed("`confirm` is not the name of the workspace"));
-        }
-        if purge.is_none_or(|purge| purge.purged_at.is_some()) {
-            return begin(cx).map(|()| None);
-        }
-        return purge_some(cx).map(|()| None);
+    let workspace_id = input.workspace_id;
+    own_workspace(cx, workspace_id)?;
+    let purge = load(cx, workspace_id)?;
+    if let Some(purge) = purge.as_ref().filter(|purge| *joined == Some(purge.up_to_lsn)) {
+        let Some(purged_at) = purge.purged_at else { return purge_some(cx).map(|()| None) };
+        let (up_to_lsn, removed) = (purge.up_to_lsn, purge.progress.removed.clone());
+        return Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }));
     }
-    let purge = purge.ok_or_else(|| Error::internal("the purge has no row"))?;
-    let Purge { up_to_lsn, progress, purged_at, .. } = purge;
-    match purged_at {
-        None => purge_some(cx).map(|()| None),
-        Some(purged_at) => {
-            let (workspace_id, removed) = (input.workspace_id, progress.removed);
-            Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }))
-        }
+    if load_workspace(cx, workspace_id)?.name != *input.confirm {
+        return Err(Error::malformed("`confirm` is not the name of the workspace"));
     }
+    match purge.filter(|purge| purge.purged_at.is_none()) {
+        Some(purge) => {
+            *joined = Some(purge.up_to_lsn);
+            purge_some(cx)?;
+        }
+        None => *joined = Some(begin(cx)?),
+    }
+    Ok(None)
 }
 
 fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
@@ -164,7 +169,9 @@ fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
 const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
 
 /// Begins the purge of the caller's workspace: from the commit on no message up to here is found.
-fn begin(cx: &mut Write<'_>) -> Result<()> {
+///
+/// Returns up to where it purges.
+fn begin(cx: &mut Write<'_>) -> Result<i64> {
     let permit = cx.permit()?;
     let up_to_lsn = LogRange::read(cx)?.head;
     let messages = messages::prune(cx, &permit, up_to_lsn, PruneReason::Purge)?;
@@ -175,7 +182,8 @@ fn begin(cx: &mut Write<'_>) -> Result<()> {
         progress: Progress { removed, ..Progress::default() },
         purged_at: None,
     };
-    save(cx, &purge)
+    save(cx, &purge)?;
+    Ok(up_to_lsn)
 }
 
 /// Takes the next step of the purge of the caller's workspace.

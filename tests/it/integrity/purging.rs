@@ -1,5 +1,6 @@
 //! Purging a workspace: nothing of what was said is left, and everything that was done is.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use svc_core::id::WorkspaceId;
 use svc_tests::client::Answer;
 use svc_tests::process::until;
 use svc_tests::search::Needle;
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{World, in_parallel, on_both_engines, text};
 
 use crate::conversation::withdraw::{found, is_scrubbed};
 use crate::integrity::origin::{export, verify};
@@ -175,6 +176,62 @@ fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
         assert_eq!(result(), json!(false));
         world.pass(Duration::from_secs(60));
         assert_eq!(result(), json!(true));
+        verify(world);
+    });
+}
+
+/// Statements that let what makes a channel called `doomed` fail, together with all that is committed with it.
+fn dooming(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => {
+            "create trigger doomed before insert on channels when new.name = 'doomed'
+             begin select raise(rollback, 'not ever'); end"
+        }
+        Engine::Postgres => {
+            "create function doomed() returns trigger language plpgsql as
+             $$ begin raise exception 'not ever'; end $$;
+             create trigger doomed before insert on channels for each row when (new.name = 'doomed')
+             execute function doomed()"
+        }
+    }
+}
+
+/// Purges are done again whenever something that shares their transaction fails.
+#[test]
+fn a_purge_that_is_done_again_is_that_of_its_call() {
+    const DOOMED: usize = 6;
+    on_both_engines(|world| {
+        world.database.execute(dooming(world.engine()));
+        let is_over = AtomicBool::new(false);
+        let purged = in_parallel(DOOMED + 1, |number| {
+            if number < DOOMED {
+                while !is_over.load(Ordering::Relaxed) {
+                    let channel = json!({"workspace_id": world.id("workspace"), "name": "doomed"});
+                    world.call(&world.people.admin, "create_channel", channel);
+                }
+                return Vec::new();
+            }
+            let each = |_| {
+                let said = json!({"thread_id": world.id("thread"), "body": "gone soon"});
+                let said = world.call(&world.people.agent, "post_message", said);
+                let answers = [purge(world, "Night"), purge(world, "Night shift")];
+                let read = json!({"message_id": said.body["id"]});
+                (answers, world.call(&world.people.admin, "get_message", read))
+            };
+            let purged = (0..12).map(each).collect();
+            is_over.store(true, Ordering::Relaxed);
+            purged
+        });
+        let mut up_to = 0;
+        for ([wrong, purged], read) in purged.into_iter().flatten() {
+            wrong.refused(400, "malformed-request");
+            let purged = purged.output();
+            assert!(purged["up_to_lsn"].as_i64().unwrap() > up_to, "{purged} after {up_to}");
+            up_to = purged["up_to_lsn"].as_i64().unwrap();
+            read.refused(404, "not-found");
+        }
+        assert!(up_to > 0);
+        assert_eq!(world.database.number("select count(*) from channels where name = 'doomed'"), 0);
         verify(world);
     });
 }
