@@ -158,9 +158,9 @@ impl Whole<'_> {
         map: &mut A,
     ) -> Result<T, A::Error> {
         let Strict(value) = map.next_value()?;
-        serde_json::from_value(value).map_err(|error| {
-            self.refuse(Reason::UnknownField, format!("the {name} is not that of an export: {error}"))
-        })
+        let reason = if has_credential(&value) { Reason::CredentialField } else { Reason::UnknownField };
+        serde_json::from_value(value)
+            .map_err(|error| self.refuse(reason, format!("the {name} is not that of an export: {error}")))
     }
 }
 
@@ -257,6 +257,17 @@ impl<'de> Visitor<'de> for Records<'_, '_> {
             let taken = whole.parts.borrow_mut().record(record);
             taken.map_err(|invalid| whole.fail(Invalid { record: Some(number), ..invalid }))?;
         }
+    }
+}
+
+/// Returns whether something in a value has the name of a credential.
+fn has_credential(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, value)| reason_for(name) == Reason::CredentialField || has_credential(value)),
+        Value::Array(items) => items.iter().any(has_credential),
+        _ => false,
     }
 }
 

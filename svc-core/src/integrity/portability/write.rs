@@ -65,29 +65,46 @@ impl Exporter {
     }
 
     /// Writes the next page. Returns the file once it is whole.
+    ///
+    /// A page that failed is written again from where the one before has ended.
     pub fn page(&mut self, cx: &Read<'_>) -> Result<Option<Content>> {
         let mut spool = self.spool.take().ok_or_else(|| Error::internal("the export has ended"))?;
-        match self.rows.take() {
-            None => {
-                spool.truncate(0)?;
-                self.rows = Some(self.write_rows(cx, &mut spool)?);
+        let outcome = self.write(cx, &mut spool);
+        match outcome {
+            Ok(true) => self.finish(spool).map(Some),
+            Ok(false) => {
+                self.spool = Some(spool);
+                Ok(None)
             }
-            Some(rows) => {
-                spool.truncate(rows.len)?;
-                let at = rows.cursor.lsn();
-                match self.write_events(cx, &mut spool, &rows)? {
-                    Ok(rows) if rows.cursor.lsn() == rows.header.head.lsn => {
-                        return self.finish(spool, rows).map(Some);
-                    }
-                    Ok(rows) => self.rows = Some(rows),
-                    // What is missing was pruned since.
-                    Err(_) if self.may_begin_anew(cx, at)? => {}
-                    Err(broken) => return Err(broken),
-                }
+            Err(error) => {
+                self.spool = Some(spool);
+                Err(error)
             }
         }
-        self.spool = Some(spool);
-        Ok(None)
+    }
+
+    /// Writes the rows or some events. Returns whether there are no more.
+    fn write(&mut self, cx: &Read<'_>, spool: &mut Spool) -> Result<bool> {
+        let Some(rows) = &self.rows else {
+            spool.truncate(0)?;
+            self.rows = Some(self.write_rows(cx, spool)?);
+            return Ok(false);
+        };
+        spool.truncate(rows.len)?;
+        let at = rows.cursor.lsn();
+        match self.write_events(cx, spool, rows)? {
+            Ok(rows) => {
+                let is_whole = rows.cursor.lsn() == rows.header.head.lsn;
+                self.rows = Some(rows);
+                Ok(is_whole)
+            }
+            // What is missing was pruned since.
+            Err(_) if self.may_begin_anew(cx, at)? => {
+                self.rows = None;
+                Ok(false)
+            }
+            Err(broken) => Err(broken),
+        }
     }
 
     fn may_begin_anew(&mut self, cx: &Read<'_>, at: i64) -> Result<bool> {
@@ -176,7 +193,8 @@ impl Exporter {
         Ok(Ok(RowsWritten { header, manifest, events, cursor, len }))
     }
 
-    fn finish(&self, mut spool: Spool, rows: RowsWritten) -> Result<Content> {
+    fn finish(&mut self, mut spool: Spool) -> Result<Content> {
+        let rows = self.rows.take().ok_or_else(|| Error::internal("the export has no rows"))?;
         let RowsWritten { header, mut manifest, events, cursor, .. } = rows;
         if hash_text(&cursor.hash()) != header.head.content_hash {
             return Err(Error::new(Code::EventLogBroken, "the log does not end as its head says"));
