@@ -130,8 +130,8 @@
 //!    from it elsewhere, name the kind there: in a projector (the ready queue's is
 //!    `coordination/queue_projector.rs`), in a wait's filter, or as what it [`Invalidates`].
 //! 3. Add the operation to the feature's list by the builder that says what a call does: [`op::read`],
-//!    [`op::long_read`], [`op::wait`], [`op::write`] (adds something each time), [`op::idempotent`],
-//!    [`op::destructive`], [`op::homed`] (in a workspace that its input determines),
+//!    [`op::long_read`], [`op::scan`], [`op::wait`], [`op::write`] (adds something each time),
+//!    [`op::idempotent`], [`op::destructive`], [`op::homed`] (in a workspace that its input determines),
 //!    [`op::write_in_steps`] (adds something after bounded steps), [`op::destructive_in_steps`],
 //!    [`op::write_recording_refusals`] (adds something, and a refusal may leave an event). It has a title, a
 //!    path, the capability that [`capability`] says, an example that succeeds, and the codes that it can fail

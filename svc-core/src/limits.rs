@@ -381,7 +381,7 @@ pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 /// Postgres connections of one process.
 ///
-/// Those below, one for long reads, one that reads other servers' commits, one that listens for them, one for
+/// Those below, one for long reads, one for scans, one that reads other servers' commits, one that listens for them, one for
 /// housekeeping, and one for rate limits.
 pub const POSTGRES_CONNECTIONS: usize = 16;
 /// Postgres connections that write, per process.
@@ -389,7 +389,7 @@ pub const WRITER_LANES: usize = 2;
 /// Threads that read from SQLite, per process.
 pub const READERS: usize = 2;
 /// Postgres connections that read, per process: more, because each of their statements waits for the network.
-pub const POSTGRES_READERS: usize = 7;
+pub const POSTGRES_READERS: usize = 6;
 /// Postgres connections for reads on callers' own threads, per process.
 ///
 /// Only programs that wait for each reply use them.

@@ -497,7 +497,7 @@ mod tests {
         for cores in [1, 2, 8, 64, 256] {
             let (lanes, readers) = connections(&postgres, cores);
             // Plus one each for the long reader, the bus, the listener, the housekeeper and the rate limits.
-            assert_eq!(lanes + readers.threads + readers.inline + 5, POSTGRES_CONNECTIONS, "{cores} cores");
+            assert_eq!(lanes + readers.threads + readers.inline + 6, POSTGRES_CONNECTIONS, "{cores} cores");
         }
         let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
         assert_eq!(connections(&sqlite, 2).1.inline, 2);

@@ -22,7 +22,7 @@ pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
     check_file, destructive, destructive_in_steps, download, homed, idempotent, long_read, prepared, read,
-    wait, wanting, write, write_file, write_in_steps, write_recording_refusals,
+    scan, wait, wanting, write, write_file, write_in_steps, write_recording_refusals,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};

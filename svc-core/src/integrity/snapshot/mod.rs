@@ -24,7 +24,7 @@ use crate::integrity::events::broken_log;
 use crate::integrity::floor::LogRange;
 use crate::integrity::room::address_of;
 use crate::log::verify::{Break, Defect, checkpoint_of};
-use crate::op::{Feature, Read, long_read};
+use crate::op::{Feature, Read, scan};
 use crate::time::Time;
 use graph::WorkspaceGraph;
 
@@ -35,7 +35,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "events",
         vec![
-            long_read("get_log_snapshot", |_| Ok(Walk::default()), next_page)
+            scan("get_log_snapshot", |_| Ok(Walk::default()), next_page)
                 .title("Read what a log comes to now")
                 .get("/workspaces/{workspace_id}/snapshot")
                 .needs(&[WorkspaceRead])

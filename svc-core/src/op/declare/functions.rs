@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::op::declare::job::{
-    BoxedOutput, Job, LongPoll, Poll, Progress, Refused, WaitJob, WaitOutput, Wants, WriteJob,
+    BoxedOutput, Job, LongJob, LongPoll, Poll, Progress, Refused, WaitJob, WaitOutput, Wants, WriteJob,
 };
 use crate::op::declare::operation::{Effect, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
@@ -47,9 +47,40 @@ where
     S: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
+    in_pages(operation, Job::Long, begin, page)
+}
+
+/// Declares an operation that goes through all that a workspace has.
+///
+/// It reads as [`long_read`] does, but one of its pages may take as long as it takes: what was read has to be
+/// of one moment. Others that do the same wait for it, and nothing else does.
+pub fn scan<I, S, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    begin: fn(&I) -> Result<S>,
+    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    in_pages(operation, Job::Scan, begin, page)
+}
+
+fn in_pages<I, S, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    job: fn(LongJob) -> Job,
+    begin: fn(&I) -> Result<S>,
+    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
     Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
         let mut state = begin(&input)?;
-        Ok(Job::Long(Box::new(move |cx| {
+        Ok(job(Box::new(move |cx| {
             let read = page(cx, &input, &mut state)?;
             Ok(read.map(|output| -> BoxedOutput { Box::new(output) }))
         })))
@@ -58,7 +89,7 @@ where
 
 /// Declares an operation whose output is a file, which is written one page at a time.
 ///
-/// It reads as [`long_read`] does, but for as long as it takes; a process makes one such file at a time. `O`
+/// It reads as [`scan`] does, but for as long as it takes; a process makes one such file at a time. `O`
 /// is what the file holds. A page that failed may be read again, so each begins where the one before ended.
 pub fn download<I, S, O>(
     operation: impl Into<TypedOperation<I, Content>>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Subject;
@@ -93,6 +93,8 @@ pub(crate) enum Job {
     Read(ReadJob),
     /// Returns none while there are more pages to read.
     Long(LongJob),
+    /// The same, with a page that takes as long as it takes.
+    Scan(LongJob),
     /// The same, for as long as it takes, and alone in the process.
     Download(LongJob),
     Write {
@@ -124,12 +126,15 @@ pub struct Wants {
     pub workspaces: Vec<WorkspaceId>,
     /// Whether it takes the next thread of a queue.
     pub takes_next: bool,
+    /// What it fails with if the instance has a row with the id of one that it inserts. Default: it is a
+    /// fault of the service.
+    pub if_present: Option<Code>,
 }
 
 impl Wants {
     /// Returns the need for the log of one more workspace.
     pub fn workspace(id: WorkspaceId) -> Self {
-        Self { workspaces: vec![id], takes_next: false }
+        Self { workspaces: vec![id], ..Self::default() }
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct LongCall {
     call: Call,
     job: Prepared<LongJob>,
     done: Done,
+    /// Whether a page of it may take long.
+    scans: bool,
     /// None if it may take as long as it takes.
     deadline: Option<Monotonic>,
     /// When one that makes a file no longer waits for its turn.
@@ -40,13 +42,25 @@ pub(super) struct LongCall {
 impl LongCall {
     pub fn new(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
         let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
-        Self { call, job, done, deadline: Some(deadline), turn_by: deadline, exclusive: None, output: None }
+        let (deadline, turn_by) = (Some(deadline), deadline);
+        Self { call, job, done, scans: false, deadline, turn_by, exclusive: None, output: None }
+    }
+
+    /// Creates one of which a page may take long.
+    pub fn scan(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
+        Self { scans: true, ..Self::new(call, job, done) }
     }
 
     /// Creates one that makes a file.
     pub fn download(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
         let turn_by = call.dispatch.clock.deadline(DOWNLOAD_WAIT);
-        Self { call, job, done, deadline: None, turn_by, exclusive: None, output: None }
+        Self { deadline: None, turn_by, ..Self::scan(call, job, done) }
+    }
+
+    /// Queues its next page.
+    pub fn queue(self: Box<Self>) {
+        let dispatch = Arc::clone(&self.call.dispatch);
+        if self.scans { dispatch.executor.scan(self) } else { dispatch.executor.read(self, true) }
     }
 
     fn is_overdue(&self) -> bool {
@@ -86,10 +100,7 @@ impl Task for LongCall {
     fn finish(mut self: Box<Self>, outcome: Result<()>) {
         match (outcome, self.output.take()) {
             (Ok(()), Some(output)) => self.end(Ok(output)),
-            (Ok(()), None) => {
-                let dispatch = Arc::clone(&self.call.dispatch);
-                dispatch.executor.read(self, true);
-            }
+            (Ok(()), None) => self.queue(),
             (Err(_), _) if self.is_overdue() => self.end(Err(overdue())),
             (Err(error), _) => self.end(Err(error)),
         }

@@ -332,10 +332,13 @@ impl Dispatch {
                 }
             }
             Ok(Job::Long(job)) => {
-                self.executor.read(Box::new(LongCall::new(call, Prepared::Ready(job), done)), true);
+                Box::new(LongCall::new(call, Prepared::Ready(job), done)).queue();
+            }
+            Ok(Job::Scan(job)) => {
+                Box::new(LongCall::scan(call, Prepared::Ready(job), done)).queue();
             }
             Ok(Job::Download(job)) => {
-                self.executor.read(Box::new(LongCall::download(call, Prepared::Ready(job), done)), true);
+                Box::new(LongCall::download(call, Prepared::Ready(job), done)).queue();
             }
             Ok(Job::Wait { job, filter, timeout, supply, timed_out }) => {
                 let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };

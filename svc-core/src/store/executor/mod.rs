@@ -1,9 +1,10 @@
 //! The executor: core threads own the connections, and callers submit tasks.
 //!
 //! A writer lane batches its queue into one transaction, so that many callers share one flush to disk; a
-//! failing task is rolled back alone. Readers share a queue; long reads have their own; short reads that
-//! arrive at the same moment can share one transaction on a caller's thread. Full queues reject tasks instead
-//! of growing, and a task that was queued for too long, or whose caller has gone, is rejected instead of run.
+//! failing task is rolled back alone. Readers share a queue. Long reads have their own, in pages that
+//! are short; so have scans, one of which may take as long as it takes. Short reads that arrive at the same
+//! moment can share one transaction on a caller's thread. Full queues reject tasks instead of growing, and a
+//! task that was queued for too long, or whose caller has gone, is rejected instead of run.
 
 mod queue;
 mod lane;
@@ -92,6 +93,7 @@ pub(crate) struct Executor<S: BatchState> {
     lanes: Vec<Arc<Lane<S>>>,
     reads: Arc<ReadPool<S::ReaderState>>,
     long_reads: Arc<ReadPool<S::ReaderState>>,
+    scans: Arc<ReadPool<S::ReaderState>>,
     batched: BatchedReads<S::ReaderState>,
     local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -107,7 +109,8 @@ pub(crate) struct Readers {
 }
 
 impl<S: BatchState> Executor<S> {
-    /// Starts one writer thread per state, `readers.threads` threads that read, and one for long reads.
+    /// Starts one writer thread per state, `readers.threads` threads that read, and one for long reads, and one
+    /// for scans.
     pub fn start(
         states: Vec<S>,
         readers: Readers,
@@ -125,11 +128,13 @@ impl<S: BatchState> Executor<S> {
         let Readers { threads: size, inline } = readers;
         let reads = ReadPool::start("svc-reader", size, inline, clock, open_reader, &mut threads)?;
         let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, open_reader, &mut threads)?;
+        let scans = ReadPool::start("svc-scanner", 1, 0, clock, open_reader, &mut threads)?;
         let local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
             lanes,
             reads,
             long_reads,
+            scans,
             batched: BatchedReads::default(),
             local,
             threads: Mutex::new(threads),
@@ -160,6 +165,11 @@ impl<S: BatchState> Executor<S> {
     /// Queues a read.
     pub fn read(&self, task: Box<dyn ReadTask<S::ReaderState>>, long: bool) {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
+    }
+
+    /// Queues a read of everything that a workspace has, which takes as long as it takes.
+    pub fn scan(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
+        self.scans.submit(task);
     }
 
     /// Reads on the calling thread if a reader is idle, or queues the read.
@@ -206,9 +216,10 @@ impl<S: BatchState> Executor<S> {
         (queued.fold(0, usize::saturating_add), self.lanes.len().saturating_mul(QUEUE_MAX))
     }
 
-    /// Returns how many reads are queued, long ones included, and how many may be.
+    /// Returns how many reads are queued, those of every kind, and how many may be.
     pub fn queued_reads(&self) -> (usize, usize) {
-        (self.reads.queued().saturating_add(self.long_reads.queued()), 2 * QUEUE_MAX)
+        let queued = [&self.reads, &self.long_reads, &self.scans].map(|pool| pool.queued());
+        (queued.into_iter().fold(0, usize::saturating_add), 3 * QUEUE_MAX)
     }
 
     /// Removes destroyed bytes from SQLite's files, and truncates its write-ahead log.
@@ -223,6 +234,7 @@ impl<S: BatchState> Executor<S> {
         self.lanes.iter().for_each(|lane| lane.close());
         self.reads.close();
         self.long_reads.close();
+        self.scans.close();
         for thread in lock(&self.threads).drain(..) {
             // A core thread catches the panics of its tasks; if one died, there is nothing left to report.
             let _ = thread.join();
