@@ -16,7 +16,7 @@ use svc_core::spool::{Spool, Spooled};
 use svc_core::{Client, Code, Error, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::shares::Shares;
+use crate::shares::{Share, Shares};
 
 /// Limit on the bytes of a body where no credential is required.
 pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
@@ -31,6 +31,11 @@ const MIN_RATE: u32 = 16 << 10;
 /// Longest time that any body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Files that are received, or wait to be read, at the same time: those of all, and those of one client.
+const FILES_MAX: usize = 8;
+const FILES_OF_ONE: usize = 2;
+/// How long a request waits until one of them is read.
+const FILES_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a body that are written to a file at a time.
 const SPOOLED_AT_ONCE: usize = 256 << 10;
 
@@ -40,11 +45,25 @@ pub(crate) const JSON: &[&str] = &["application/json"];
 /// The bodies that are being read.
 pub(crate) struct Bodies {
     unfinished: Shares<Client>,
+    files: Shares<Client>,
 }
 
 impl Bodies {
     pub fn new() -> Self {
-        Self { unfinished: Shares::new(usize::MAX, UNFINISHED_MAX) }
+        Self {
+            unfinished: Shares::new(usize::MAX, UNFINISHED_MAX),
+            files: Shares::new(FILES_MAX, FILES_OF_ONE),
+        }
+    }
+
+    /// Waits until a file of `client` may be received, which counts until this is dropped.
+    ///
+    /// Fails with 503 `overloaded` if others take too long.
+    pub async fn receive(&self, client: Client) -> Result<Share<Client>> {
+        timeout(FILES_WAIT, self.files.wait(client, 1)).await.map_err(|_| {
+            let detail = "the server receives only so many files at a time, from all and from one client";
+            Error::new(Code::Overloaded, detail).with("retry_after_secs", FILES_WAIT.as_secs())
+        })
     }
 
     /// Returns how many bodies count as unfinished.

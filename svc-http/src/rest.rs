@@ -73,9 +73,12 @@ async fn input(
 ) -> Result<op::Input> {
     let (head, body) = request.into_parts();
     if operation.http().takes_file {
-        let slot = state.service.begin_upload().await?;
+        // Somebody who sends slowly keeps nobody from reading a file.
+        let received = state.bodies.receive(client).await?;
         let spooled =
             state.bodies.spool(client, &head.headers, body, state.service.upload_settings()).await?;
+        let slot = state.service.begin_upload().await?;
+        drop(received);
         let mut text = text?;
         decode::query(head.uri.query(), &mut text)?;
         let file = spooled.map(|spooled| Upload::File(spooled.holding(slot)));

@@ -4,11 +4,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::host::opening::Outdated;
 use crate::limits::WAITS_MAX;
 use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
@@ -45,27 +44,17 @@ impl Threads {
 pub(crate) struct Process {
     pub threads: Threads,
     dispatch: OnceLock<Weak<Dispatch>>,
-    /// The files that may be received or read at the same time.
+    /// The files that may be read at the same time.
     uploads: Arc<Semaphore>,
 }
 
-/// The right to receive a file and to read it, of which a process gives one at a time.
+/// The right to read a file that was received, of which a process gives one at a time.
 pub struct UploadSlot(#[expect(dead_code, reason = "it counts until it is dropped")] OwnedSemaphorePermit);
 
-/// How long a request waits while another one's file is received or read.
-const UPLOAD_WAIT: Duration = Duration::from_secs(10);
-
 impl UploadSlot {
-    /// Waits for it. Fails with 503 `overloaded` if somebody has it for too long.
+    /// Waits for it, in the order of those who do.
     pub(super) async fn take(process: &Process) -> Result<Self> {
-        let wanted = Arc::clone(&process.uploads).acquire_owned();
-        match tokio::time::timeout(UPLOAD_WAIT, wanted).await {
-            Ok(permit) => permit.map(Self).map_err(Error::internal),
-            Err(_) => {
-                let detail = "the server takes one file at a time, and is at one";
-                Err(Error::new(Code::Overloaded, detail).with("retry_after_secs", UPLOAD_WAIT.as_secs()))
-            }
-        }
+        Arc::clone(&process.uploads).acquire_owned().await.map(Self).map_err(Error::internal)
     }
 }
 

@@ -282,7 +282,7 @@ impl Service {
         reading.await.map_err(Error::internal)?
     }
 
-    /// Waits for the right to receive and read a file. Fails with 503 `overloaded` if another one takes long.
+    /// Waits for the right to read a file that was received.
     pub async fn begin_upload(&self) -> Result<UploadSlot> {
         UploadSlot::take(&self.inner.process).await
     }
