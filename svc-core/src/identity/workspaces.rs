@@ -244,10 +244,8 @@ pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
 /// The state of a workspace whose rows are being written, of which nobody knows yet.
 pub(crate) const IMPORTING: &str = "importing";
 
-/// Returns whether a workspace has this handle.
-pub(crate) fn has_handle(cx: &Read<'_>, handle: &str) -> Result<bool> {
-    Ok(cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&handle])?.is_some())
-}
+/// The state of a workspace that everybody knows of.
+pub(crate) const LIVE: &str = "live";
 
 /// The state of a workspace whose rows are being removed.
 const ERASING: &str = "erasing";
@@ -273,19 +271,26 @@ pub(crate) fn erasing(cx: &Read<'_>) -> Result<Option<WorkspaceId>> {
 
 const IS_ERASING: &str = "select id from workspaces where state = $1 order by id limit 1";
 
-/// Returns whether there is a row of a workspace, whatever its state.
-pub(crate) fn has_row(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
-    Ok(cx.one::<(WorkspaceId,)>(ROW, &[&workspace])?.is_some())
+/// Returns the state of a workspace, if there is one.
+pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<String>> {
+    Ok(cx.one::<(String,)>(STATE, &[&workspace])?.map(|(state,)| state))
 }
 
-const ROW: &str = "select id from workspaces where id = $1";
+const STATE: &str = "select state from workspaces where id = $1";
 
-/// Shows an imported workspace, which the instance's log names at `lsn`.
-pub(crate) fn show(cx: &mut Write<'_>, workspace: WorkspaceId, lsn: i64) -> Result<()> {
-    cx.execute(1, SHOW, &[&workspace, &lsn])
+/// Shows an imported workspace, which the instance's log names at `lsn`, under its handle if that is free.
+pub(crate) fn show(cx: &mut Write<'_>, workspace: WorkspaceId, lsn: i64, handle: Option<&str>) -> Result<()> {
+    let is_taken =
+        |handle: &str| -> Result<bool> { Ok(cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&handle])?.is_some()) };
+    let handle = match handle {
+        Some(handle) if !is_taken(handle)? => Some(handle),
+        _ => None,
+    };
+    cx.execute(1, SHOW, &[&workspace, &lsn, &handle])
 }
 
-const SHOW: &str = "update workspaces set state = 'live', lsn = $2 where id = $1 and state = 'importing'";
+const SHOW: &str =
+    "update workspaces set state = 'live', lsn = $2, handle = $3 where id = $1 and state = 'importing'";
 
 /// Creates an empty workspace. The caller has checked that it is allowed.
 ///

@@ -30,6 +30,7 @@ pub use declare::http::{Http, Method, Success};
 pub use declare::job::{LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Access, Docs, Effect, Operation};
 pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
+pub(crate) use declare::records::Removal;
 pub use declare::records::{Class, Records, RowColumns};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table};

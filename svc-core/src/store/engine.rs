@@ -1,5 +1,7 @@
 //! What the engines have in common, so that whoever uses one need not know which it is.
 
+use std::fmt;
+
 use crate::Result;
 use crate::error::Error;
 
@@ -31,6 +33,23 @@ impl Engine {
             Self::Postgres => "postgres",
         }
     }
+}
+
+/// The cause of the error of a statement that inserts a row with the key of another one.
+#[derive(Debug)]
+pub(crate) struct Duplicate(pub String);
+
+impl fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Duplicate {}
+
+/// Returns whether a row had the key of one that was inserted.
+pub(crate) fn is_duplicate(error: &Error) -> bool {
+    error.cause().is_some_and(|cause| cause.is::<Duplicate>())
 }
 
 /// How often SQLite had to compile a statement.

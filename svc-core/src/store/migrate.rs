@@ -71,6 +71,7 @@ migrations! {
     41 "0041_purges",
     42 "0042_open_footprints",
     43 "0043_limits",
+    44 "0044_removals",
 }
 
 /// Returns the version of the schema: that of the newest migration.

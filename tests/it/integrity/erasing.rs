@@ -94,6 +94,58 @@ fn an_erased_workspace_comes_back_from_its_export_alone() {
     }
 }
 
+/// An import has one name and one outcome, until what it has made is erased.
+#[test]
+fn what_was_erased_is_imported_again_under_the_same_name() {
+    for engine in engines() {
+        let world = World::open(engine);
+        let (workspace, mut token) = another(&world);
+        let file = export(&world, workspace);
+        let operator = world.new_token(vec!["token:admin", "operator:global"]);
+        let import = json!({"mode": "restore", "envelope": file, "admin_handle": "ada", "import_id": "back"});
+        for _ in 0..2 {
+            let confirm = json!({"workspace_id": workspace, "confirm": "Gone soon"});
+            world.call(&token, "erase_workspace", confirm).output();
+            world.pass(10 * SECOND);
+            world.pass(30 * SECOND);
+            let restored = world.call(&operator, "import_workspace", import.clone()).output();
+            assert_eq!(restored["created"], json!(true));
+            token = text(&restored["admin_token"]["secret"]);
+            let again = world.call(&operator, "import_workspace", import.clone()).output();
+            assert_eq!(again["created"], json!(false));
+            assert_eq!(world.call(&token, "whoami", json!({})).status, 200);
+        }
+        verify(&world);
+    }
+}
+
+/// Every step goes on where the one before has ended, through rows that name no workspace too.
+#[test]
+fn a_large_workspace_is_erased_in_steps() {
+    for engine in engines() {
+        let world = World::open(engine);
+        let (workspace, token) = another(&world);
+        let id = world.database.id(workspace);
+        let call = |operation: &str, input: Value| world.call(&token, operation, input).output();
+        let channel = call("create_channel", json!({"workspace_id": workspace, "name": "large"}));
+        let first = call("create_thread", json!({"channel_id": channel["id"], "title": "the first"}));
+        for number in 0..700 {
+            let title = format!("task {number}");
+            let thread = json!({"channel_id": channel["id"], "title": title, "depends_on": [first["id"]]});
+            call("create_thread", thread);
+        }
+        let before = world.database.number("select count(*) from thread_dependencies");
+        call("erase_workspace", json!({"workspace_id": workspace, "confirm": "Gone soon"}));
+        world.pass(10 * SECOND);
+        let left = |table: &str| {
+            world.database.number(&format!("select count(*) from {table} where workspace_id = {id}"))
+        };
+        assert_eq!(["threads", "events", "shelves", "heads"].map(left), [0; 4]);
+        assert_eq!(world.database.number("select count(*) from thread_dependencies"), before - 700);
+        verify(&world);
+    }
+}
+
 #[test]
 fn a_hold_and_being_the_last_one_keep_a_workspace() {
     for engine in engines() {

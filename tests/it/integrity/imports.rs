@@ -78,12 +78,13 @@ fn an_import_is_repeated_by_its_id_and_nothing_is_restored_twice() {
         world.call(&world.people.admin, "import_workspace", taken).refused(409, "wrong-state");
         let unknown = json!({"mode": "restore", "envelope": other, "admin_handle": "nobody"});
         world.call(&world.people.admin, "import_workspace", unknown).refused(404, "not-found");
-        let mut evidence = origin.export();
-        evidence["header"]["words"] = json!("none");
-        let refused = json!({"mode": "restore", "envelope": evidence});
-        let problem =
-            world.call(&world.people.admin, "import_workspace", refused).refused(400, "export-invalid");
-        assert_eq!(problem["reason"], "hash");
+        // Evidence without words is no workspace.
+        for mode in ["restore", "new"] {
+            let refused = json!({"mode": mode, "envelope": origin.evidence()});
+            let problem =
+                world.call(&world.people.admin, "import_workspace", refused).refused(400, "export-invalid");
+            assert_eq!(problem["reason"], "not-an-export");
+        }
     }
 }
 
@@ -102,7 +103,8 @@ fn what_an_import_has_left_that_ended_early_is_removed_and_was_never_seen() {
         world.database.execute(&let_go);
         let staged = format!("select count(*) from messages where workspace_id = {workspace}");
         assert!(world.database.number(&staged) > 0, "its rows were written");
-        world.call(&world.people.admin, "import_workspace", input).refused(409, "workspace-exists");
+        let busy = world.call(&world.people.admin, "import_workspace", input).refused(503, "overloaded");
+        assert_eq!(busy["retry_after_secs"], json!(10));
         let token = world.new_token(vec!["workspace:read", "operator:global"]);
         let listed = world.call(&token, "list_workspaces", json!({"limit": 100})).output();
         assert!(!listed.to_string().contains(&origin.workspace.to_string()));
@@ -119,6 +121,86 @@ fn what_an_import_has_left_that_ended_early_is_removed_and_was_never_seen() {
         assert_eq!(world.database.number(&events), 0);
         assert_eq!(world.database.number("select count(*) from imports"), 0);
         world.admin("import_workspace", json!({"mode": "restore", "envelope": file}));
+        verify(&world);
+    }
+}
+
+/// Whoever asks again gets it, once the one that was cut off had the time to go on, without any other help.
+#[test]
+fn an_import_takes_over_what_another_one_has_left() {
+    for engine in engines() {
+        for (mode, id) in [("restore", None), ("restore", Some("mine")), ("new", Some("mine"))] {
+            let origin = Origin::new(engine, 10);
+            let world = elsewhere(engine);
+            let [fail, let_go] = failing_to_show(engine);
+            world.database.execute(&fail);
+            let input = json!({"mode": mode, "envelope": origin.export(), "import_id": id});
+            assert_eq!(world.call(&world.people.admin, "import_workspace", input.clone()).status, 500);
+            world.database.execute(&let_go);
+            world.call(&world.people.admin, "import_workspace", input.clone()).refused(503, "overloaded");
+            world.clock.advance(Duration::from_secs(11));
+            let imported = world.admin("import_workspace", input);
+            assert_eq!(imported["created"], json!(true), "{mode} {id:?}");
+            let left = |rows: &str| world.database.number(&format!("select count(*) from {rows}"));
+            assert_eq!(left("workspaces where state <> 'live'"), 0);
+            assert_eq!((left("imports where outcome is null"), left("imports")), (0, 1));
+            assert_eq!(left("messages"), 3 + left_before(&world), "{mode} {id:?}");
+            verify(&world);
+        }
+    }
+}
+
+/// The messages that every world begins with.
+fn left_before(world: &World) -> i64 {
+    let own = world.database.id(world.id("workspace"));
+    world.database.number(&format!("select count(*) from messages where workspace_id = {own}"))
+}
+
+/// Nobody is told of a workspace that is not shown by the handle that it is to have.
+#[test]
+fn a_handle_is_free_until_the_workspace_that_has_it_is_shown() {
+    for engine in engines() {
+        for is_taken in [false, true] {
+            let origin = Origin::new(engine, 11);
+            let world = elsewhere(engine);
+            let [fail, let_go] = failing_to_show(engine);
+            world.database.execute(&fail);
+            let input = json!({"mode": "restore", "envelope": origin.export()});
+            assert_eq!(world.call(&world.people.admin, "import_workspace", input.clone()).status, 500);
+            world.database.execute(&let_go);
+            let take = |handle: &str| {
+                let handle = json!({"workspace_id": world.id("workspace"), "handle": handle});
+                world.admin("set_workspace_handle", handle);
+            };
+            take("moving");
+            if !is_taken {
+                take("another");
+            }
+            world.clock.advance(Duration::from_secs(11));
+            let imported = world.admin("import_workspace", input);
+            assert_eq!(imported["handle"], if is_taken { json!(null) } else { json!("moving") });
+        }
+    }
+}
+
+/// A file of which only a part is there already is refused like one that is there whole.
+#[test]
+fn a_workspace_with_an_id_that_there_is_exists() {
+    for engine in engines() {
+        let origin = Origin::new(engine, 12);
+        let file = origin.export();
+        let world = elsewhere(engine);
+        let records = file["records"].as_array().unwrap();
+        let channel = records.iter().find(|row| row["record"] == "channels").unwrap();
+        let id = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
+        let (own, its) = (id(&world.new_channel("other")), id(channel["id"].as_str().unwrap()));
+        world.database.execute(&format!("update channels set id = {its} where id = {own}"));
+        let input = json!({"mode": "restore", "envelope": file});
+        world.call(&world.people.admin, "import_workspace", input).refused(409, "workspace-exists");
+        world.pass(Duration::from_secs(60));
+        assert_eq!(world.database.number("select count(*) from imports"), 0);
+        // A copy has ids of its own.
+        world.admin("import_workspace", json!({"mode": "new", "envelope": file}));
         verify(&world);
     }
 }

@@ -66,10 +66,19 @@ impl Origin {
     pub fn export(&self) -> Value {
         export(&self.world, self.workspace)
     }
+
+    /// The same without words.
+    pub fn evidence(&self) -> Value {
+        export_with(&self.world, self.workspace, Words::None)
+    }
 }
 
 pub fn export(world: &World, workspace: WorkspaceId) -> Value {
-    let input = ExportWorkspace { workspace_id: workspace, words: Words::All };
+    export_with(world, workspace, Words::All)
+}
+
+fn export_with(world: &World, workspace: WorkspaceId, words: Words) -> Value {
+    let input = ExportWorkspace { workspace_id: workspace, words };
     let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
     serde_json::from_slice(&content.read().unwrap()).unwrap()
 }

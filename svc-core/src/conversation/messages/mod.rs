@@ -144,11 +144,8 @@ pub(crate) fn feature() -> Feature {
                 .ints("edit lsn")
                 .times("written_at")
                 .sealed("sealed"),
-            Records::table("message_keys", "message_id")
-                .first_to_go()
-                .through("message_id", "messages")
-                .stays(),
-            Records::table("shelves", "workspace_id shelf").first_to_go().stays(),
+            Records::table("message_keys", "message_id").keys().through("message_id", "messages").stays(),
+            Records::table("shelves", "workspace_id shelf").keys().stays(),
             Records::table("scrubs", "key_table workspace_id lsn").stays(),
         ])
 }

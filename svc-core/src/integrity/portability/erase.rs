@@ -1,13 +1,13 @@
 //! Erasing a workspace: nothing of it is left but its id and where its log ended.
 //!
-//! The first transaction ends every way in, destroys the keys of its words, and asks for the scrub. What is
-//! left of its rows goes in bounded steps.
+//! The first transaction ends every way in. The keys of its words, and then what is left of its rows, go in
+//! bounded steps; how far these have come stands beside what is left of the workspace.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::removal::remove_some;
+use super::removal::{Place, remove_some};
 use crate::conversation::scrub;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -20,8 +20,8 @@ use crate::time::Time;
 
 /// Erases your workspace: its members, channels, threads, messages, settings and its log.
 ///
-/// Every credential of the workspace is dead at once, also the one that you call with, and so is every word.
-/// Its rows go soon after, in steps. What is left is an event in the log of the instance, with the id of the
+/// Every credential of the workspace is dead at once, also the one that you call with, so nobody reads
+/// anything of it from then on. The keys of its words go soon after, and then its rows, in steps. What is left is an event in the log of the instance, with the id of the
 /// workspace and the end of its log, by which an export of it can still be told to be whole. A workspace that
 /// was erased is brought back only from an export, by `import_workspace`.
 ///
@@ -68,14 +68,15 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
         cx.one(HEAD, &[&id])?.ok_or_else(|| Error::internal("the workspace has no log"))?;
     let content_hash = crate::hash::hash_text(&hash);
     let event = WorkspaceErased { workspace_id: id, lsn, hash: content_hash.clone() };
-    let because = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &event)?.lsn;
+    cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &event)?;
     cx.audit_in(WorkspaceId::INSTANCE, "workspace.erase", json!({"workspace_id": id, "lsn": lsn}))?;
     let now = cx.now();
     cx.execute_any(FORGET, &[&id])?;
     cx.execute(1, REMEMBER, &[&id, &now, &lsn, &hash])?;
+    // A workspace that is restored later is another outcome.
+    cx.execute_any(FORGET_IMPORT, &[&id])?;
     workspaces::hide(cx, id)?;
     cx.invalidate(Invalidates::Access)?;
-    cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::ask_for_workspace(cx, id, because))?;
     end_access(cx, &permit, id)?;
     Ok(Erased { workspace_id: id, erased_at: now, lsn, content_hash })
 }
@@ -86,11 +87,13 @@ const FORGET: &str = "delete from erased where workspace_id = $1";
 
 const REMEMBER: &str = "insert into erased (workspace_id, at, lsn, hash) values ($1, $2, $3, $4)";
 
-/// Removes what lets somebody in, and what opens words.
+const FORGET_IMPORT: &str = "delete from imports where workspace_id = $1";
+
+/// Removes what lets somebody in.
 fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
-    let first = cx.records().iter().rev().filter(|records| records.goes_first());
-    for records in first {
-        cx.execute_any(records.remove(), &[&workspace, &i64::MAX])?;
+    let access = cx.records().iter().rev().filter(|records| records.is_of_access());
+    for records in access {
+        cx.execute_any(records.remove_all(), &[&workspace])?;
     }
     Ok(())
 }
@@ -99,11 +102,21 @@ fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId)
 pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
     let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
     permit?;
-    let is_left = remove_some(cx, workspace)?;
+    let stored = cx.one::<(Option<String>,)>(REACHED, &[&workspace])?.and_then(|(place,)| place);
+    let mut place = Place::read(stored.as_deref())?;
+    // No mark for an event is like this one.
+    let because = cx.now().micros().saturating_neg();
+    if place.is_at_keys(cx.records()) {
+        cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::ask_for_workspace(cx, workspace, because))?;
+    }
+    let is_left = remove_some(cx, workspace, &mut place)?;
+    cx.execute_any(REACH, &[&workspace, &place.stored()?])?;
     if !is_left {
-        // No mark for an event is like this one.
-        let because = cx.now().micros().saturating_neg();
         cx.in_workspace(workspace, |cx| scrub::ask_for_words(cx, because))?;
     }
     Ok(is_left)
 }
+
+const REACHED: &str = "select place from erased where workspace_id = $1";
+
+const REACH: &str = "update erased set place = $2 where workspace_id = $1";

@@ -18,7 +18,7 @@ use super::form::{HeadOf, Header, Words};
 use super::insert::{insert_event, insert_row};
 use super::lines::{Keeps, Kept, Later, Line, LineWriter, next};
 use super::read::{Invalid, Reason};
-use super::staging::REMOVED;
+use super::staging::{REMOVED, remove_staged};
 use super::verify::{ExportReport, verify};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::CapabilitySet;
@@ -79,13 +79,14 @@ impl Mode {
 /// that is returned for `admin_handle`, whose secret is shown only once. With an `import_id` a call that was
 /// cut off may be repeated: it goes on, or returns the first outcome, without the secret.
 ///
-/// Over HTTP the file is the body, over MCP it is `envelope`, up to 4 MiB; see `verify_workspace_export` for
-/// why one is refused.
+/// Over HTTP the file is the body, over MCP it is `envelope`, as large as a request may be; see
+/// `verify_workspace_export` for why one is refused. While another call imports the workspace, or a moment
+/// after it was cut off, it is 503 `overloaded`: try again.
 ///
 /// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
 /// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
-/// `workspace-exists` if the instance has the workspace; 400 `export-invalid` if the file does not verify or
-/// has no words.
+/// `workspace-exists` if the instance has the workspace, or something with one of its ids; 400
+/// `export-invalid` if the file does not verify or has no words.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportWorkspace {
@@ -158,8 +159,6 @@ pub struct Imported {
 pub(super) struct Verified {
     import_id: Option<String>,
     holder: Option<Uuid>,
-    /// Whether a step was taken. It may not have been committed.
-    has_begun: bool,
     mode: Mode,
     /// The header of the file.
     source: Header,
@@ -172,6 +171,8 @@ pub(super) struct Verified {
     digest: [u8; 32],
     lines: Spooled,
     later: Vec<Later>,
+    /// The handle of the workspace.
+    handle: Option<String>,
     admin: Option<MemberId>,
 }
 
@@ -205,7 +206,7 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
             (report, copy)
         }
     };
-    let Kept { lines, later, handles } = kept;
+    let Kept { lines, later, handle, handles } = kept;
     let admin = match &input.admin_handle {
         None => None,
         Some(handle) => match handles.get(&**handle) {
@@ -216,7 +217,6 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
     Ok(Verified {
         import_id: input.import_id.as_ref().map(|id| id.to_string()),
         holder: None,
-        has_begun: false,
         events: report.events,
         signer: report.signed_by.clone(),
         digest: sha256(report.signed.as_bytes()),
@@ -226,13 +226,14 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
         pruned,
         lines: lines.spooled,
         later,
+        handle,
         admin,
     })
 }
 
 /// Returns what an import needs before it is queued.
 pub(super) fn wants(_: &Verified) -> Wants {
-    Wants::workspace(WorkspaceId::INSTANCE)
+    Wants { if_present: Some(Code::WorkspaceExists), ..Wants::workspace(WorkspaceId::INSTANCE) }
 }
 
 /// The row of an import.
@@ -279,9 +280,10 @@ pub(super) fn step(
     let row: Option<ImportRow> = cx.one(IMPORT, &[&import_id])?;
     let until = cx.now().shifted(i64::try_from(LEASE.as_micros()).unwrap_or(i64::MAX));
     let (reached, held_by) = match row {
-        None if verified.has_begun => return Err(given_up()),
         None => {
-            begin_staging(cx, verified, (&import_id, holder, until))?;
+            if !begin_staging(cx, verified, (&import_id, holder, until))? {
+                return Ok(None);
+            }
             (0, holder)
         }
         Some(row) => {
@@ -292,19 +294,18 @@ pub(super) fn step(
                 let imported: Imported = serde_json::from_str(&outcome).map_err(Error::internal)?;
                 return Ok(Some(Imported { created: false, ..imported }));
             }
-            if row.holder == REMOVED {
-                return Err(given_up());
+            let is_own = row.holder == holder;
+            if !is_own && is_held(row.holder, row.until, cx.now()) {
+                return Err(in_progress());
             }
             // A copy is made anew with other ids: what is left of an earlier one goes first.
-            let is_other = row.workspace_id != verified.header.workspace_id;
-            if row.holder != holder && (is_other || row.until > cx.now()) {
-                return Err(Error::new(Code::Overloaded, "the import is in progress")
-                    .with("retry_after_secs", LEASE.as_secs()));
+            let is_other = !is_own && row.workspace_id != verified.header.workspace_id;
+            if row.holder == REMOVED || is_other {
+                return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
             }
             (row.reached, row.holder)
         }
     };
-    verified.has_begun = true;
     let offset = u64::try_from(reached).unwrap_or(0);
     if offset >= verified.lines.len() {
         return show(cx, verified, &import_id, held_by).map(Some);
@@ -321,8 +322,14 @@ pub(super) fn step(
     Ok(None)
 }
 
-fn given_up() -> Error {
-    Error::new(Code::Unavailable, "the import took too long between two steps and was given up; try again")
+/// Returns whether somebody goes on with an import.
+fn is_held(holder: Uuid, until: Time, now: Time) -> bool {
+    holder != REMOVED && until >= now
+}
+
+fn in_progress() -> Error {
+    let detail = "the workspace is being imported, by somebody who may have been cut off";
+    Error::new(Code::Overloaded, detail).with("retry_after_secs", LEASE.as_secs())
 }
 
 const IMPORT: &str =
@@ -333,14 +340,21 @@ const REACHED: &str = "
     update imports set reached = $2, holder = $3, until = $4
     where id = $1 and holder = $5 and outcome is null";
 
+/// Begins to write a workspace. Returns whether it has: what is left of an earlier import goes first.
 fn begin_staging(
     cx: &mut Write<'_>,
     verified: &Verified,
     (import_id, holder, until): (&str, Uuid, Time),
-) -> Result<()> {
-    let workspace = verified.header.workspace_id;
-    let is_staged = cx.one::<(i64,)>(STAGED, &[&workspace])?.is_some();
-    if is_staged || workspaces::has_row(cx, workspace)? {
+) -> Result<bool> {
+    let (workspace, now) = (verified.header.workspace_id, cx.now());
+    if let Some((staged, holder, until)) = cx.one::<(String, Uuid, Time)>(STAGED, &[&workspace])? {
+        if is_held(holder, until, now) {
+            return Err(in_progress());
+        }
+        return remove_staged(cx, &staged, workspace).map(|()| false);
+    }
+    let state = workspaces::state_of(cx, workspace)?;
+    if state.as_deref() == Some(workspaces::LIVE) {
         return Err(Error::new(Code::WorkspaceExists, "the instance has the workspace")
             .with("workspace_id", workspace));
     }
@@ -351,16 +365,18 @@ fn begin_staging(
         }
         // What servers have cached of it has expired after that.
         let until = at.shifted(i64::try_from(ERASED_PAUSE.as_micros()).unwrap_or(i64::MAX));
-        if until > cx.now() {
+        if until > now || state.is_some() {
             return Err(Error::new(Code::Overloaded, "the workspace was erased a moment ago")
                 .with("retry_after_secs", ERASED_PAUSE.as_secs()));
         }
     }
     let mode = verified.mode.name();
-    cx.execute(1, BEGIN, &[&import_id, &verified.digest, &mode, &workspace, &0_i64, &holder, &until])
+    cx.execute(1, BEGIN, &[&import_id, &verified.digest, &mode, &workspace, &0_i64, &holder, &until])?;
+    Ok(true)
 }
 
-const STAGED: &str = "select 1 from imports where workspace_id = $1 and outcome is null limit 1";
+const STAGED: &str =
+    "select id, holder, until from imports where workspace_id = $1 and outcome is null limit 1";
 
 const ERASED: &str = "select at from erased where workspace_id = $1";
 
@@ -412,7 +428,7 @@ fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid)
         "workspace.import",
         json!({"workspace_id": workspace, "mode": mode, "import_id": import_id}),
     )?;
-    workspaces::show(cx, workspace, lsn)?;
+    workspaces::show(cx, workspace, lsn, verified.handle.as_deref())?;
     let admin_token =
         verified.admin.map(|member| cx.within(workspace, None, |cx| admin_token(cx, member))).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::row::{MESSAGES, Row};
+use super::row::{MESSAGES, Row, WORKSPACES};
 use crate::conversation::messages::wrap_imported;
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
@@ -32,22 +32,12 @@ pub(super) fn insert_row(
             _ => {}
         }
     }
-    if records.name() == "workspaces" {
-        drop_taken_handle(cx, &mut columns)?;
+    if records.name() == WORKSPACES {
+        // It would be seen by whoever wants the same; the workspace gets it when it is shown.
+        columns.insert("handle", Stored::Null);
     }
     let values: Vec<&dyn ToParam> = columns.values().map(|value| value as &dyn ToParam).collect();
     cx.execute(1, records.insert(), &values)
-}
-
-fn drop_taken_handle(cx: &Write<'_>, columns: &mut BTreeMap<&'static str, Stored>) -> Result<()> {
-    let is_taken = match columns.get("handle") {
-        Some(Stored::Text(handle)) => workspaces::has_handle(cx, handle)?,
-        _ => false,
-    };
-    if is_taken {
-        columns.insert("handle", Stored::Null);
-    }
-    Ok(())
 }
 
 /// Returns the wrapped key of a message; null if it came without one.

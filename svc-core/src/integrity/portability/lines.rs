@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::form::EVENTS;
 use super::read::{Invalid, Reason};
-use super::row::{RECORD, Row, checked};
+use super::row::{RECORD, Row, WORKSPACES, checked};
 use super::verify::Rows;
 use crate::error::{Error, Result};
 use crate::log::verify::EventColumns;
@@ -34,6 +34,8 @@ pub(super) struct LineWriter {
     /// The tables, with where their lines begin.
     sections: Vec<(&'static str, u64)>,
     later: Vec<Later>,
+    /// The handle of the workspace.
+    handle: Option<String>,
     /// The members, by handle.
     handles: BTreeMap<String, Stored>,
     /// Why the lines could not be written, if they could not.
@@ -45,6 +47,8 @@ pub(super) struct Kept {
     pub lines: Lines,
     /// The columns that are set after everything is written.
     pub later: Vec<Later>,
+    /// The handle of the workspace, if it has one.
+    pub handle: Option<String>,
     /// The members, by handle.
     pub handles: BTreeMap<String, Stored>,
 }
@@ -70,12 +74,12 @@ const KEPT_MAX: usize = 100_000;
 impl LineWriter {
     pub fn new(spool: Spool) -> Self {
         let (sections, later, handles) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { spool, sections, later, handles, failed: None }
+        Self { spool, sections, later, handle: None, handles, failed: None }
     }
 
     pub fn finish(self) -> Result<Kept> {
         let lines = Lines { spooled: self.spool.finish()?, sections: self.sections };
-        Ok(Kept { lines, later: self.later, handles: self.handles })
+        Ok(Kept { lines, later: self.later, handle: self.handle, handles: self.handles })
     }
 
     fn keep(&mut self, records: &Records, row: &Row) -> Result<(), Invalid> {
@@ -90,8 +94,10 @@ impl LineWriter {
                 _ => {}
             }
         }
-        if let (MEMBERS, Some(Stored::Text(handle))) = (records.name(), row.columns.get("handle")) {
-            self.handles.insert(handle.clone(), id());
+        match (records.name(), row.columns.get("handle")) {
+            (WORKSPACES, Some(Stored::Text(handle))) => self.handle = Some(handle.clone()),
+            (MEMBERS, Some(Stored::Text(handle))) => drop(self.handles.insert(handle.clone(), id())),
+            _ => {}
         }
         if self.later.len().max(self.handles.len()) > KEPT_MAX {
             return Err(Invalid::new(Reason::NotAnExport, "the workspace has too many members"));

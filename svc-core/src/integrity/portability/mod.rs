@@ -132,10 +132,10 @@ fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) 
 /// Verifies an export: that it is whole, that this service or a key it knows has signed it, and that its log
 /// verifies. Nothing is stored.
 ///
-/// Over HTTP the file is the body, of any size up to a limit of the service; over MCP it is `envelope`, up to
-/// 4 MiB. A server reads one file at a time. `reason` of a refusal is one of not-an-export, truncated, order,
-/// hash, signature, unknown-key, credential-field, unknown-field and chain, and `record` the number of the
-/// record, from 1.
+/// Over HTTP the file is the body, of any size up to a limit of the service; over MCP it is `envelope`, as
+/// large as a request may be. A server reads one file at a time. `reason` of a refusal is one of
+/// not-an-export, truncated, order, hash, signature, unknown-key, credential-field, unknown-field and chain,
+/// and `record` the number of the record, from 1.
 ///
 /// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify.
 #[derive(Deserialize, JsonSchema)]

@@ -20,6 +20,8 @@ use crate::time::Time;
 
 /// The member that names the table.
 pub(super) const RECORD: &str = "record";
+/// The table of workspaces, of which an export has one row.
+pub(super) const WORKSPACES: &str = "workspaces";
 /// The table of messages, beside which their keys are.
 pub(super) const MESSAGES: &str = "messages";
 /// The member with the key of a message.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::erase::erase_some;
-use super::removal::remove_some;
+use super::removal::{Place, remove_some};
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
-use crate::op::{Chore, Round, Step, Who};
+use crate::op::{Chore, Round, Step, Who, Write};
 
 /// Time between two looks for imports that have ended early.
 const PULSE: Duration = Duration::from_secs(5);
@@ -33,20 +33,34 @@ fn step(round: &Round<'_>) -> Result<Step> {
     let left = round.read(|cx| cx.one::<(String, WorkspaceId)>(LEFT, &[&cx.now()]))?;
     let Some((import, workspace)) = left else { return Ok(Step::Done) };
     let Some(lead) = round.lead()? else { return Ok(Step::Done) };
-    lead.write(WorkspaceId::INSTANCE, move |cx| {
-        let now = cx.now();
-        // From here on nobody goes on with it.
-        if cx.change(GIVE_UP, &[&import, &REMOVED, &now])? == 0 || remove_some(cx, workspace)? {
-            return Ok(());
-        }
-        cx.execute(1, FORGET, &[&import])
-    })?;
+    lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace))?;
     Ok(Step::More)
+}
+
+/// Removes some of what an import has left that has ended early, and in the end the import itself.
+pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: WorkspaceId) -> Result<()> {
+    let now = cx.now();
+    // From here on nobody goes on with it.
+    if cx.change(GIVE_UP, &[&import, &REMOVED, &now])? == 0 {
+        return Ok(());
+    }
+    let stored = cx.one::<(Option<String>,)>(REACHED, &[&import])?.and_then(|(place,)| place);
+    let mut place = Place::read(stored.as_deref())?;
+    match remove_some(cx, workspace, &mut place)? {
+        true => cx.execute(1, REACH, &[&import, &place.stored()?]),
+        false => cx.execute(1, FORGET, &[&import]),
+    }
 }
 
 const LEFT: &str =
     "select id, workspace_id from imports where outcome is null and until < $1 order by until limit 1";
 
-const GIVE_UP: &str = "update imports set holder = $2 where id = $1 and outcome is null and until < $3";
+const GIVE_UP: &str = "
+    update imports set holder = $2
+    where id = $1 and outcome is null and (until < $3 or holder = $2)";
+
+const REACHED: &str = "select place from imports where id = $1";
+
+const REACH: &str = "update imports set place = $2 where id = $1";
 
 const FORGET: &str = "delete from imports where id = $1 and outcome is null";

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
 use super::read::{Ended, Invalid, Parts, Reason, read_parts, reason_for};
-use super::row::{RECORD, Row, checked};
+use super::row::{RECORD, Row, WORKSPACES, checked};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
@@ -257,7 +257,7 @@ impl FileVerifier<'_> {
 
 /// Returns the id in the row of the workspace itself.
 fn workspace_of_its_own<'r>(records: &Records, row: &'r Row) -> Option<&'r Stored> {
-    row.columns.get("id").filter(|_| records.table == "workspaces")
+    row.columns.get("id").filter(|_| records.table == WORKSPACES)
 }
 
 /// Compares keys as the engines order them.

@@ -73,6 +73,27 @@ pub(crate) enum Goes {
     Nowhere,
 }
 
+/// When the rows of a table go if their workspace is erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// At once: they let somebody in.
+    Access,
+    /// Before all others that are left: they open words.
+    Keys,
+    /// Before those that they refer to.
+    InTurn,
+}
+
+/// How rows of a workspace are removed, some at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// `remove` removes at most `$2` rows of the workspace `$1`.
+    Own { remove: &'static str },
+    /// `next` returns the position of the last of the next `$3` things of the workspace `$1` after `$2`, and
+    /// `remove` removes at most `$4` rows of those after `$2` up to `$3`.
+    Through { next: &'static str, remove: &'static str },
+}
+
 /// The columns of a row, by name.
 pub struct RowColumns<'r>(pub(crate) &'r BTreeMap<&'static str, Value>);
 
@@ -120,7 +141,7 @@ pub struct Records {
     pub(crate) table: &'static str,
     pub(crate) scope: Scope,
     pub(crate) goes: Goes,
-    goes_first: bool,
+    ends: Ends,
     /// The columns by which rows are ordered, which no two rows share.
     order: &'static str,
     after: Vec<&'static str>,
@@ -140,7 +161,7 @@ impl Records {
             table,
             scope: Scope::Instance,
             goes: Goes::Nowhere,
-            goes_first: false,
+            ends: Ends::InTurn,
             order: "",
             after: Vec::new(),
             columns: BTreeMap::new(),
@@ -191,10 +212,17 @@ impl Records {
         self
     }
 
-    /// Says that its rows let somebody in, or open words: when a workspace is erased, they go first.
+    /// Says that its rows let somebody in: when a workspace is erased, they go at once.
     #[must_use]
     pub fn first_to_go(mut self) -> Self {
-        self.goes_first = true;
+        self.ends = Ends::Access;
+        self
+    }
+
+    /// Says that its rows open words: when a workspace is erased, they go before all others that are left.
+    #[must_use]
+    pub fn keys(mut self) -> Self {
+        self.ends = Ends::Keys;
         self
     }
 
@@ -301,9 +329,14 @@ impl Records {
         self.goes != Goes::Nowhere
     }
 
-    /// Returns whether its rows go first when their workspace is erased.
-    pub(crate) fn goes_first(&self) -> bool {
-        self.goes_first
+    /// Returns whether its rows let somebody in.
+    pub(crate) fn is_of_access(&self) -> bool {
+        self.ends == Ends::Access
+    }
+
+    /// Returns whether its rows open words.
+    pub(crate) fn is_of_keys(&self) -> bool {
+        self.ends == Ends::Keys
     }
 
     /// Returns whether its rows are those of workspaces.
@@ -370,19 +403,39 @@ impl Records {
         interned(format!("update {} set {column} = $2 where id = $1", self.table))
     }
 
-    /// Returns the statement that removes at most `$2` of a workspace's rows.
-    pub(crate) fn remove(&self) -> &'static str {
-        let (table, condition) = (self.table, self.condition());
+    /// Returns the statement that removes all rows of the workspace `$1`.
+    pub(crate) fn remove_all(&self) -> &'static str {
+        interned(format!("delete from {} as t where {}", self.table, self.condition()))
+    }
+
+    /// Returns how the rows of a workspace are removed, some at a time.
+    pub(crate) fn removal(&self) -> Removal {
+        let table = self.table;
         let key = self.order.replace(' ', ", ");
-        // The key of a row is its own within its workspace only.
-        let within = match self.scope {
-            Scope::Of(column) => format!("{column} = $1 and "),
-            Scope::Through(..) | Scope::Instance => String::new(),
+        // The key of a row is its own within its workspace, or within what it belongs to, only.
+        let some = |within: &str, most: &str| {
+            interned(format!(
+                "delete from {table} where {within} and ({key}) in \
+                 (select {key} from {table} where {within} limit {most})"
+            ))
         };
-        interned(format!(
-            "delete from {table} where {within}({key}) in \
-             (select {key} from {table} t where {condition} limit $2)"
-        ))
+        match self.scope {
+            Scope::Of(column) => Removal::Own { remove: some(&format!("{column} = $1"), "$2") },
+            Scope::Through(column, parent) => Removal::Through {
+                next: interned(format!(
+                    "select max(n.lsn) from (select p.lsn from {parent} p \
+                     where p.workspace_id = $1 and p.lsn > $2 order by p.lsn limit $3) n"
+                )),
+                remove: some(
+                    &format!(
+                        "{column} in (select p.id from {parent} p \
+                         where p.workspace_id = $1 and p.lsn > $2 and p.lsn <= $3)"
+                    ),
+                    "$4",
+                ),
+            },
+            Scope::Instance => Removal::Own { remove: some("false", "$2") },
+        }
     }
 }
 
@@ -443,11 +496,23 @@ mod tests {
         assert!(scan.declare.ends_with("order by t.name collate \"C\", t.id"), "{}", scan.declare);
         assert_eq!(records.insert(), "insert into a (b_id, id, name, secret) values ($1, $2, $3, $4)");
         assert!(std::ptr::eq(records.insert(), records.insert()), "made once");
-        let own = Records::table("a", "lsn");
+        let Removal::Through { next, remove } = records.removal() else { panic!("it belongs to b") };
         assert_eq!(
-            own.remove(),
-            "delete from a where workspace_id = $1 and (lsn) in \
-             (select lsn from a t where t.workspace_id = $1 limit $2)"
+            next,
+            "select max(n.lsn) from (select p.lsn from b p where p.workspace_id = $1 and p.lsn > $2 \
+             order by p.lsn limit $3) n"
         );
+        let of_b = "b_id in (select p.id from b p where p.workspace_id = $1 and p.lsn > $2 and p.lsn <= $3)";
+        assert_eq!(
+            remove,
+            format!(
+                "delete from a where {of_b} and (name, id) in (select name, id from a where {of_b} limit $4)"
+            )
+        );
+        let own = Records::table("a", "lsn");
+        let remove = "delete from a where workspace_id = $1 and (lsn) in \
+                      (select lsn from a where workspace_id = $1 limit $2)";
+        assert_eq!(own.removal(), Removal::Own { remove });
+        assert_eq!(own.remove_all(), "delete from a as t where t.workspace_id = $1");
     }
 }

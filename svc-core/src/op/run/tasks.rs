@@ -17,8 +17,8 @@ use crate::log::event::Invalidates;
 use crate::op::declare::hooks;
 use crate::op::declare::job::{BoxedOutput, Progress, ReadJob, ReadingJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
-use crate::store::Conn;
 use crate::store::executor::{ReadTask, Reader, Task, WriteTask};
+use crate::store::{Conn, is_duplicate};
 
 /// A reader's transaction, for functions that return a `T`.
 pub(in crate::op) struct Reading<'r, T> {
@@ -189,7 +189,13 @@ impl Task for WriteCall {
             let dispatch = Arc::clone(&self.call.dispatch);
             return dispatch.executor.write(self);
         }
-        let Self { call, status, progress, done, .. } = *self;
+        let Self { call, status, progress, done, wants, .. } = *self;
+        let outcome = outcome.map_err(|error| match wants.if_present {
+            Some(code) if is_duplicate(&error) => {
+                Error::new(code, "the instance has something with one of these ids").caused_by(error)
+            }
+            _ => error,
+        });
         match outcome.map(|()| progress) {
             Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
             // Its decision was committed together with what it has emitted.

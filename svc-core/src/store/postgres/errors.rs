@@ -3,7 +3,7 @@
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::{Code, Error};
-use crate::store::engine::Failure;
+use crate::store::engine::{Duplicate, Failure};
 use crate::store::transaction::outcome_unknown;
 
 /// A failure, with the error for the caller.
@@ -21,6 +21,9 @@ impl Failed {
         let failure = failure_of(&error);
         let error = match error.as_db_error() {
             Some(db) if is_transient(db) => unavailable_for_now(format!("{} in: {sql}", describe(db))),
+            Some(db) if *db.code() == SqlState::UNIQUE_VIOLATION => {
+                Error::internal(Duplicate(format!("{} in: {sql}", describe(db))))
+            }
             Some(db) => Error::internal(format!("{} in: {sql}", describe(db))),
             None if failure == Failure::Broken => broken(error),
             None => Error::internal(format!("{error:?} in: {sql}")),

@@ -1,8 +1,9 @@
 //! What SQLite's errors mean to callers.
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 use crate::error::{Code, Error};
+use crate::store::engine::Duplicate;
 
 pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
@@ -23,8 +24,16 @@ pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
         Some(ErrorCode::SystemIoFailure) => {
             Error::new(Code::Unavailable, "the disk failed; nothing was changed").caused_by(error)
         }
+        Some(ErrorCode::ConstraintViolation) if is_of_a_key(&error) => {
+            Error::internal(Duplicate(error.to_string()))
+        }
         _ => Error::internal(error),
     }
+}
+
+fn is_of_a_key(error: &rusqlite::Error) -> bool {
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    matches!(extended, Some(ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_UNIQUE))
 }
 
 pub(super) fn failed_in(error: rusqlite::Error, sql: &'static str) -> Error {
