@@ -4,6 +4,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
@@ -71,6 +72,18 @@ pub fn progress(what: &'static str, bytes: u64) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(bytes).with_style(style).with_message(what).with_finish(ProgressFinish::AndClear)
 }
+
+/// Returns what shows on standard error that something goes on, and for how long; on a terminal alone.
+pub fn working(what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {spinner} {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let bar = ProgressBar::new_spinner().with_style(style);
+    bar.enable_steady_tick(TICK);
+    bar.with_message(what).with_finish(ProgressFinish::AndClear)
+}
+
+/// Time between two moves of it.
+const TICK: Duration = Duration::from_millis(200);
 
 /// Encodes the problem together with its causes.
 fn json_line(error: &Error) -> String {

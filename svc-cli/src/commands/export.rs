@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -14,7 +14,7 @@ use svc_core::spool::Content;
 use svc_core::{Code, Error, Result};
 
 use super::{Caller, Folder};
-use crate::output::{Printer, progress};
+use crate::output::{Printer, progress, working};
 
 /// Write a workspace to a signed file: its rows, and its whole log.
 ///
@@ -71,7 +71,9 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
         Which::All => Words::All,
         Which::None => Words::None,
     };
+    let exporting = working("exporting");
     let content = caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id, words }))?;
+    exporting.finish_and_clear();
     write_whole(&content, &command.output)?;
     let (file, bytes) = (command.output.as_path(), content.spooled.len());
     let text = format!("Wrote {} ({bytes} bytes).", file.display());
@@ -79,27 +81,52 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
 }
 
 /// Writes a file that appears under its name once it is on the disk, and not at all if that fails.
+///
+/// What a command that was killed has left of it is written over.
 fn write_whole(content: &Content, path: &Path) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
+    name.push(".part");
     let partial = path.with_file_name(name);
-    let written = copy(content, &partial).and_then(|()| {
-        // A hard link fails if the name was taken meanwhile, where renaming would replace what is there.
-        std::fs::hard_link(&partial, path)?;
+    let failed = |error: io::Error| {
+        let detail = format!("the file {} cannot be written", path.display());
+        Error::new(Code::Configuration, detail).caused_by(error)
+    };
+    let mut file = claimed(&partial).map_err(failed)?;
+    let written = copy(content, &mut file).and_then(|()| {
+        // It may have been made since the command began.
+        if path.exists() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        std::fs::rename(&partial, path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     });
-    let removed = std::fs::remove_file(&partial);
-    written.and(removed).map_err(|error| {
-        let detail = format!("the file {} cannot be written", path.display());
-        Error::new(Code::Configuration, detail).caused_by(error)
-    })
+    if written.is_err() {
+        // If it cannot be removed either, the next command writes over it.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written.map_err(failed)
 }
 
-fn copy(content: &Content, partial: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(partial)?;
+/// Opens a file for this process alone, whatever is in it.
+fn claimed(partial: &Path) -> io::Result<File> {
+    loop {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(partial)?;
+        file.try_lock()?;
+        // Whoever had the lock may have given the file its name, or removed it.
+        let here = std::fs::symlink_metadata(partial);
+        let own = file.metadata()?;
+        if here.is_ok_and(|here| (here.dev(), here.ino()) == (own.dev(), own.ino())) {
+            return Ok(file);
+        }
+    }
+}
+
+fn copy(content: &Content, file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
     let mut from = progress("writing", content.spooled.len()).wrap_read(content.spooled.reader(0));
-    io::copy(&mut from, &mut file)?;
+    io::copy(&mut from, file)?;
     file.flush()?;
     file.sync_all()
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use svc_core::config::Config;
@@ -11,10 +12,10 @@ use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportWorkspace, Mode};
 use svc_core::setup::Variables;
 use svc_core::spool::{self, Spool, Upload};
 use svc_core::text::Text;
-use svc_core::{Error, Result, verify_export};
+use svc_core::{Code, Error, Result, verify_export};
 
 use super::{Caller, Folder, invalid};
-use crate::output::{Printer, progress};
+use crate::output::{Printer, progress, working};
 
 /// Import a file that svc export has written.
 ///
@@ -51,6 +52,10 @@ enum Which {
     Restore,
 }
 
+/// How long a command waits for one that was cut off, or that imports the same, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Runs `svc import`: imports the file.
 pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<()> {
     let config = command.folder.config(variables)?;
@@ -86,8 +91,13 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         true => None,
         false => Some(Text::new(format!("{mode} {}", report.digest())).map_err(invalid("import_id"))?),
     };
-    let input = ImportWorkspace { mode, import_id, admin_handle, envelope: Some(Upload::File(spooled)) };
-    let imported = caller.call(IMPORT_WORKSPACE, Ok(input))?;
+    let input = || ImportWorkspace {
+        mode,
+        import_id: import_id.clone(),
+        admin_handle: admin_handle.clone(),
+        envelope: Some(Upload::File(spooled.clone())),
+    };
+    let imported = patiently(|| caller.call(IMPORT_WORKSPACE, Ok(input())))?;
     let mut text = format!(
         "{} {} ({}): {} events, head {}:{}.\n",
         if imported.created { "Imported" } else { "Was imported before:" },
@@ -104,4 +114,18 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
          `svc token mint --as-instance`"
             .to_owned()
     })
+}
+
+/// Imports, once whoever imports the same is done or given up.
+fn patiently<T>(import: impl Fn() -> Result<T>) -> Result<T> {
+    let (began, importing) = (Instant::now(), working("importing"));
+    loop {
+        match import() {
+            Err(error) if error.code() == Code::Overloaded && began.elapsed() < PATIENCE => {
+                importing.set_message("waiting for another import");
+                std::thread::park_timeout(PAUSE);
+            }
+            imported => return imported,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -10,7 +11,10 @@ use serde_json::{Value, json};
 use svc_core::note::{NoteSigner, PublicKey};
 use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::{Code, Error, verify_export};
+use svc_tests::database::engines;
 use svc_tests::{SIGNS, Setup, World, in_parallel, on_both_engines, text};
+
+use crate::integrity::origin::Origin;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -152,69 +156,221 @@ fn a_file_that_is_formatted_anew_still_verifies() {
     }
 }
 
+/// The file of a small workspace, as text.
+fn small(engine: svc_core::Engine) -> String {
+    let origin = Origin::new(engine, 13);
+    let input = ExportWorkspace { workspace_id: origin.workspace, words: Words::All };
+    let content = EXPORT_WORKSPACE.call_as_instance(&origin.world.service, origin.workspace, input).unwrap();
+    String::from_utf8(content.read().unwrap()).unwrap()
+}
+
+/// A file, line by line, and what happens to it.
+struct Lines(Vec<String>);
+
+impl Lines {
+    fn of(file: &str) -> Self {
+        Self(file.lines().map(str::to_owned).collect())
+    }
+
+    /// The lines that are records, with their tables.
+    fn records(&self) -> Vec<(usize, String)> {
+        let table = |line: &str| -> Option<String> {
+            let record: Value = serde_json::from_str(line.trim_end_matches(',')).ok()?;
+            record["record"].as_str().map(str::to_owned)
+        };
+        let lines = self.0.iter().enumerate().filter(|(_, line)| line.starts_with('{'));
+        lines.filter_map(|(number, line)| Some((number, table(line)?))).collect()
+    }
+
+    /// Why the file is refused after a change.
+    fn refused(&self, change: impl FnOnce(&mut Vec<String>)) -> String {
+        let mut changed = self.0.clone();
+        change(&mut changed);
+        let (code, reason) = refused(&changed.join("\n"));
+        assert_eq!(code, Code::ExportInvalid);
+        reason
+    }
+}
+
+#[test]
+fn a_line_that_is_missing_or_elsewhere_is_noticed() {
+    for engine in engines() {
+        let lines = Lines::of(&small(engine));
+        for count in 0..lines.0.len() {
+            assert_eq!(lines.refused(|lines| lines.truncate(count)), "truncated", "cut to {count} lines");
+        }
+        let records = lines.records();
+        let last = records.len() - 1;
+        for (place, (number, table)) in records.iter().enumerate() {
+            let reason = lines.refused(|lines| {
+                lines.remove(*number);
+                if place == last {
+                    // It has no comma.
+                    lines[number - 1] = lines[number - 1].trim_end_matches(',').to_owned();
+                }
+            });
+            let is_event = table == "events";
+            let wanted = if is_event && place != last { "chain" } else { "hash" };
+            assert!(reason == wanted || place == 0, "{table} without line {number}: {reason}");
+            if place + 1 < last {
+                let reason = lines.refused(|lines| lines.swap(*number, number + 1));
+                let wanted = if is_event { "chain" } else { "order" };
+                assert!(reason == wanted || place == 0, "{table}, line {number} after the next: {reason}");
+                let reason = lines.refused(|lines| lines.insert(*number, lines[*number].clone()));
+                assert!(reason == "order" || place == 0, "{table}, line {number} twice: {reason}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_field_that_is_another_is_noticed() {
+    for engine in engines() {
+        let lines = Lines::of(&small(engine));
+        let records = lines.records();
+        let mut tables = BTreeSet::new();
+        for (number, table) in records.iter().filter(|(_, table)| tables.insert(table.clone())) {
+            let record: Value = serde_json::from_str(lines.0[*number].trim_end_matches(',')).unwrap();
+            let comma = if lines.0[*number].ends_with(',') { "," } else { "" };
+            let with = |change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
+                let mut changed = record.clone();
+                change(changed.as_object_mut().unwrap());
+                lines.refused(|lines| lines[*number] = format!("{changed}{comma}"))
+            };
+            assert_eq!(with(&|row| drop(row.insert("age".into(), json!(7)))), "unknown-field", "{table}");
+            assert_eq!(
+                with(&|row| drop(row.insert("api_key".into(), json!("x")))),
+                "credential-field",
+                "{table}"
+            );
+            for (name, value) in record.as_object().unwrap() {
+                let changed = match value {
+                    Value::String(text) => json!(format!("{text}x")),
+                    Value::Number(number) => json!(number.as_i64().unwrap() + 1),
+                    Value::Bool(truth) => json!(!truth),
+                    Value::Null => json!("x"),
+                    other => panic!("{table}.{name} is {other}"),
+                };
+                let reason = with(&|row| drop(row.insert(name.clone(), changed.clone())));
+                let wanted: &[&str] = match (table.as_str(), name.as_str()) {
+                    (_, "record") => &["unknown-field"],
+                    ("events", _) => &["chain"],
+                    // What is no value of its column, or out of its order, is noticed first.
+                    _ => &["hash", "unknown-field", "order", "not-an-export"],
+                };
+                assert!(wanted.contains(&reason.as_str()), "{table}.{name} as {changed}: {reason}");
+            }
+        }
+        assert!(tables.len() > 10, "{tables:?}");
+    }
+}
+
+/// What may be found where one bit of a line is another one.
+fn reasons_in(line: &str) -> &'static [&'static str] {
+    let begins = |with: &str| line.starts_with(with);
+    match () {
+        () if begins("\"signature\"") => {
+            &["signature", "unknown-key", "hash", "not-an-export", "unknown-field"]
+        }
+        () if begins("\"manifest\"") => &["hash", "not-an-export", "unknown-field", "truncated"],
+        () if begins("\"header\"") => {
+            &["hash", "not-an-export", "unknown-field", "truncated", "chain", "order"]
+        }
+        () if line.contains("\"record\":\"events\"") => {
+            &["chain", "not-an-export", "unknown-field", "truncated"]
+        }
+        // A name may be like that of a credential, which no column has.
+        () => &["hash", "not-an-export", "unknown-field", "credential-field", "truncated", "order"],
+    }
+}
+
+#[test]
+fn a_bit_that_is_another_is_noticed() {
+    for engine in engines() {
+        let file = small(engine);
+        let mut found = BTreeSet::new();
+        let mut line_begins = 0;
+        for line in file.split_inclusive('\n') {
+            // Some of each line, and all in the short ones.
+            let step = (line.len() / 5).max(1);
+            for place in (line_begins..line_begins + line.len()).step_by(step) {
+                let mut bytes = file.clone().into_bytes();
+                bytes[place] ^= 1 << (place % 7);
+                let error =
+                    verify_export(bytes.as_slice(), &keys()).expect_err(&format!("the bit at {place}"));
+                let reason = text(&serde_json::to_value(error.problem()).unwrap()["reason"]);
+                assert!(
+                    reasons_in(line).contains(&reason.as_str()),
+                    "the bit at {place} of {line}: {reason}"
+                );
+                found.insert(reason);
+            }
+            line_begins += line.len();
+        }
+        assert!(found.len() > 4, "{found:?}");
+    }
+}
+
 #[test]
 fn a_changed_file_is_refused_with_the_reason() {
+    on_both_engines(|world| {
+        lived_in(world);
+        let file = export(world, "all");
+        verify_export(file.as_bytes(), &keys()).unwrap();
+        let replaced = |from: &str, to: &str| {
+            assert!(file.contains(from), "{from}");
+            refused(&file.replacen(from, to, 1)).1
+        };
+        for (from, to, reason) in [
+            ("svc.workspace.export/1", "svc.workspace.export/2", "not-an-export"),
+            ("\"record\":\"workspaces\"", "\"record\":\"workspace\"", "unknown-field"),
+            ("\"record\":\"members\"", "\"record\":\"tokens\"", "credential-field"),
+            ("\"header\":{", "\"header\":{\"secret\":1,", "credential-field"),
+            ("\"header\":{", "\"header\":{\"age\":1,", "unknown-field"),
+            ("\"manifest\":{", "\"manifest\":{\"api_key\":1,", "credential-field"),
+            ("\"sections\":[{", "\"sections\":[{\"wrapped\":1,", "credential-field"),
+            ("\"private\":false", "\"private\":true", "hash"),
+            ("\"private\":false", "\"private\":0", "unknown-field"),
+            ("\\\"$chain\\\":{\\\"at\\\":1", "\\\"$chain\\\":{\\\"at\\\":2", "chain"),
+            ("\"words\":\"all\"", "\"words\":\"none\"", "hash"),
+            ("\\n\\n\u{2014} svc/", "\\n\\n- svc/", "signature"),
+        ] {
+            assert_eq!(replaced(from, to), reason, "{to} for {from}");
+        }
+        assert_eq!(refused("{}").1, "not-an-export");
+        assert_eq!(refused("[]").1, "not-an-export");
+        assert_eq!(refused(&format!("{file} more")).1, "not-an-export");
+        let other = [NoteSigner::new(&[1; 32]).public()];
+        let error = verify_export(file.as_bytes(), &other).unwrap_err();
+        assert_eq!(serde_json::to_value(error.problem()).unwrap()["reason"], "unknown-key");
+    });
+}
+
+/// Over MCP a file is an object, of what a reply and a request may hold.
+#[test]
+fn what_is_too_large_for_mcp_goes_over_http() {
     let world = World::open(svc_core::Engine::Sqlite);
     lived_in(&world);
+    let (admin, mcp) = (Some(world.people.admin.as_str()), world.mcp());
+    let export_row = world.operation("export_workspace");
+    let input = json!({"workspace_id": world.id("workspace")});
+    let file = mcp.call(admin, export_row, &input).output();
+    let verify_row = world.operation("verify_workspace_export");
+    let verified = mcp.call(admin, verify_row, &json!({"envelope": file})).output();
+    assert_eq!(verified["valid"], json!(true));
+    let thread = world.id("thread");
+    for _ in 0..20 {
+        let body = "many words ".repeat(9000);
+        world.agent("post_message", json!({"thread_id": thread, "body": body}));
+    }
+    mcp.call(admin, export_row, &input).refused(413, "body-too-large");
     let file = export(&world, "all");
-    verify_export(file.as_bytes(), &keys()).unwrap();
-    let lines: Vec<&str> = file.lines().collect();
-    // Cut at each line.
-    for count in 0..lines.len() {
-        let cut = lines[..count].join("\n");
-        assert_eq!(refused(&cut), (Code::ExportInvalid, "truncated".to_owned()), "cut to {count} lines");
-    }
-    let is_record = |line: &str| line.starts_with('{') && line.contains("\"record\":");
-    let numbers: Vec<usize> = (0..lines.len()).filter(|number| is_record(lines[*number])).collect();
-    let with = |change: &dyn Fn(&mut Vec<String>)| {
-        let mut changed: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        change(&mut changed);
-        changed.join("\n")
-    };
-    // A record left out, and two swapped.
-    for number in numbers.iter().skip(1).step_by(7) {
-        let without = with(&|lines| drop(lines.remove(*number)));
-        let reason = refused(&without).1;
-        assert!(["hash", "order", "chain"].contains(&reason.as_str()), "{number}: {reason}");
-        if number + 1 < *numbers.last().unwrap() {
-            let swapped = with(&|lines| lines.swap(*number, number + 1));
-            let reason = refused(&swapped).1;
-            assert!(["order", "chain"].contains(&reason.as_str()), "{number}: {reason}");
-        }
-    }
-    let replaced = |from: &str, to: &str| {
-        assert!(file.contains(from), "{from}");
-        refused(&file.replacen(from, to, 1)).1
-    };
-    assert_eq!(replaced("svc.workspace.export/1", "svc.workspace.export/2"), "not-an-export");
-    assert_eq!(replaced("\"record\":\"workspaces\"", "\"record\":\"workspace\""), "unknown-field");
-    assert_eq!(replaced("\"record\":\"members\"", "\"record\":\"members\",\"age\":7"), "unknown-field");
-    assert_eq!(
-        replaced("\"record\":\"members\"", "\"record\":\"members\",\"api_key\":\"x\""),
-        "credential-field"
-    );
-    assert_eq!(replaced("\"record\":\"members\"", "\"record\":\"tokens\""), "credential-field");
-    assert_eq!(replaced("\"header\":{", "\"header\":{\"secret\":1,"), "unknown-field");
-    assert_eq!(replaced("\"private\":false", "\"private\":true"), "hash");
-    assert_eq!(replaced("\"private\":false", "\"private\":0"), "unknown-field");
-    assert_eq!(replaced("\\\"$chain\\\":{\\\"at\\\":1", "\\\"$chain\\\":{\\\"at\\\":2"), "chain");
-    assert_eq!(replaced("\"words\":\"all\"", "\"words\":\"none\""), "hash");
-    assert_eq!(replaced("\\n\\n\u{2014} svc/", "\\n\\n- svc/"), "signature");
-    assert_eq!(refused("{}").1, "not-an-export");
-    assert_eq!(refused("[]").1, "not-an-export");
-    assert_eq!(refused(&format!("{file} more")).1, "not-an-export");
-    let other = [NoteSigner::new(&[1; 32]).public()];
-    let error = verify_export(file.as_bytes(), &other).unwrap_err();
-    assert_eq!(serde_json::to_value(error.problem()).unwrap()["reason"], "unknown-key");
-    // One bit of each part of the file.
-    for place in (0..file.len()).step_by(file.len() / 200) {
-        let mut bytes = file.clone().into_bytes();
-        bytes[place] ^= 1;
-        if bytes[place].is_ascii_whitespace() || file.as_bytes()[place].is_ascii_whitespace() {
-            continue;
-        }
-        verify_export(bytes.as_slice(), &keys()).expect_err(&format!("the bit at {place}"));
-    }
+    assert!(file.len() > 4 << 20, "{}", file.len());
+    let body: Value = serde_json::from_str(&file).unwrap();
+    let path = "/workspaces/export/verify";
+    assert_eq!(world.rest().send(admin, "POST", path, &[], Some(&body)).status, 200);
+    let over_mcp = mcp.call(admin, verify_row, &json!({"envelope": body}));
+    over_mcp.refused(413, "body-too-large");
 }
 
 #[test]
@@ -265,9 +421,9 @@ fn a_broken_log_is_not_exported() {
     });
 }
 
-/// Somebody who sends a file slowly delays others, and no more.
+/// Somebody who sends a file slowly delays nobody.
 #[test]
-fn files_are_received_one_after_another() {
+fn a_file_that_comes_slowly_is_in_nobodys_way() {
     let world = World::open(svc_core::Engine::Sqlite);
     lived_in(&world);
     let (file, rest) = (export(&world, "all"), world.rest());
@@ -283,14 +439,13 @@ fn files_are_received_one_after_another() {
     slow.write_all(head.as_bytes()).unwrap();
     let body: Value = serde_json::from_str(&file).unwrap();
     let path = "/workspaces/export/verify";
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| rest.send(Some(&world.people.admin), "POST", path, &[], Some(&body)));
-        slow.write_all(second.as_bytes()).unwrap();
-        let mut answer = String::new();
-        slow.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert_eq!(waits.join().unwrap().status, 200);
-    });
+    for _ in 0..3 {
+        assert_eq!(rest.send(Some(&world.people.admin), "POST", path, &[], Some(&body)).status, 200);
+    }
+    slow.write_all(second.as_bytes()).unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     // Who is not allowed sends nothing that is kept.
     let refused = rest.send(Some(&world.people.agent), "POST", path, &[], Some(&body));
     refused.refused(403, "missing-capability");
@@ -310,4 +465,37 @@ fn exports_are_made_one_after_another() {
         });
         assert!(lens.iter().all(|len| *len > 1000), "{lens:?}");
     });
+}
+
+/// A page that a lost connection has cut off is read again.
+#[test]
+fn an_export_goes_on_after_its_connection_has_broken() {
+    if !engines().contains(&svc_core::Engine::Postgres) {
+        return;
+    }
+    let world = World::open(svc_core::Engine::Postgres);
+    lived_in(&world);
+    let others = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+                  where datname = current_database() and application_name = 'svc' and state <> 'idle'
+                  and query like '%payload%'";
+    let is_over = AtomicBool::new(false);
+    let (broken, statuses) = std::thread::scope(|scope| {
+        let breaking = scope.spawn(|| {
+            let mut broken = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                broken += world.database.number(others);
+            }
+            broken
+        });
+        let export = |_| {
+            let input = json!({"workspace_id": world.id("workspace")});
+            world.call(&world.people.admin, "export_workspace", input).status
+        };
+        let statuses: Vec<u16> = (0..40).map(export).collect();
+        is_over.store(true, Ordering::Relaxed);
+        (breaking.join().unwrap(), statuses)
+    });
+    // Two that break one after another are too many.
+    assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+    assert!(broken > 0 && statuses.contains(&200), "{broken} connections broken: {statuses:?}");
 }

@@ -8,6 +8,7 @@ mod events;
 mod followers;
 mod erasing;
 mod exports;
+mod files;
 mod holds;
 mod imports;
 mod record;
