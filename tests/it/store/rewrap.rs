@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::database::engines;
 use svc_tests::in_parallel;
-use svc_tests::ordeal::rounds;
+use svc_tests::ordeal::{any_below, rounds};
 use svc_tests::process::{Running, until};
 use svc_tests::site::{Server, Site, done};
 
@@ -121,7 +121,7 @@ fn a_rewrap_that_is_killed_is_whole_and_a_withdrawal_meanwhile_stands() {
                         server.rest.send(Some(&said.token), "DELETE", &path, &[], None).output();
                     }
                 });
-                let wanted = if round % 2 == 0 { 1 } else { 65 };
+                let wanted = 1 + i64::try_from(any_below(99)).unwrap();
                 until("a step of the rewrap", || wrapped_by(&site, &present) >= wanted);
                 running.kill();
             });

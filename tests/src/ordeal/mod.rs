@@ -27,6 +27,19 @@ pub fn rounds() -> usize {
     }
 }
 
+/// A number below `most`, another one each time.
+pub fn any_below(most: u64) -> u64 {
+    // The low bits of such an id are random.
+    let (_, low) = uuid::Uuid::now_v7().as_u64_pair();
+    (low & u64::from(u32::MAX)) % most
+}
+
+/// Waits for any part of a span of which the first fifth does not count.
+pub fn any_moment_of(span: Duration) {
+    let wait = span / 5 + span * u32::try_from(any_below(800)).unwrap() / 1000;
+    for_a_while(wait, wait, || {});
+}
+
 /// Repeats something, with `pause` in between, until `span` is over.
 pub fn for_a_while(span: Duration, pause: Duration, mut step: impl FnMut()) {
     let end = Instant::now() + span;
