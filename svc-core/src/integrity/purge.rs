@@ -127,7 +127,7 @@ struct Progress {
     reached: i64,
 }
 
-/// The position up to which the purge that a call has begun or joined purges, by which it is told from others.
+/// The position up to which the purge goes that a call has begun or joined; by it that is told from others.
 ///
 /// A run of a step that was not committed may have set it, so it counts only where the row says the same: an
 /// earlier purge goes less far, and nobody has begun one up to the same position under another name.

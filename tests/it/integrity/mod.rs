@@ -18,4 +18,5 @@ mod second_verifier;
 mod sharing;
 mod snapshot;
 mod subscriptions;
+mod tampering;
 mod taps;

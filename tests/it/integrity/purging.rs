@@ -180,7 +180,7 @@ fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
     });
 }
 
-/// Statements that let what makes a channel called `doomed` fail, together with all that is committed with it.
+/// Statements that let what makes a channel called `doomed` fail, and all that is committed with it.
 fn dooming(engine: Engine) -> &'static str {
     match engine {
         Engine::Sqlite => {

@@ -21,9 +21,10 @@ use crate::time::Time;
 /// Erases your workspace: its members, channels, threads, messages, settings and its log.
 ///
 /// Every credential of the workspace is dead at once, also the one that you call with, so nobody reads
-/// anything of it from then on. The keys of its words go soon after, and then its rows, in steps. What is left is an event in the log of the instance, with the id of the
-/// workspace and the end of its log, by which an export of it can still be told to be whole. A workspace that
-/// was erased is brought back only from an export, by `import_workspace`.
+/// anything of it from then on. The keys of its words go soon after, and then its rows, in steps. What is
+/// left is an event in the log of the instance, with the id of the workspace and the end of its log, by which
+/// an export of it can still be told to be whole. A workspace that was erased is brought back only from an
+/// export, by `import_workspace`.
 ///
 /// Fails with 409 `wrong-state` if it is the only workspace; 409 `legal-hold` if it is under a legal hold.
 #[derive(Deserialize, JsonSchema)]

@@ -45,7 +45,8 @@ impl Place {
 
 /// Removes some of the rows of a workspace, from `place` on. Returns whether there may be more.
 ///
-/// What was inserted behind its back is found in the end: the workspace goes after a round that finds nothing.
+/// What was inserted behind its back is found in the end: the workspace itself goes after a round that finds
+/// nothing.
 pub(super) fn remove_some(cx: &mut Write<'_>, workspace: WorkspaceId, place: &mut Place) -> Result<bool> {
     let (own, tables): (Vec<&Records>, Vec<&Records>) =
         in_order(cx.records()).partition(|records| records.name() == WORKSPACES);

@@ -58,9 +58,9 @@ impl LongCall {
     }
 
     /// Queues its next page.
-    pub fn queue(self: Box<Self>) {
-        let dispatch = Arc::clone(&self.call.dispatch);
-        if self.scans { dispatch.executor.scan(self) } else { dispatch.executor.read(self, true) }
+    pub fn queue(self) {
+        let (dispatch, scans, task) = (Arc::clone(&self.call.dispatch), self.scans, Box::new(self));
+        if scans { dispatch.executor.scan(task) } else { dispatch.executor.read(task, true) }
     }
 
     fn is_overdue(&self) -> bool {

@@ -331,15 +331,9 @@ impl Dispatch {
                     self.read(task, on);
                 }
             }
-            Ok(Job::Long(job)) => {
-                Box::new(LongCall::new(call, Prepared::Ready(job), done)).queue();
-            }
-            Ok(Job::Scan(job)) => {
-                Box::new(LongCall::scan(call, Prepared::Ready(job), done)).queue();
-            }
-            Ok(Job::Download(job)) => {
-                Box::new(LongCall::download(call, Prepared::Ready(job), done)).queue();
-            }
+            Ok(Job::Long(job)) => LongCall::new(call, Prepared::Ready(job), done).queue(),
+            Ok(Job::Scan(job)) => LongCall::scan(call, Prepared::Ready(job), done).queue(),
+            Ok(Job::Download(job)) => LongCall::download(call, Prepared::Ready(job), done).queue(),
             Ok(Job::Wait { job, filter, timeout, supply, timed_out }) => {
                 let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };
                 ticket.parked = Parked::start(call, poll, done);

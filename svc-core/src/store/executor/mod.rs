@@ -109,7 +109,7 @@ pub(crate) struct Readers {
 }
 
 impl<S: BatchState> Executor<S> {
-    /// Starts one writer thread per state, `readers.threads` threads that read, and one for long reads, and one
+    /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, and one
     /// for scans.
     pub fn start(
         states: Vec<S>,
