@@ -15,6 +15,7 @@ use crate::Result;
 use crate::coordination::thread::{Thread, expect, thread_of_workspace};
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces::is_live;
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Chore, Feature, Read, Round, Settings, Step, Who, Write};
@@ -149,8 +150,8 @@ fn due(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<(Works
 }
 
 /// By the indexes of lease ends and of times to acknowledge. A thread may be due by both.
-const DUE: &str = "
-    select workspace_id, id from (
+const DUE: &str = concat!(
+    "select workspace_id, id from (
         select workspace_id, id,
             row_number() over (partition by workspace_id order by due, id) as place
         from (
@@ -159,7 +160,10 @@ const DUE: &str = "
             union all
             select workspace_id, id, acknowledge_by from threads
             where acknowledge_by is not null and acknowledge_by <= $1 and workspace_id > $2) times) placed
-    where place <= $3 order by workspace_id, place limit $4";
+     where place <= $3 and ",
+    is_live!("placed.workspace_id"),
+    " order by workspace_id, place limit $4"
+);
 
 /// Reaps what is still due among `threads` of the caller's workspace, and returns how many those were.
 fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {

@@ -225,6 +225,16 @@ const BY_HANDLE: &str = "select id from workspaces where handle = $1";
 
 const SET_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
 
+/// The condition that a column names a workspace that periodic work goes through.
+///
+/// One that is being imported or erased is not one: nobody knows of it, and its log has no end to go on from.
+macro_rules! is_live {
+    ($workspace:literal) => {
+        concat!("exists (select 1 from workspaces l where l.id = ", $workspace, " and l.state = 'live')")
+    };
+}
+pub(crate) use is_live;
+
 /// Returns the workspaces after `last` in the order of their ids, for periodic work that goes through all.
 pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<WorkspaceId>> {
     let after = last.map(WorkspaceId::uuid).unwrap_or_default();
@@ -232,7 +242,11 @@ pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Resul
     Ok(next.into_iter().map(|(workspace,)| workspace).collect())
 }
 
-const NEXT: &str = "select id from workspaces where id > $1 and state = 'live' order by id limit $2";
+const NEXT: &str = concat!(
+    "select w.id from workspaces w where w.id > $1 and ",
+    is_live!("w.id"),
+    " order by w.id limit $2"
+);
 
 const ANY: &str = "select id from workspaces limit 1";
 

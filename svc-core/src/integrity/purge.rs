@@ -16,7 +16,7 @@ use crate::conversation::messages::{self, PruneReason};
 use crate::conversation::scrub;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::{load_workspace, own_workspace};
+use crate::identity::workspaces::{is_live, load_workspace, own_workspace};
 use crate::integrity::floor::LogRange;
 use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
 use crate::log::event::{Event, EventKind, Subject};
@@ -265,5 +265,8 @@ fn resume(round: &Round<'_>) -> Result<Step> {
     }
 }
 
-const LEFT: &str =
-    "select workspace_id from purges where purged_at is null and until < $1 order by until limit $2";
+const LEFT: &str = concat!(
+    "select p.workspace_id from purges p where p.purged_at is null and p.until < $1 and ",
+    is_live!("p.workspace_id"),
+    " order by p.until limit $2"
+);

@@ -176,7 +176,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     (
         "workspaces",
         "identity/workspaces",
-        &["log/keys", "log/verify", "identity/setup", "integrity/snapshot", "op/call"],
+        &["log/keys", "log/verify", "identity/setup", "integrity/snapshot", "op/call", "op/declare"],
     ),
 ];
 

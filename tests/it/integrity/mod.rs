@@ -6,6 +6,7 @@ mod census;
 mod copies;
 mod events;
 mod followers;
+mod hidden;
 mod erasing;
 mod exports;
 mod files;

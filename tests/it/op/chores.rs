@@ -163,6 +163,11 @@ fn more_workspaces_that_fail_than_a_tick_handles_stop_the_reaper_for_no_other() 
                  select {id}, {id}, {columns}, 1, lsn + i from threads cross join n where id = {row}"
             ),
         );
+        world.database.execute(
+            "insert into workspaces (id, name, created_at, lsn, state)
+             select t.workspace_id, 'Broken', 1, 100000 + row_number() over (order by t.workspace_id), 'live'
+             from threads t where not exists (select 1 from workspaces w where w.id = t.workspace_id)",
+        );
         world.clock.advance(Duration::from_secs(2));
         world.service.housekeep().expect_err("workspaces cannot be reaped, and that is reported");
         assert!(!is_held(world, &thread));

@@ -10,6 +10,7 @@ use super::Stored;
 use crate::Result;
 use crate::conversation::{scrub, shelves};
 use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::identity::workspaces::is_live;
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{DestroyPermit, Read, Write};
@@ -113,10 +114,13 @@ pub(crate) fn next_range(cx: &Read<'_>, after: Option<MessageId>) -> Result<Opti
     Ok(Some(Range { after, last, workspaces: workspaces.into_keys().collect() }))
 }
 
-const NEXT_OLD: &str = "
-    select k.message_id, m.workspace_id
-    from message_keys k join messages m on m.id = k.message_id
-    where k.message_id > $1 order by k.message_id limit $2";
+const NEXT_OLD: &str = concat!(
+    "select k.message_id, m.workspace_id
+     from message_keys k join messages m on m.id = k.message_id
+     where k.message_id > $1 and ",
+    is_live!("m.workspace_id"),
+    " order by k.message_id limit $2"
+);
 
 /// Returns how many old keys each key-encryption key wraps, by its id.
 pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {

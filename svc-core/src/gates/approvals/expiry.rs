@@ -15,6 +15,7 @@ use super::{GateState, Stored, gate_columns};
 use crate::Result;
 use crate::error::Error;
 use crate::id::{GateId, WorkspaceId};
+use crate::identity::workspaces::is_live;
 use crate::limits::REAP_TICK_SECS;
 use crate::log::event::Subject;
 use crate::op::{Chore, Round, Step, Who, Write};
@@ -85,10 +86,13 @@ fn expire_some(round: &Round<'_>, before: Progress) -> Result<Option<Progress>> 
 }
 
 /// By the index of pending gates that expire.
-const DUE: &str = "
-    select expires_at, id, workspace_id from approval_gates
-    where state = 'pending' and expires_at is not null and expires_at <= $1 and (expires_at, id) > ($2, $3)
-    order by expires_at, id limit $4";
+const DUE: &str = concat!(
+    "select g.expires_at, g.id, g.workspace_id from approval_gates g
+     where g.state = 'pending' and g.expires_at is not null and g.expires_at <= $1
+        and (g.expires_at, g.id) > ($2, $3) and ",
+    is_live!("g.workspace_id"),
+    " order by g.expires_at, g.id limit $4"
+);
 
 /// Expires those of the gates of the caller's workspace that are pending and whose time is over.
 fn expire(cx: &mut Write<'_>, gates: &[GateId]) -> Result<()> {

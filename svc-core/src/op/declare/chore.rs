@@ -171,14 +171,18 @@ impl Lead<'_, '_> {
     /// Changes something in `workspace`, as the service itself.
     ///
     /// Renews the lease first if that is due, and fails with 503 `unavailable` if another process has taken
-    /// it.
+    /// it. Fails with 404 `not-found` if the workspace is not live any more: what periodic work has found
+    /// due may have been erased since, and nothing follows the end of its log.
     pub fn write<T: Send + 'static>(
         &self,
         workspace: WorkspaceId,
-        run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+        mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.renew()?;
-        self.round.dispatch.as_instance(workspace, Surface::System, run)
+        self.round.dispatch.as_instance(workspace, Surface::System, move |cx| {
+            check_live(cx, workspace)?;
+            run(cx)
+        })
     }
 
     /// Renews the lease if two thirds of it or less are left.
@@ -210,6 +214,16 @@ fn take(cx: &mut Write<'_>, name: &'static str, lease: Duration, holder: Uuid) -
     let until: Option<(Time,)> = cx.one(UNTIL, &[&name])?;
     Ok(Taken::Busy(until.map_or(Duration::ZERO, |(until,)| until.since(now))))
 }
+
+/// Fails with 404 `not-found` if a workspace is not live. The instance always is.
+fn check_live(cx: &Read<'_>, workspace: WorkspaceId) -> Result<()> {
+    if workspace == WorkspaceId::INSTANCE || cx.one::<(WorkspaceId,)>(LIVE, &[&workspace])?.is_some() {
+        return Ok(());
+    }
+    Err(Error::not_found("workspace"))
+}
+
+const LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
 const TAKE: &str = "
     insert into leases (name, holder, until) values ($1, $2, $3)
