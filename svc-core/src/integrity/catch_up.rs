@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::TokenAdmin;
+use crate::capability::Right;
 use crate::conversation::messages::live_keys;
 use crate::error::Code;
 use crate::id::WorkspaceId;
@@ -30,7 +31,7 @@ pub(super) fn operation() -> Operation {
     read("catch_up_events", catch_up_events)
         .title("Read the whole log as a chain")
         .get("/workspaces/{workspace_id}/events/catch-up")
-        .needs(&[TokenAdmin])
+        .needs(&[Right::Has(TokenAdmin), Right::Peer])
         .refuses(&[Code::MustRefetch])
         .example(|w| json!({"workspace_id": w.id("workspace"), "after_lsn": 1, "limit": 10}))
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
-use crate::capability::Needs;
+use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
@@ -38,7 +38,7 @@ pub(crate) fn feature() -> Feature {
             scan("get_log_snapshot", |_| Ok(Walk::default()), next_page)
                 .title("Read what a log comes to now")
                 .get("/workspaces/{workspace_id}/snapshot")
-                .needs(&[WorkspaceRead])
+                .needs(&[Right::Has(WorkspaceRead), Right::Peer])
                 .refuses(&[Code::WrongState, Code::EventLogBroken])
                 .example(|w| json!({"workspace_id": w.id("workspace")})),
         ],
