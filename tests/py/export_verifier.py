@@ -7,6 +7,7 @@ is used. Prints one object for each file: whether it is `valid`, and what verifi
 """
 
 import base64
+import datetime
 import hashlib
 import json
 import sys
@@ -15,6 +16,7 @@ import uuid
 from verifier import Broken, digest, text, verify
 
 TYPE = "svc.workspace.export/1"
+EPOCH = datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 MEMBERS = ["header", "manifest", "records", "signature", "type"]
 
 # Ed25519 (RFC 8032), in affine coordinates.
@@ -116,7 +118,9 @@ def of_export(path, key):
     check_manifest(export)
     events = [event_of(record["payload"]) for record in export["records"] if record["record"] == "events"]
     header = export["header"]
-    head = (header["head"]["lsn"], digest(header["head"]["content_hash"]), header["floor"], header["pruned_at"])
+    at = (datetime.datetime.fromisoformat(header["head"]["at"]) - EPOCH) // datetime.timedelta(microseconds=1)
+    head = (header["head"]["lsn"], digest(header["head"]["content_hash"]), header["floor"], header["pruned_at"],
+            header["words_floor"], at)
     newest = next((payload for lsn, *_, payload in events if lsn == header["pruned_at"]), None)
     return verify(events, uuid.UUID(header["workspace_id"]).bytes, head, newest)
 

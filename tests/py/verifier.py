@@ -69,11 +69,11 @@ def declared(payload):
 
 def verify(rows, workspace, head, newest):
     """Verifies rows (lsn, columns, prev_hash, content_hash, payload) up to `head` (lsn, hash, floor,
-    pruned_at).
+    pruned_at, words_floor, at), of which the last two are None where they are not known.
 
     `newest` is the payload of the event that declares the floor, if the log was pruned.
     """
-    lsn, previous, began, seen, links, events = 0, GENESIS, 0, 0, {}, 0
+    lsn, previous, began, seen, links, events, at, words = 0, GENESIS, 0, 0, {}, 0, None, None
     tree, floor = Tree(), head[2] if head else 1
     prune = None
     if newest is not None:
@@ -103,15 +103,20 @@ def verify(rows, workspace, head, newest):
         previous = content_hash
         links[lsn] = prev_hash
         events += 1
+        at = columns[1]
         if columns[0] == "EventsPruned":
             seen = lsn
+        if columns[0] == "MessagesPruned":
+            words = (lsn, json.loads(payload)["up_to_lsn"])
         if lsn == tree.size + 1:
             tree.push(content_hash)
     if head is None or head[0] > lsn:
         raise Broken(lsn + 1 if head else max(lsn, 1))
-    if (head[0], head[1]) != (lsn, previous):
+    if (head[0], head[1]) != (lsn, previous) or head[5] not in (None, at):
         raise Broken(lsn)
     check_floor(head, seen, prune, began, links)
+    if head[4] is not None and not (head[4] == words[1] if words else 0 <= head[4] < max(began, 1)):
+        raise Broken(words[0] if words else lsn)
     return {"valid": True, "floor": floor, "events": events, "lsn": lsn, "hash": text(previous),
             "root": tree.root().hex()}
 
@@ -128,7 +133,7 @@ def prefix(workspace, lsn, columns, prev_hash):
 
 def check_floor(head, seen, prune, began, links):
     """The head, the newest declaration and what is there agree on where the log begins."""
-    lsn, _, floor, pruned_at = head
+    lsn, _, floor, pruned_at, *_ = head
     if pruned_at != seen:
         raise Broken(max(pruned_at, seen))
     if pruned_at == 0:
@@ -141,8 +146,8 @@ def check_floor(head, seen, prune, began, links):
 def of_database(path, workspace):
     data = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     key = uuid.UUID(workspace).bytes
-    head = data.execute("select lsn, hash, floor, pruned_at from heads where workspace_id = ?", [key])
-    head = head.fetchone()
+    columns = "lsn, hash, floor, pruned_at, words_floor, at"
+    head = data.execute(f"select {columns} from heads where workspace_id = ?", [key]).fetchone()
     newest = data.execute("select payload from events where workspace_id = ? and lsn = ?",
                           [key, head[3] if head else 0]).fetchone()
     rows = data.execute(f"select {COLUMNS} from events where workspace_id = ? order by lsn", [key])
@@ -166,7 +171,7 @@ def of_catch_up(lines):
     last = rows[-1]
     if last[0] != pages[-1]["room_lsn"]:
         raise Broken(last[0] + 1)
-    head = (last[0], last[3], pages[-1]["floor"], newest["lsn"] if newest else 0)
+    head = (last[0], last[3], pages[-1]["floor"], newest["lsn"] if newest else 0, None, None)
     workspace = uuid.UUID(pages[0]["workspace_id"]).bytes
     declaration = json.dumps(newest["payload"]) if newest else None
     return verify(rows, workspace, head, declaration)

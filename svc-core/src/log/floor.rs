@@ -1,8 +1,9 @@
-//! The floor of a log: the position of the oldest event that it still has.
+//! The floors of a log: the position of the oldest event that it still has, and that up to which its messages
+//! are gone.
 //!
-//! Pruning is declared by an event in the log itself, and removes events only after that. The event says
-//! where the log begins from then on and what it links to, so that the rest can be verified without what is
-//! gone.
+//! Pruning is declared by an event in the log itself, and removes things only after that. One that prunes
+//! events says where the log begins from then on and what it links to, so that the rest can be verified
+//! without what is gone.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,38 @@ pub(crate) struct EventsPruned {
 
 impl Event for EventsPruned {
     const KIND: &'static str = "EventsPruned";
+}
+
+/// All messages that were posted up to a position were purged. The log keeps their sealed events.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct MessagesPruned {
+    /// The position in the log up to which messages were purged.
+    pub up_to_lsn: i64,
+    /// How many that were.
+    pub messages: i64,
+    /// Why.
+    pub reason: PruneReason,
+}
+
+impl Event for MessagesPruned {
+    const KIND: &'static str = "MessagesPruned";
+}
+
+/// Why messages were pruned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PruneReason {
+    /// They were older than the workspace keeps messages.
+    Retention,
+    /// All words of the workspace were purged.
+    Purge,
+}
+
+impl MessagesPruned {
+    /// Returns up to which position the payload of one says that messages are gone; none if it is not one.
+    pub fn floor_of(payload: &str) -> Option<i64> {
+        serde_json::from_str(payload).ok().map(|Self { up_to_lsn, .. }| up_to_lsn)
+    }
 }
 
 /// What an event that declares pruning says about the beginning of the log.

@@ -7,6 +7,7 @@ mod copies;
 mod events;
 mod followers;
 mod hidden;
+mod histories;
 mod erasing;
 mod exports;
 mod files;

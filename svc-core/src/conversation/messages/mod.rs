@@ -25,6 +25,7 @@ use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, Works
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::{EventKind, Subject};
+use crate::log::floor::MessagesPruned;
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, idempotent, prepared, read};
@@ -101,7 +102,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<edit::MessageEdited>(),
             EventKind::of::<withdraw::MessageTombstoned>(),
             EventKind::of::<withdraw::MessagePurged>(),
-            EventKind::of::<prune::MessagesPruned>(),
+            EventKind::of::<MessagesPruned>(),
         ])
         .cleaner("message_edits", edit::remove_edits)
         .cleaner("message_keys", keys::remove_old)

@@ -3,43 +3,17 @@
 //! It is declared by an event, from whose commit on none of them is found. Their keys and rows are removed
 //! after that, in steps, and then the bytes of the keys are removed from the files.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::withdraw::remove;
 use crate::Result;
 use crate::bisect::last_where;
 use crate::conversation::{scrub, shelves};
 use crate::id::{MessageId, WorkspaceId};
 use crate::limits::{MESSAGES_PRUNED_MAX, MESSAGES_REMOVED, SHELVES_REMOVED};
-use crate::log::event::{Event, Subject};
+use crate::log::event::Subject;
+use crate::log::floor::MessagesPruned;
+pub(crate) use crate::log::floor::PruneReason;
 use crate::op::{DestroyPermit, Read, Write};
 use crate::time::Time;
-
-/// All messages that were posted up to a position were purged. The log keeps their sealed events.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct MessagesPruned {
-    /// The position in the log up to which messages were purged.
-    up_to_lsn: i64,
-    /// How many that were.
-    messages: i64,
-    /// Why.
-    reason: PruneReason,
-}
-
-impl Event for MessagesPruned {
-    const KIND: &'static str = "MessagesPruned";
-}
-
-/// Why messages were pruned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum PruneReason {
-    /// They were older than the workspace keeps messages.
-    Retention,
-    /// All words of the workspace were purged.
-    Purge,
-}
 
 /// The messages that are due.
 #[derive(Clone, Copy, Debug)]

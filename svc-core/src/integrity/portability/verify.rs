@@ -214,7 +214,7 @@ impl FileVerifier<'_> {
         }
         let ends = parse_hash(&header.head.content_hash).zip(self.log.as_ref());
         let (hash, log) = ends.ok_or_else(|| Invalid::new(Reason::Chain, "the head has no hash"))?;
-        log.end(header.head.lsn, hash).map_err(|broken| {
+        log.end((header.head.lsn, hash, header.head.at), header.words_floor).map_err(|broken| {
             let what = broken.defect.reason();
             Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
         })?;

@@ -59,10 +59,20 @@ fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
     })
 }
 
-/// Checks that the log begins where its newest pruning has declared, after it was walked up to `head`.
+/// Checks that the log and its messages begin where the newest prunings have declared, after it was walked up
+/// to `head`.
 ///
 /// Returns none if the log was pruned meanwhile, so that it has to be walked again.
 pub(super) fn check(
+    source: &impl Source,
+    verifier: &mut Verifier,
+    head: Head,
+) -> Result<Option<Result<(), Break>>> {
+    let checked = check_floor(source, verifier, head)?;
+    Ok(checked.map(|checked| checked.and_then(|()| verifier.check_words(head.words_floor))))
+}
+
+fn check_floor(
     source: &impl Source,
     verifier: &mut Verifier,
     head: Head,

@@ -317,12 +317,13 @@ mod tests {
                           values ($1, $2, $3, $4, $5, $6, $7)";
     const SET_HEAD: &str =
         "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, floor, pruned_at)
-                            values ($1, $2, $3, 0, 0, 0, $4, $5)";
+                            values ($1, $2, $3, $6, 0, 0, $4, $5)";
 
     /// Stores events of a log that was pruned by the event at `pruned_at`, if that is one, to `floor`.
     fn store_log(conn: &Conn, workspace_id: WorkspaceId, floor: i64, pruned_at: i64) {
         let mut prev_hash = genesis();
         let mut links = Vec::new();
+        let mut last = Time::from_micros(0);
         for lsn in 1..=EVENTS {
             links.push(prev_hash);
             let pruned = EventsPruned {
@@ -335,13 +336,13 @@ mod tests {
                 true => record(workspace_id, lsn, prev_hash, Subject::default(), &pruned),
                 false => probe(workspace_id, lsn, prev_hash, Subject::default(), lsn),
             };
-            prev_hash = event.content_hash;
+            (prev_hash, last) = (event.content_hash, event.at);
             let (lsn, kind, at, hash) = (event.lsn, event.kind, event.at, event.content_hash);
             let columns: [&dyn crate::store::ToParam; 7] =
                 [&workspace_id, &lsn, &kind, &at, &event.prev_hash, &hash, &event.payload];
             conn.execute(INSERT, &columns).unwrap();
         }
-        conn.execute(SET_HEAD, &[&workspace_id, &EVENTS, &prev_hash, &floor, &pruned_at]).unwrap();
+        conn.execute(SET_HEAD, &[&workspace_id, &EVENTS, &prev_hash, &floor, &pruned_at, &last]).unwrap();
     }
 
     /// A database with a schema, and what opens it.
@@ -391,6 +392,8 @@ mod tests {
             "update heads set epoch = $1",
             "update heads set floor = $1 + 1",
             "update heads set pruned_at = $1",
+            "update heads set words_floor = $1",
+            "update heads set at = at + $1",
         ];
         for (tamper, lsn) in tampers.iter().flat_map(|sql| (1..=EVENTS).map(move |lsn| (*sql, lsn))) {
             for (floor, pruned_at) in [(1, 0), (8, 15)] {

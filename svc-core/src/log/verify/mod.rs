@@ -1,8 +1,8 @@
 //! Verifying: checks that a workspace's log is intact, or names the first event that is not.
 //!
 //! It shares with the appending side only the definitions of a link and a hash; everything else it recomputes
-//! from the stored columns and bytes. It needs no key, parses no JSON but that of the event that says where
-//! a pruned log begins, and borrows rows from the database without copying them. It protects what precedes a
+//! from the stored columns and bytes. It needs no key, parses no JSON but that of the events that say
+//! what was pruned, and borrows rows from the database without copying them. It protects what precedes a
 //! pinned head; without one, the newest events could be removed together with the head row without anyone
 //! noticing. The audit trail is not part of the chain; verifying an entire database also checks that its rows
 //! exist.
@@ -76,6 +76,8 @@ pub enum Defect {
     Audit,
     /// The head row and the newest event that declares pruning do not agree on where the log begins.
     Floor,
+    /// The head row and the newest event that purges messages do not agree on which are gone.
+    Words,
 }
 
 impl Defect {
@@ -98,6 +100,7 @@ impl Defect {
             Self::Unlisted => "the instance's log does not name the workspace",
             Self::Audit => "the audit trail does not have the rows that the head row counts",
             Self::Floor => "where the log begins is not what its newest pruning has declared",
+            Self::Words => "which messages are gone is not what their newest pruning has declared",
         }
     }
 }

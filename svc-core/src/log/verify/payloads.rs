@@ -101,10 +101,12 @@ impl PayloadVerifier {
         self.verifier.lsn
     }
 
-    /// Checks after the last event that the log ends as it should, and begins where it has declared.
-    pub fn end(&self, lsn: i64, hash: [u8; 32]) -> Result<(), Break> {
+    /// Checks after the last event that the log ends as it should, and that it and its messages begin where
+    /// it has declared.
+    pub fn end(&self, (lsn, hash, at): (i64, [u8; 32], Time), words_floor: i64) -> Result<(), Break> {
         let (floor, pruned_at) = (self.verifier.floor, self.pruned_at);
-        self.verifier.end(Some(&HeadRow(Some(Head { lsn, hash, floor, pruned_at }))))?;
+        let head = Head { lsn, hash, floor, pruned_at, words_floor, at };
+        self.verifier.end(Some(&HeadRow(Some(head))))?;
         let broken = Err(Break { lsn: pruned_at.max(self.verifier.pruned_at), defect: Defect::Floor });
         if self.verifier.pruned_at != pruned_at {
             return broken;
@@ -115,6 +117,6 @@ impl PayloadVerifier {
                 declared.floor == floor && floor <= pruned_at && self.begins_at == Some(declared.prev_hash)
             }
         };
-        if is_declared { Ok(()) } else { broken }
+        if is_declared { self.verifier.check_words(words_floor) } else { broken }
     }
 }

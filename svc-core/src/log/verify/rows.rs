@@ -84,14 +84,20 @@ pub(super) struct Head {
     pub floor: i64,
     /// The position of the newest event that declares pruning; 0 if there is none.
     pub pruned_at: i64,
+    /// The position up to which messages are gone; 0 if none are.
+    pub words_floor: i64,
+    /// When the last event happened.
+    pub at: Time,
 }
 
-const HEAD: &str = "select lsn, hash, floor, pruned_at from heads where workspace_id = $1";
+const HEAD: &str = "select lsn, hash, floor, pruned_at, words_floor, at from heads where workspace_id = $1";
 
 /// Returns the head row of a workspace's log, if there is one.
 pub(super) fn head_row(source: &impl Source, workspace: WorkspaceId) -> Result<Option<HeadRow>> {
     let head = |row: &dyn Columns| {
-        Some(Head { lsn: row.int(0)?, hash: row.hash(1)?, floor: row.int(2)?, pruned_at: row.int(3)? })
+        let (lsn, hash) = (row.int(0)?, row.hash(1)?);
+        let [floor, pruned_at, words_floor, at] = [row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?];
+        Some(Head { lsn, hash, floor, pruned_at, words_floor, at: Time::from_micros(at) })
     };
     first(source, HEAD, &[&workspace], |row| HeadRow(head(row)))
 }

@@ -10,7 +10,8 @@ use crate::hash::{hash_text, sha256};
 use crate::id::WorkspaceId;
 use crate::log::chain::{Link, genesis};
 use crate::log::event::{Event, TYPE_BEGINS, TYPE_ENDS};
-use crate::log::floor::EventsPruned;
+use crate::log::floor::{EventsPruned, MessagesPruned};
+use crate::time::Time;
 
 /// A position in a log, and the content hash of the event there.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +39,13 @@ pub(super) struct Verifier {
     pub began: i64,
     /// The position of the newest event so far that declares pruning; 0 if there was none.
     pub pruned_at: i64,
+    /// The position of the newest event so far that says which messages are gone, and up to where it says so.
+    words: Option<(i64, Option<i64>)>,
     pub events: i64,
     pub lsn: i64,
     pub hash: [u8; 32],
+    /// When the event there happened; none before the first.
+    at: Option<Time>,
     /// The Merkle tree over what was walked, if it was asked for.
     pub tree: Option<Box<TreeWalk>>,
     /// The current event's link, as its payload should begin.
@@ -57,9 +62,11 @@ impl Verifier {
             floor: 1,
             began: 0,
             pruned_at: 0,
+            words: None,
             events: 0,
             lsn: 0,
             hash: genesis(),
+            at: None,
             tree: None,
             prefix: String::new(),
         }
@@ -76,6 +83,7 @@ impl Verifier {
         self.events = self.events.saturating_add(next.events);
         (self.lsn, self.hash) = (next.lsn, next.hash);
         self.pruned_at = self.pruned_at.max(next.pruned_at);
+        (self.words, self.at) = (next.words.or(self.words), next.at.or(self.at));
         self.is_expected_found |= next.is_expected_found;
     }
 
@@ -112,8 +120,11 @@ impl Verifier {
         self.lsn = lsn;
         self.hash = fields.content_hash;
         self.events += 1;
-        if fields.kind == EventsPruned::KIND {
-            self.pruned_at = lsn;
+        self.at = Some(fields.at);
+        match fields.kind {
+            EventsPruned::KIND => self.pruned_at = lsn,
+            MessagesPruned::KIND => self.words = Some((lsn, MessagesPruned::floor_of(fields.payload))),
+            _ => {}
         }
         if let Some(tree) = &mut self.tree {
             tree.push(lsn, &fields.content_hash);
@@ -149,7 +160,10 @@ impl Verifier {
             Some(HeadRow(Some(head))) if head.lsn > self.lsn => {
                 return Err(Break { lsn: self.lsn + 1, defect: Defect::Missing });
             }
-            Some(HeadRow(Some(head))) if head.lsn != self.lsn || head.hash != self.hash => {
+            Some(HeadRow(Some(head)))
+                if (head.lsn, head.hash) != (self.lsn, self.hash)
+                    || self.at.is_some_and(|at| at != head.at) =>
+            {
                 return at_end(Defect::Head);
             }
             Some(HeadRow(Some(_))) => {}
@@ -160,6 +174,17 @@ impl Verifier {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the newest event that says which messages are gone agrees with the head row.
+    ///
+    /// It may itself have been pruned, with everything before the log begins.
+    pub fn check_words(&self, words_floor: i64) -> Result<(), Break> {
+        let (lsn, agrees) = match self.words {
+            Some((lsn, declared)) => (lsn, declared == Some(words_floor)),
+            None => (self.lsn, (0..self.began.max(1)).contains(&words_floor)),
+        };
+        if agrees { Ok(()) } else { Err(Break { lsn, defect: Defect::Words }) }
     }
 
     pub fn report(self, broken: Option<Break>) -> ChainReport {
@@ -199,8 +224,8 @@ mod tests {
     use crate::id::{ChannelId, MemberId, ThreadId};
     use crate::log::event::Recorded;
     use crate::log::event::Subject;
-    use crate::log::probe::{log_of_probes, probe};
-    use crate::time::Time;
+    use crate::log::floor::PruneReason;
+    use crate::log::probe::{log_of_probes, probe, record};
 
     fn workspace(n: u128) -> WorkspaceId {
         Uuid::from_u128(n).into()
@@ -258,11 +283,11 @@ mod tests {
 
     fn head_of(rows: &[Stored]) -> HeadRow {
         let last = rows.last().unwrap();
-        head_at(last.lsn.unwrap(), hash_of(last))
+        head_at(last.lsn.unwrap(), hash_of(last), last.at)
     }
 
-    fn head_at(lsn: i64, hash: [u8; 32]) -> HeadRow {
-        HeadRow(Some(Head { lsn, hash, floor: 1, pruned_at: 0 }))
+    fn head_at(lsn: i64, hash: [u8; 32], at: Time) -> HeadRow {
+        HeadRow(Some(Head { lsn, hash, floor: 1, pruned_at: 0, words_floor: 0, at }))
     }
 
     fn check(rows: &[Stored], head: Option<&HeadRow>, expected: Option<ExpectedHead>) -> Result<(), Break> {
@@ -281,7 +306,8 @@ mod tests {
         let rows = log(workspace(1));
         assert_eq!(check(&rows, Some(&head_of(&rows)), None), Ok(()));
         assert_eq!(check(&[], None, None), broken(1, Defect::Missing));
-        assert_eq!(check(&[], Some(&head_at(0, genesis())), None), Ok(()));
+        let unused = head_at(0, genesis(), Time::from_micros(0));
+        assert_eq!(check(&[], Some(&unused), None), Ok(()));
         assert_eq!(Verifier::new(WorkspaceId::INSTANCE, None).end(None), Ok(()));
     }
 
@@ -360,13 +386,49 @@ mod tests {
     #[test]
     fn the_head_row_must_agree_with_the_last_event() {
         let rows = log(workspace(1));
-        let HeadRow(Some(Head { lsn, hash, .. })) = head_of(&rows) else { panic!("no head") };
-        let other = head_at(lsn, genesis());
-        assert_eq!(check(&rows, Some(&other), None), broken(5, Defect::Head));
-        assert_eq!(check(&rows, Some(&head_at(lsn - 1, hash)), None), broken(5, Defect::Head));
-        assert_eq!(check(&rows, Some(&head_at(lsn + 1, hash)), None), broken(6, Defect::Missing));
+        let HeadRow(Some(Head { lsn, hash, at, .. })) = head_of(&rows) else { panic!("no head") };
+        let later = Time::from_micros(at.micros() + 1);
+        for (head, found) in [
+            (head_at(lsn, genesis(), at), broken(5, Defect::Head)),
+            (head_at(lsn, hash, later), broken(5, Defect::Head)),
+            (head_at(lsn - 1, hash, at), broken(5, Defect::Head)),
+            (head_at(lsn + 1, hash, at), broken(6, Defect::Missing)),
+        ] {
+            assert_eq!(check(&rows, Some(&head), None), found);
+        }
         assert_eq!(check(&rows, Some(&HeadRow(None)), None), broken(5, Defect::Unreadable));
         assert_eq!(check(&rows, None, None), broken(5, Defect::NoHead));
+    }
+
+    #[test]
+    fn the_head_row_says_which_messages_are_gone_as_the_newest_event_does() {
+        let mut rows = log(workspace(1));
+        let verified = |rows: &[Stored], words_floor| {
+            let mut verifier = Verifier::new(workspace(1), None);
+            rows.iter().try_for_each(|row| verifier.accept(&row.row()))?;
+            verifier.check_words(words_floor)
+        };
+        assert_eq!(verified(&rows, 0), Ok(()));
+        for other in [-1, 1, 5] {
+            assert_eq!(verified(&rows, other), broken(5, Defect::Words), "{other}");
+        }
+        for up_to_lsn in [2, 4] {
+            let pruned = MessagesPruned { up_to_lsn, messages: 1, reason: PruneReason::Retention };
+            let (lsn, prev) = (i64::try_from(rows.len()).unwrap() + 1, hash_of(rows.last().unwrap()));
+            rows.push(record(workspace(1), lsn, prev, Subject::default(), &pruned).into());
+        }
+        rows.push(event(workspace(1), 8, hash_of(&rows[6]), 8));
+        assert_eq!(verified(&rows, 4), Ok(()));
+        for other in [0, 2, 5] {
+            assert_eq!(verified(&rows, other), broken(7, Defect::Words), "{other}");
+        }
+        // What has said so was pruned with the events before the log begins, in which it stood.
+        let mut verifier = Verifier::new(workspace(1), None);
+        verifier.begin_after(Position { lsn: 7, hash: hash_of(&rows[6]) }).unwrap();
+        verifier.accept(&rows[7].row()).unwrap();
+        for (floor, agrees) in [(0, true), (4, true), (6, true), (7, false), (-1, false)] {
+            assert_eq!(verifier.check_words(floor).is_ok(), agrees, "{floor}");
+        }
     }
 
     #[test]
