@@ -2,7 +2,10 @@
 //!
 //! Several may be in force at once, each with its reason; the last one released ends them. The reason is in
 //! no event, because the log outlives it and is read by every member. What a hold forbids asks for the
-//! permit to destroy.
+//! permit to destroy. A text that is replaced is kept until the last hold is released, and a chore removes it
+//! then.
+
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,15 +13,25 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::TokenAdmin;
-use crate::error::Error;
+use crate::conversation::scrub;
+use crate::error::{Code, Error};
 use crate::id::{HoldId, MemberId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::{is_live, own_workspace};
+use crate::limits::PURGED_ROWS;
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Fixture, Read, Records, Sample, Write, destructive, read, write};
+use crate::op::{
+    Chore, DestroyPermit, Feature, Fixture, Read, Records, Round, Sample, Step, Who, Write, destructive,
+    read, write,
+};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
+
+/// Time between two looks for texts that no hold keeps any more.
+const PULSE: Duration = Duration::from_secs(5);
+/// The lease on removing them, after which another process takes over from one that has died.
+const LEASE: Duration = Duration::from_secs(10);
 
 /// Characters of a reason.
 const REASON_MAX: usize = 500;
@@ -105,13 +118,28 @@ pub(crate) fn feature() -> Feature {
                 .texts("reason")
                 .times("placed_at released_at")
                 .ints("lsn"),
+            Records::table("held_texts", "kind object_id version")
+                .after("workspaces")
+                .only_restored()
+                .ids("workspace_id object_id")
+                .texts("kind")
+                .ints("version")
+                .times("at")
+                .words("text", purge_some),
         ])
+        .chore(Chore {
+            name: "held-texts",
+            every: |_| Some(PULSE),
+            lease: LEASE,
+            who: Who::OneLeader,
+            run: Box::new(let_go),
+        })
 }
 
 /// Places a legal hold on the workspace and returns it.
 ///
-/// While it is in force, no message is withdrawn or purged, nothing is pruned, and the workspace is neither
-/// purged nor erased. A workspace may have several holds.
+/// While it is in force, no message is withdrawn or purged, nothing is pruned, the workspace is neither
+/// purged nor erased, and a text that is replaced is kept. A workspace may have several holds.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PlaceLegalHold {
@@ -185,3 +213,56 @@ const HOLD: &str =
     concat!("select ", hold_columns!(), " from legal_holds h where h.id = $1 and h.workspace_id = $2");
 
 const RELEASE: &str = "update legal_holds set released_by = $2, released_at = $3 where id = $1";
+
+/// Removes texts that a hold has kept, some of them.
+fn purge_some(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    _: (i64, i64),
+    most: i64,
+) -> Result<Option<(i64, i64)>> {
+    let workspace = cx.caller().workspace_id;
+    let removed = cx.change(LET_GO, &[&workspace, &most])?;
+    let rows = i64::try_from(removed).map_err(Error::internal)?;
+    Ok((rows > 0).then_some((rows, 0)))
+}
+
+const LET_GO: &str = "
+    delete from held_texts where workspace_id = $1 and (kind, object_id, version) in (
+        select kind, object_id, version from held_texts where workspace_id = $1 limit $2)";
+
+const ANY_HELD: &str = "select 1 from held_texts where workspace_id = $1 limit 1";
+
+/// Removes the texts of a workspace whose last hold was released, and asks for the scrub after the last one.
+fn let_go(round: &Round<'_>) -> Result<Step> {
+    let Some((workspace,)) = round.read(|cx| cx.one::<(WorkspaceId,)>(FREE, &[]))? else {
+        return Ok(Step::Done);
+    };
+    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    let step = lead.write(workspace, |cx| {
+        let permit = cx.permit()?;
+        purge_some(cx, &permit, (0, 0), PURGED_ROWS)?;
+        if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
+            // No mark for an event is like this one.
+            let because = cx.now().micros().saturating_neg();
+            scrub::ask_for_words(cx, because)?;
+        }
+        Ok(Step::More)
+    });
+    match step {
+        // It was placed meanwhile.
+        Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
+        step => step,
+    }
+}
+
+/// By the holds, which are few.
+const FREE: &str = concat!(
+    "select r.workspace_id from legal_holds r
+     where exists (select 1 from held_texts t where t.workspace_id = r.workspace_id)
+        and not exists (
+            select 1 from legal_holds h where h.workspace_id = r.workspace_id and h.released_at is null)
+        and ",
+    is_live!("r.workspace_id"),
+    " limit 1"
+);

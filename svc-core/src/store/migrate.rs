@@ -72,6 +72,7 @@ migrations! {
     42 "0042_open_footprints",
     43 "0043_limits",
     44 "0044_removals",
+    46 "0046_held_texts",
 }
 
 /// Returns the version of the schema: that of the newest migration.

@@ -1,4 +1,5 @@
-//! Content is destroyed only by permit: whoever runs a statement that does takes one.
+//! Content is destroyed only by permit: whoever runs a statement that does takes one. Who replaces words
+//! takes one too, or keeps what they were.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,33 +11,48 @@ use svc_tests::{on_both_engines, text};
 use crate::house::rules::{none, sources};
 use crate::house::source::Source;
 
+/// Tables, each with some of its columns.
+type Columns = BTreeMap<&'static str, Vec<&'static str>>;
+
 /// The tables that hold what members have written, or the keys that open it, each with the columns that do.
-fn content() -> &'static BTreeMap<&'static str, Vec<&'static str>> {
-    static CONTENT: LazyLock<BTreeMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
-        let mut content = BTreeMap::from([
+fn content() -> &'static Columns {
+    static CONTENT: LazyLock<Columns> = LazyLock::new(|| {
+        let others = [
             ("message_keys", vec![]),
             ("shelves", vec![]),
             ("events", vec![]),
             ("messages", vec!["wrapped"]),
-        ]);
-        let table = svc_core::operation_table().unwrap();
-        for records in table.records() {
-            let words = records.columns().filter(|(_, class)| matches!(class, Class::Words | Class::Sealed));
-            for (column, _) in words {
-                content.entry(records.name()).or_default().push(column);
-            }
-        }
-        content
+        ];
+        declared(others.into(), |class| matches!(class, Class::Words | Class::Sealed))
     });
     &CONTENT
 }
 
+/// The tables with words in the clear, each with the columns that have them.
+fn words() -> &'static Columns {
+    static WORDS: LazyLock<Columns> =
+        LazyLock::new(|| declared(Columns::new(), |class| class == Class::Words));
+    &WORDS
+}
+
+fn declared(mut columns: Columns, is_wanted: fn(Class) -> bool) -> Columns {
+    let table = svc_core::operation_table().unwrap();
+    for records in table.records() {
+        for (column, _) in records.columns().filter(|(_, class)| is_wanted(*class)) {
+            columns.entry(records.name()).or_default().push(column);
+        }
+    }
+    columns
+}
+
 /// The functions that run such a statement and destroy nothing.
-const EXCEPTIONS: [(&str, &str); 2] = [
+const EXCEPTIONS: [(&str, &str); 3] = [
     // The key is on a shelf by then.
     ("conversation/messages/keys.rs", "move_range"),
     // The same nodes are sealed by another key.
     ("conversation/shelves.rs", "rewrap"),
+    // A thread has one checkpoint, the last: leaving the next one is what it is for.
+    ("coordination/checkpoint.rs", "leave"),
 ];
 
 /// Whether a statement removes content, or what opens it.
@@ -54,8 +70,30 @@ fn destroys(statement: &str) -> bool {
     }
 }
 
-/// The functions of a file that name a constant, each with its signature.
-fn users(source: &Source, constant: &str) -> Vec<(String, String)> {
+/// Whether a statement writes words over others.
+fn replaces(statement: &str) -> bool {
+    let pieces: Vec<&str> = statement.split_whitespace().collect();
+    let (table, set) = match pieces.as_slice() {
+        ["update", table, "set", set @ ..] => (table, set.join(" ")),
+        ["insert", "into", table, rest @ ..] => {
+            let rest = rest.join(" ");
+            (table, rest.split_once("do update set").map_or_else(String::new, |(_, set)| set.to_owned()))
+        }
+        _ => return false,
+    };
+    let set = set.split(" where ").next().unwrap_or_default();
+    words().get(table).into_iter().flatten().any(|column| set.contains(&format!("{column} = ")))
+}
+
+/// A function that names a constant.
+struct User {
+    name: String,
+    signature: String,
+    body: String,
+}
+
+/// The functions of a file that name a constant.
+fn users(source: &Source, constant: &str) -> Vec<User> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let tests = source.text.find("#[cfg(test)]\nmod tests").unwrap_or(source.text.len());
     let uses = source.code.match_indices(constant).map(|(at, _)| at).filter(|at| *at < tests);
@@ -70,7 +108,12 @@ fn users(source: &Source, constant: &str) -> Vec<(String, String)> {
         let signature: String = source.code[begins..at].split('{').next().unwrap_or_default().to_owned();
         let name =
             signature["fn ".len()..].split(|c: char| !is_word(c)).next().unwrap_or_default().to_owned();
-        (name, signature)
+        // It ends with the brace that is as far to the right as it is.
+        let line = source.code[..begins].rfind('\n').map_or(0, |end| end + 1);
+        let indented = source.code[line..begins].chars().take_while(|c| c.is_whitespace()).count();
+        let end = format!("\n{}}}\n", " ".repeat(indented));
+        let body = source.code[begins..].split(&end).next().unwrap_or_default().to_owned();
+        User { name, signature, body }
     })
     .collect()
 }
@@ -85,16 +128,21 @@ fn constant_at(source: &Source, line: usize) -> Option<String> {
 /// What of a file destroys content without a permit, and the functions that were looked at.
 fn findings_of(source: &Source) -> (Vec<String>, usize) {
     let (mut findings, mut seen) = (Vec::new(), 0);
-    for literal in source.literals.iter().filter(|literal| !literal.in_tests && destroys(&literal.text)) {
+    for literal in source.literals.iter().filter(|literal| !literal.in_tests) {
+        let (destroys, replaces) = (destroys(&literal.text), replaces(&literal.text));
+        if !destroys && !replaces {
+            continue;
+        }
         let Some(constant) = constant_at(source, literal.line) else {
             findings.push(format!("{}:{}: a statement that is no constant", source.path, literal.line));
             continue;
         };
-        for (name, signature) in users(source, &constant) {
+        for User { name, signature, body } in users(source, &constant) {
             seen += 1;
             let is_exception =
                 EXCEPTIONS.iter().any(|(file, function)| source.path.ends_with(file) && name == *function);
-            if !is_exception && !signature.contains("DestroyPermit") {
+            let is_kept = !destroys && body.contains(".keep_replaced(");
+            if !is_exception && !is_kept && !signature.contains("DestroyPermit") {
                 findings.push(format!("{}: {name} runs {constant} without a permit", source.path));
             }
         }
@@ -124,6 +172,27 @@ fn a_function_without_a_permit_is_found() {
     assert!(destroys("update results set result = null where lsn = $1"), "declared words are content");
     for harmless in ["delete from ready", "update messages set wrapped = $2", "select 1 from messages"] {
         assert!(!destroys(harmless), "{harmless}");
+    }
+}
+
+#[test]
+fn a_function_that_replaces_words_and_keeps_none_is_found() {
+    let text = "const REPLACE: &str = \"insert into results (result) values ($1)
+                    on conflict (lsn) do update set lsn = excluded.lsn, result = excluded.result\";\n\
+                fn keeps(cx: &mut Write<'_>) {\n    \
+                    cx.keep_replaced(1);\n    cx.execute(1, REPLACE, &[])\n}\n\
+                fn loses(cx: &mut Write<'_>) {\n    cx.execute(1, REPLACE, &[])\n}\n\
+                fn other(cx: &mut Write<'_>) {\n    cx.keep_replaced(1)\n}\n";
+    let (findings, seen) = findings_of(&Source::read("svc-core/src/x.rs".to_owned(), text));
+    assert_eq!((findings.len(), seen), (1, 2), "{findings:?}");
+    assert!(findings[0].contains("loses"), "{findings:?}");
+    assert!(replaces("update results set lsn = $1, result = $2 where lsn = $3"));
+    for harmless in [
+        "insert into results (result) values ($1)",
+        "insert into results (result) values ($1) on conflict (lsn) do nothing",
+        "update results set lsn = $1 where result = $2 and lsn = $3",
+    ] {
+        assert!(!replaces(harmless), "{harmless}");
     }
 }
 

@@ -95,7 +95,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("kind_counts", "integrity/census", &[]),
     ("land_gates", "gates/land_gate", &[]),
     ("leases", "op/declare/chore", &[]),
-    // Nothing is destroyed while there is one.
+    // Nothing is destroyed while there is one, and what is replaced is kept.
+    ("held_texts", "integrity/holds", &["op/run"]),
     ("legal_holds", "integrity/holds", &["op/run"]),
     ("live_items", "coordination/obstacles", &["coordination/queue", "coordination/slots"]),
     ("member_skills", "identity/members", &[]),

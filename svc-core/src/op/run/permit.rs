@@ -1,9 +1,12 @@
 //! The permit to destroy content of a workspace.
 //!
 //! Whatever deletes content that members have written, or the keys that open it, takes a [`DestroyPermit`].
-//! There is one only in the transaction that has found no legal hold on the workspace.
+//! There is one only in the transaction that has found no legal hold on the workspace. Replacing a text needs
+//! none: what it was is kept while there is a hold.
 
 use std::marker::PhantomData;
+
+use uuid::Uuid;
 
 use super::context::{Read, Write};
 use crate::error::{Code, Error, Result};
@@ -25,6 +28,19 @@ impl<'a> Write<'a> {
         Ok(DestroyPermit(PhantomData))
     }
 
+    /// Keeps what a text was before it is replaced, until the last hold of the workspace is released.
+    ///
+    /// To be called by whoever replaces one that is kept nowhere else, in the transaction that does. `kind`
+    /// is the table of the text, `id` whose text it is, and `version` its number, which is given once. Does
+    /// nothing without a hold.
+    pub fn keep_replaced(&mut self, kind: &'static str, id: Uuid, version: i64, old: &str) -> Result<()> {
+        let (workspace, now) = (self.caller().workspace_id, self.now());
+        if !self.is_under_hold(workspace)? {
+            return Ok(());
+        }
+        self.execute(1, KEEP_REPLACED, &[&workspace, &kind, &id, &version, &old, &now])
+    }
+
     /// Removes what the tables of all features have of messages whose rows are about to go.
     pub(crate) fn clean(&mut self, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
         self.table().cleaners().try_for_each(|cleaner| (cleaner.run)(self, permit, messages))
@@ -37,5 +53,9 @@ impl Read<'_> {
         Ok(self.one::<(i64,)>(HELD, &[&workspace])?.is_some())
     }
 }
+
+const KEEP_REPLACED: &str = "
+    insert into held_texts (workspace_id, kind, object_id, version, text, at)
+    values ($1, $2, $3, $4, $5, $6)";
 
 const HELD: &str = "select 1 from legal_holds where workspace_id = $1 and released_at is null limit 1";
