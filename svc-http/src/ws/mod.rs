@@ -17,7 +17,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use secrecy::SecretString;
 use svc_core::op::{self, Admission, SESSION_COOKIE, Takes};
-use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT};
+use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT, WHOAMI, Whoami};
 use svc_core::{Code, Error, Result, Service};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -64,6 +64,10 @@ pub(crate) async fn upgrade(
             return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await);
         }
     };
+    let room_lsn = match &admission {
+        Some(admission) => room_lsn(&state.service, admission).await,
+        None => None,
+    };
     let slots = (socket, Arc::clone(&link.slot));
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
@@ -84,7 +88,16 @@ pub(crate) async fn upgrade(
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    encode::insert_lsn(headers, room_lsn);
     Ok(response)
+}
+
+/// Returns the last position in the log of the workspace that the credential of a handshake is of.
+///
+/// None if it is of no member, who could be asked for.
+async fn room_lsn(service: &Service, admission: &Admission) -> Option<i64> {
+    let asking = admission.follow_up().without_operation();
+    WHOAMI.ask(service, asking, Whoami {}).await.ok().and_then(|reply| reply.lsn)
 }
 
 /// Returns the value of `Sec-WebSocket-Accept`, if the request is a WebSocket handshake.

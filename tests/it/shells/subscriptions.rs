@@ -89,6 +89,20 @@ fn a_member_without_the_capability_is_disconnected() {
 }
 
 #[test]
+fn a_handshake_with_a_credential_is_told_how_far_the_log_goes() {
+    on_both_engines(|world| {
+        let first = first_frame(&world.people.agent, world.id("workspace"), None);
+        let bearer = format!("Bearer {}", world.people.agent);
+        let with_bearer = [("authorization", &*bearer)];
+        for (headers, known) in [(&with_bearer[..], true), (&[], false)] {
+            let (_, answered) = Ws::shake_hands(world.address(), headers, &first);
+            let lsn = answered.get("svc-room-lsn").map(|lsn| lsn.to_str().unwrap().to_owned());
+            assert_eq!(lsn, known.then(|| world.lsn().to_string()));
+        }
+    });
+}
+
+#[test]
 fn a_subscription_without_a_workspace_is_told_what_it_does_not_get() {
     on_both_engines(|world| {
         let first = json!({"token": world.people.agent, "filter": {"kind": "MessagePosted"}, "after_id": 3});

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use futures_util::{SinkExt, StreamExt};
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -40,8 +40,19 @@ impl Ws {
         connected
     }
 
+    /// The same, with the headers of the answer to the handshake.
+    pub fn shake_hands(address: SocketAddr, headers: &[(&str, &str)], first: &Value) -> (Self, HeaderMap) {
+        let (mut connected, answered) = Self::handshake(address, headers);
+        connected.say(first);
+        (connected, answered)
+    }
+
     /// Connects with these headers in the handshake.
     pub fn connect(address: SocketAddr, headers: &[(&str, &str)]) -> Self {
+        Self::handshake(address, headers).0
+    }
+
+    fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> (Self, HeaderMap) {
         runtime().block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
             let mut request = format!("ws://{address}/ws/subscribe").into_client_request().unwrap();
@@ -49,8 +60,8 @@ impl Ws {
                 let name: HeaderName = name.parse().unwrap();
                 request.headers_mut().insert(name, value.parse().unwrap());
             }
-            let (socket, _) = client_async(request, stream).await.unwrap();
-            Self { socket }
+            let (socket, answered) = client_async(request, stream).await.unwrap();
+            (Self { socket }, answered.headers().clone())
         })
     }
 
