@@ -5,6 +5,7 @@ mod budgets;
 mod checkpoint;
 mod claims;
 mod dependencies;
+mod emitters;
 mod ends;
 mod footprints;
 mod freezing;

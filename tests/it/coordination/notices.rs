@@ -67,3 +67,23 @@ fn a_notice_is_a_message_an_event_and_an_entry_of_its_thread() {
         }
     }
 }
+
+#[test]
+fn a_thread_is_read_with_its_last_ten_notices() {
+    for engine in engines() {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let thread = world.new_thread(&world.new_channel("tea room"), "bake");
+        for _ in 0..12 {
+            world.agent("call_to_tea", json!({"thread_id": thread}));
+        }
+        let read = world.agent("get_thread", json!({"thread_id": thread}));
+        let lsns: Vec<i64> = read["notices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|notice| notice["lsn"].as_i64().unwrap())
+            .collect();
+        let last = world.lsn();
+        assert_eq!(lsns, (0..10).map(|number| last - 2 * number).collect::<Vec<_>>());
+    }
+}

@@ -9,6 +9,7 @@ mod records;
 pub mod rules;
 pub mod schema;
 mod security;
+mod promises;
 pub mod source;
 mod table;
 mod tables;

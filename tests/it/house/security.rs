@@ -16,7 +16,7 @@ fn named(page: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// Whether a module or a test exists that `cargo nextest run` would select by this name.
-fn exists(name: &str) -> bool {
+pub fn exists(name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").unwrap_or((name, ""));
     let is_unit = module.ends_with("::tests");
     let folders: &[&str] = if is_unit { &["svc-core/src", "svc-http/src"] } else { &["tests/it"] };

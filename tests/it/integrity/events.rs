@@ -57,3 +57,40 @@ fn a_kept_head_pins_the_history() {
         verify(world, json!({"expect_head": other})).refused(409, "event-log-broken");
     });
 }
+
+#[test]
+fn a_position_is_a_number_and_nothing_else_that_other_services_call_one() {
+    on_both_engines(|world| {
+        let (rest, admin) = (world.rest(), Some(world.people.admin.as_str()));
+        let events = format!("/workspaces/{}/events?after_id=", world.id("workspace"));
+        assert_eq!(rest.send(admin, "GET", &format!("{events}0"), &[], None).status, 200);
+        for other in ["0/16B3748", "0%2F16B3748", "-1", "0x10", "1.5", "+1", "", "latest"] {
+            let refused = rest.send(admin, "GET", &format!("{events}{other}"), &[], None);
+            assert_eq!(refused.refused(400, "malformed-request")["status"], 400, "{other}");
+        }
+    });
+}
+
+#[test]
+fn only_who_is_known_is_told_how_far_the_log_goes() {
+    on_both_engines(|world| {
+        let (rest, people) = (world.rest(), &world.people);
+        let own = format!("/workspaces/{}", world.id("workspace"));
+        let missing = format!("/messages/{}", world.id("workspace"));
+        for (path, token, status, is_told) in [
+            (&*own, Some(&people.agent), 200, true),
+            (&missing, Some(&people.agent), 404, true),
+            (&own, None, 401, false),
+            (&own, Some(&people.revoked), 401, false),
+            ("/operator/status", Some(&people.agent), 403, false),
+            ("/health", Some(&people.agent), 200, false),
+            ("/health/ready", Some(&people.agent), 200, false),
+            ("/openapi.json", Some(&people.agent), 200, false),
+            ("/.well-known/svc-room", Some(&people.agent), 200, false),
+        ] {
+            let answer = rest.send(token.map(String::as_str), "GET", path, &[], None);
+            let lsn = answer.headers.contains_key("svc-room-lsn").then(|| answer.lsn().unwrap());
+            assert_eq!((answer.status, lsn), (status, is_told.then(|| world.lsn())), "{path} by {token:?}");
+        }
+    });
+}

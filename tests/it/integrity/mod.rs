@@ -22,3 +22,4 @@ mod snapshot;
 mod subscriptions;
 mod tampering;
 mod taps;
+mod together;

@@ -6,6 +6,7 @@ mod file_sizes;
 mod hostile_wire;
 mod oidc;
 mod outside;
+mod pruning;
 mod sign_in;
 mod status;
 mod story;
