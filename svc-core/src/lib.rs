@@ -157,6 +157,8 @@
 //! The environment, the terminal, sockets and framing. The core reads no environment variable and prints
 //! nothing; causes of failures go to `tracing`.
 
+#[cfg(test)]
+mod strangers;
 pub mod limits;
 mod sync;
 pub mod hash;

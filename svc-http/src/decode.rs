@@ -84,6 +84,7 @@ mod tests {
     use svc_core::Code;
 
     use super::*;
+    use crate::strangers;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
@@ -102,6 +103,62 @@ mod tests {
         assert!(query(Some(&"a&".repeat(QUERY_FIELDS_MAX)), &mut Text::new()).is_ok());
         let many = query(Some(&"a&".repeat(QUERY_FIELDS_MAX + 1)), &mut Text::new()).unwrap_err();
         assert_eq!(many.code(), Code::Malformed);
+    }
+
+    /// What clients and proxies put together to an X-Forwarded-For.
+    const PIECES: [&str; 18] = [
+        ",",
+        ",",
+        ", ",
+        " ",
+        "\t",
+        "192.0.2.7",
+        ", 192.0.2.8",
+        "::ffff:192.0.2.7",
+        "2001:db8::7",
+        "[2001:db8::7]",
+        "192.0.2.7:80",
+        "fe80::1%eth0",
+        "unknown",
+        "999.0.0.1",
+        "0x7f.1",
+        "for=192.0.2.7",
+        "\"",
+        "\u{e9}",
+    ];
+
+    /// The entry that the outermost trusted proxy has written, by a reader of its own: from the end.
+    fn entry(values: &[Vec<u8>], hops: usize) -> Option<String> {
+        let visible = |value: &&Vec<u8>| value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+        let mut entries =
+            values.iter().filter(visible).rev().flat_map(|value| value.rsplit(|byte| *byte == b','));
+        let entry = entries.nth(hops.checked_sub(1)?)?;
+        Some(String::from_utf8(entry.to_vec()).unwrap().trim().to_owned())
+    }
+
+    proptest! {
+        #![proptest_config(strangers::inputs())]
+
+        /// Whatever is sent, a client's address is that of its connection, or the entry that counts.
+        #[test]
+        fn any_chain_is_read_from_its_end(
+            sent in strangers::sent(&PIECES),
+            before in "[ -~]{0,5}",
+            hops in 0..4_usize,
+        ) {
+            let before = [before.into_bytes()];
+            for values in sent.iter().map(|value| [&before[..], &[value.clone()]].concat()) {
+                let sendable = |value: &&Vec<u8>| HeaderValue::from_bytes(value).is_ok();
+                let values: Vec<Vec<u8>> = values.iter().filter(sendable).cloned().collect();
+                let mut headers = HeaderMap::new();
+                for value in &values {
+                    headers.append("x-forwarded-for", HeaderValue::from_bytes(value).unwrap());
+                }
+                let remote: IpAddr = "192.0.2.1".parse().unwrap();
+                let wanted = entry(&values, hops).and_then(|entry| entry.parse().ok()).unwrap_or(remote);
+                prop_assert_eq!(peer(remote, &headers, hops), wanted.to_canonical());
+            }
+        }
     }
 
     proptest! {

@@ -12,6 +12,9 @@
 //! Requests to other servers, such as the identity provider's, go through one client that reaches public
 //! addresses alone.
 
+#[cfg(test)]
+#[path = "../../svc-core/src/strangers.rs"]
+mod strangers;
 mod limits;
 mod pace;
 mod shares;

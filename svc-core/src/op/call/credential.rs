@@ -243,6 +243,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::strangers;
 
     const ID: &str = "01990000-0000-7000-8000-000000000001";
     const OTHER: &str = "01990000-0000-7000-8000-000000000002";
@@ -323,10 +324,11 @@ mod tests {
         assert!(without_a_key.unwrap().is_nothing());
     }
 
-    /// Bytes as a hostile client puts them together: of its own, and of what a good cookie consists of.
-    fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    /// What hostile clients put together: of what a good cookie and a good header consist of.
+    fn pieces() -> Vec<String> {
         let good = cookie(ID);
         let signature = good.rsplit('.').next().unwrap().to_owned();
+        let named = format!("; {SESSION_COOKIE}={good}");
         let known = [
             "svc_session=",
             "SVC_SESSION=",
@@ -346,14 +348,18 @@ mod tests {
             "bearer",
             "ShareTicket ",
             "Basic ",
+            "svc_1",
             &signature,
             &good,
+            &named,
+            &named,
         ];
-        let known: Vec<Vec<u8>> = known.iter().map(|part| part.as_bytes().to_vec()).collect();
-        let own = proptest::collection::vec(any::<u8>(), 0..6);
-        let parts =
-            proptest::collection::vec(prop_oneof![3 => proptest::sample::select(known), 1 => own], 0..8);
-        parts.prop_map(|parts| parts.concat())
+        known.map(str::to_owned).to_vec()
+    }
+
+    fn hostile() -> impl Strategy<Value = [Vec<u8>; 8]> {
+        let pieces = pieces();
+        strangers::sent(&pieces.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The values of the session cookies in a Cookie header, by a reader of its own.
@@ -371,37 +377,41 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #![proptest_config(strangers::inputs())]
 
         /// Whatever is sent, a session is read only from the very value that this key has signed.
         #[test]
-        fn any_cookie_is_read_and_only_a_signed_one_counts(cookies in hostile()) {
-            let key = key();
-            let read = read_credential(std::iter::empty(), [cookies.as_slice()].into_iter(), Some(&key));
-            let good = values(&cookies).contains(&cookie(ID));
-            match read.unwrap() {
-                Credential::Session(session) => prop_assert!(good && session.to_string() == ID),
-                other => prop_assert!(!good && other.is_nothing()),
+        fn any_cookie_is_read_and_only_a_signed_one_counts(sent in hostile()) {
+            let (key, signed) = (key(), cookie(ID));
+            for cookies in sent {
+                let read = read_credential(std::iter::empty(), [cookies.as_slice()].into_iter(), Some(&key));
+                let good = values(&cookies).contains(&signed);
+                match read.unwrap() {
+                    Credential::Session(session) => prop_assert!(good && session.to_string() == ID),
+                    other => prop_assert!(!good && other.is_nothing()),
+                }
             }
         }
 
         /// Whatever is sent, what is read is part of it, visible and without spaces around it.
         #[test]
-        fn any_authorization_is_read(value in hostile()) {
-            let read = read_credential([value.as_slice()].into_iter(), std::iter::empty(), None).unwrap();
-            let text = String::from_utf8_lossy(&value).to_lowercase();
-            match read {
-                Credential::Nothing => {}
-                Credential::Bearer(secret) => {
-                    prop_assert!(text.starts_with("bearer "));
-                    prop_assert!(!secret.expose_secret().is_empty());
-                    prop_assert!(text.contains(&secret.expose_secret().to_lowercase()));
+        fn any_authorization_is_read(sent in hostile()) {
+            for value in sent {
+                let read = read_credential([value.as_slice()].into_iter(), std::iter::empty(), None).unwrap();
+                let text = String::from_utf8_lossy(&value).to_lowercase();
+                match read {
+                    Credential::Nothing => {}
+                    Credential::Bearer(secret) => {
+                        prop_assert!(text.starts_with("bearer "));
+                        prop_assert!(!secret.expose_secret().is_empty());
+                        prop_assert!(text.contains(&secret.expose_secret().to_lowercase()));
+                    }
+                    Credential::Ticket(secret) => {
+                        prop_assert!(text.starts_with("shareticket "));
+                        prop_assert_eq!(secret.expose_secret().trim(), secret.expose_secret());
+                    }
+                    other => prop_assert!(false, "{other:?}"),
                 }
-                Credential::Ticket(secret) => {
-                    prop_assert!(text.starts_with("shareticket "));
-                    prop_assert_eq!(secret.expose_secret().trim(), secret.expose_secret());
-                }
-                other => prop_assert!(false, "{other:?}"),
             }
         }
     }

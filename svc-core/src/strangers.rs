@@ -1,0 +1,35 @@
+//! What strangers send, as properties of readers are tried with it: pieces of what is right, in any order.
+//!
+//! It belongs to unit tests: those of this crate, and those of `svc-http`, which include this file.
+
+use proptest::prelude::{ProptestConfig, Strategy, any};
+use proptest::{collection, prop_oneof, sample};
+
+/// The variable with the number of inputs that each property is tried with; more find more.
+const INPUTS: &str = "SVC_TEST_INPUTS";
+/// The number without it.
+const INPUTS_DEFAULT: u32 = 4000;
+
+/// How many inputs a case has. Inputs of one case share most pieces, which are what takes time to choose.
+const PER_CASE: usize = 8;
+
+/// Returns the settings of a property whose cases are [`sent`].
+pub(crate) fn inputs() -> ProptestConfig {
+    let inputs: Option<u32> = std::env::var(INPUTS).ok().and_then(|inputs| inputs.parse().ok());
+    let per_case = u32::try_from(PER_CASE).unwrap_or(1);
+    ProptestConfig::with_cases(inputs.unwrap_or(INPUTS_DEFAULT).div_ceil(per_case))
+}
+
+/// Returns the inputs of a case: pieces of `known` and other bytes, each without the first piece of the last.
+pub(crate) fn sent(known: &[&str]) -> impl Strategy<Value = [Vec<u8>; PER_CASE]> + use<> {
+    let known: Vec<Vec<u8>> = known.iter().map(|piece| piece.as_bytes().to_vec()).collect();
+    let other = collection::vec(any::<u8>(), 0..4);
+    let piece = prop_oneof![8 => sample::select(known), 1 => other];
+    let pieces = collection::vec(piece, PER_CASE..PER_CASE * 2);
+    pieces.prop_map(|pieces| std::array::from_fn(|first| pieces[first..].concat()))
+}
+
+/// The same as texts.
+pub(crate) fn texts(known: &[&str]) -> impl Strategy<Value = [String; PER_CASE]> + use<> {
+    sent(known).prop_map(|inputs| inputs.map(|input| String::from_utf8_lossy(&input).into_owned()))
+}
