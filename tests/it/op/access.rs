@@ -1,7 +1,7 @@
-//! Authorisation: every operation against every kind of caller that must be rejected.
+//! Authorisation: every row of the table, operations and framed ones, against every kind of caller.
 //!
-//! It is called on every path and over MCP, and must fail with the status that the contract states. No
-//! refusal leaves anything behind.
+//! It is called on every path and over MCP. What must become of the request follows from the declaration of
+//! the row, and no refusal leaves anything behind but the decision about a delegate.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_core::capability::{Capability, Needs};
-use svc_core::op::{Effect, Feature, Operation};
+use svc_core::op::{Effect, Feature, Frame, Operation};
 use svc_tests::client::Answer;
-use svc_tests::{Setup, World};
+use svc_tests::{Setup, World, on_both_engines, session_key};
 
 use crate::house::areas::{Wanted, by_area};
-use crate::op::ended::{self, Refused};
+use crate::op::callers::{self, Kind, Outcome, Way};
 
 /// Operations that name nothing which another workspace could hide.
 ///
@@ -27,38 +27,13 @@ const ONLY_FILTERS: &[(&str, &str)] = &[
     ("wait_for_event", "filters: what the caller may not see does not wake it"),
 ];
 
-/// A way to call an operation.
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Rest(&'static str),
-    Mcp,
-}
-
-impl Way {
-    fn call(self, world: &World, token: Option<&str>, operation: &Operation, input: &Value) -> Answer {
-        match self {
-            Self::Rest(path) => world.rest().call_at(token, operation, path, input),
-            Self::Mcp => world.mcp().call(token, operation, input),
-        }
-    }
-
-    fn of(operation: &Operation) -> Vec<Way> {
-        let mcp = (!operation.http().rest_only).then_some(Way::Mcp);
-        operation.http().paths().map(Way::Rest).chain(mcp).collect()
-    }
-}
-
 /// A world with the tokens that the matrix needs.
 struct Matrix {
     world: World,
     /// Tokens by the capability that they lack; they have all others.
     lacking: BTreeMap<String, String>,
-    /// A delegate of the admin, with every capability.
-    delegate: String,
-    /// Delegated tokens of which one member is frozen.
-    frozen: Vec<Refused>,
-    /// Tokens that have ended.
-    ended: Vec<Refused>,
+    /// One of each kind of caller.
+    kinds: Vec<Kind>,
 }
 
 impl Matrix {
@@ -73,11 +48,8 @@ impl Matrix {
                 });
             }
         }
-        let every: Vec<&str> = Capability::ALL.iter().map(|capability| capability.name()).collect();
-        let [admin, agent] = ["admin", "agent"].map(|sample| world.id(sample).to_string());
-        let delegate = world.delegated_beyond_grants(&admin, &agent, &every);
-        let (frozen, ended) = (ended::delegated_of_frozen(&world), ended::tokens(&world));
-        Self { world, lacking, delegate, frozen, ended }
+        let kinds = callers::all(&world);
+        Self { world, lacking, kinds }
     }
 
     /// The number of all events and all audit rows.
@@ -86,65 +58,85 @@ impl Matrix {
         (count("events"), count("audit"))
     }
 
-    /// Checks one operation against every caller.
-    fn check(&self, operation: &Operation) {
-        let input = operation.docs().example(&self.world.fixture).unwrap();
-        self.check_delegate(operation, &input);
-        self.check_delegate_of_frozen(operation, &input);
+    /// Checks one row against every caller.
+    fn check(&self, row: &Operation) {
+        let input = row.docs().example(&self.world.fixture).unwrap();
         let (events, audit) = self.recorded();
-        let delegated = self.ended.iter().filter(|ended| ended.is_delegated).count();
         let mut decisions = 0;
-        for way in Way::of(operation) {
-            decisions += if operation.access().needs == Needs::Nothing { 0 } else { delegated };
-            // A frozen member may read, and some reads leave a row.
-            decisions += usize::from(operation.access().audited.is_some());
-            self.check_credentials(operation, way, &input);
-            self.check_outsider(operation, way, &input);
-            self.check_bystander(operation, way, &input);
-            self.check_frozen(operation, way, &input);
+        for way in Way::of(row) {
+            for kind in &self.kinds {
+                decisions += self.check_kind(row, way, &input, kind);
+            }
+            if row.http().frame.is_none() {
+                // A frozen member may read, and some reads leave a row.
+                decisions += i64::from(row.access().audited.is_some());
+                self.check_lacking(row, way, &input);
+                self.check_outsider(row, way, &input);
+                self.check_bystander(row, way, &input);
+                self.check_frozen(row, way, &input);
+            }
         }
-        let wanted = (events, audit + i64::try_from(decisions).unwrap());
-        assert_eq!(self.recorded(), wanted, "{operation:?}: a rejection or a read left something behind");
+        let wanted = (events, audit + decisions);
+        assert_eq!(self.recorded(), wanted, "{row:?}: a rejection or a read left something behind");
+    }
+
+    /// Checks that what becomes of a caller's request is what the declaration says; returns how many decisions
+    /// it has left.
+    ///
+    /// Whoever is to be rejected sends what would succeed. Whoever is not sends what no operation takes, and is
+    /// told so.
+    fn check_kind(&self, row: &Operation, way: Way, input: &Value, kind: &Kind) -> i64 {
+        let Kind { who, .. } = kind;
+        let broken = json!({"unknown": true});
+        match kind.outcome(row, way) {
+            Outcome::Refused(status, code) => {
+                let answer = kind.call(&self.world, way, row, input);
+                self.expect(who, row, way, &answer, (status, code));
+                if row.access().personal && kind.decisions() > 0 {
+                    let answer = kind.call(&self.world, way, row, &broken);
+                    self.expect(who, row, way, &answer, (status, code));
+                    return 2;
+                }
+            }
+            Outcome::Admitted => {
+                let answer = kind.call(&self.world, way, row, &broken);
+                let found = (answer.status, answer.code());
+                let is_admitted = !matches!(answer.status, 401 | 403 | 429 | 500..);
+                assert!(is_admitted, "{who} calls {row:?} by {way:?}: {:#}", answer.body);
+                // What a file or a body of another protocol may be, its row says.
+                let is_other = row.http().frame.is_some() || row.http().takes_file;
+                let is_told = is_other || found == (400, "malformed-request");
+                assert!(is_told, "{who} calls {row:?} by {way:?}: {:#}", answer.body);
+            }
+            Outcome::Unasked => {
+                let ask = [Kind::call, Kind::call_without];
+                let [found, wanted] = ask.map(|call| call(kind, &self.world, way, row, &broken));
+                let said = |answer: &Answer| (answer.status, answer.code().to_owned());
+                assert_eq!(said(&found), said(&wanted), "{who} calls {row:?} by {way:?}: {:#}", found.body);
+                return 0;
+            }
+        }
+        kind.decisions()
     }
 
     fn expect(&self, who: &str, operation: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
-        let found = (answer.status, answer.code());
+        // The errors of SCIM have no code.
+        let has_code = operation.http().frame != Some(Frame::Scim);
+        let found = (answer.status, if has_code { answer.code() } else { wanted.1 });
         assert_eq!(found, wanted, "{who} calls {operation:?} by {way:?}: {:#}", answer.body);
         let turned_away = matches!(answer.status, 401 | 403);
         assert_eq!(answer.lsn().is_none(), turned_away, "{who} calls {operation:?} by {way:?}: Svc-Room-LSN");
     }
 
-    /// Refuses whoever has no live token, or one that lacks what the operation needs.
+    /// Refuses a token that has every capability but those that the operation needs.
     ///
     /// An operation that was copied with the capability of its neighbour works in every test of its author,
-    /// who calls it as an administrator. An agent that was given reading alone would change others' work with
-    /// it, and so would whoever has found a revoked token.
-    fn check_credentials(&self, operation: &Operation, way: Way, input: &Value) {
-        if operation.access().needs == Needs::Nothing {
-            return;
-        }
-        let people = &self.world.people;
-        let refused = (401, "unauthenticated");
-        let strangers = [
-            ("nobody", None),
-            ("an unknown token", Some("svc_unknown")),
-            ("a revoked token", Some(&*people.revoked)),
-        ];
-        for (who, token) in strangers {
-            self.expect(who, operation, way, &way.call(&self.world, token, operation, input), refused);
-        }
-        for Refused { who, token, .. } in &self.ended {
-            self.expect(who, operation, way, &way.call(&self.world, Some(token), operation, input), refused);
-        }
+    /// who calls it as an administrator. An agent that was given reading alone would change others' work.
+    fn check_lacking(&self, operation: &Operation, way: Way, input: &Value) {
         if let Some(token) = self.lacking.get(&operation.access().needs.expression()) {
             let answer = way.call(&self.world, Some(token), operation, input);
-            self.expect(
-                "a token without the capability",
-                operation,
-                way,
-                &answer,
-                (403, "missing-capability"),
-            );
+            let wanted = (403, "missing-capability");
+            self.expect("a token without the capability", operation, way, &answer, wanted);
         }
     }
 
@@ -187,51 +179,11 @@ impl Matrix {
         self.expect("a member outside of the private channel", operation, way, &answer, (404, "not-found"));
     }
 
-    /// Refuses a delegate what is the member's own affair, whatever it sends, and leaves its decisions alone.
+    /// Lets a frozen member read.
     ///
-    /// Who is lent a member's rights for a task would otherwise change what the member is, and read what only
-    /// the member itself should.
-    fn check_delegate(&self, operation: &Operation, input: &Value) {
-        if !operation.access().personal {
-            return;
-        }
-        let (events, audit) = self.recorded();
-        let mut asked = 0;
-        for way in Way::of(operation) {
-            for input in [input, &json!({"unknown": true})] {
-                let answer = way.call(&self.world, Some(&self.delegate), operation, input);
-                self.expect("a delegate", operation, way, &answer, (403, "forbidden"));
-                asked += 1;
-            }
-        }
-        assert_eq!(self.recorded(), (events, audit + asked), "{operation:?}: one decision each");
-    }
-
-    /// Refuses the changes of a delegate if the member that it acts for is frozen, or the delegate itself.
-    ///
-    /// A freeze that only stopped a member's own tokens would let others go on doing its damage for it.
-    fn check_delegate_of_frozen(&self, operation: &Operation, input: &Value) {
-        let access = operation.access();
-        let is_open = access.needs == Needs::Nothing || access.open_to_frozen;
-        if operation.effect().changes_nothing() || is_open || access.personal {
-            return;
-        }
-        for way in Way::of(operation) {
-            for Refused { who, token, .. } in &self.frozen {
-                let answer = way.call(&self.world, Some(token), operation, input);
-                self.expect(who, operation, way, &answer, (403, "member-frozen"));
-            }
-        }
-    }
-
-    /// Refuses the changes of a frozen member and lets it read.
-    ///
-    /// The pipeline asks nothing about freezing where it takes a job for a read. A kind of job that is taken
-    /// for one and changes something lets an agent go on that an administrator has just stopped, because it
-    /// does damage. One that only reads and was added with `write` takes from a frozen member what it may
-    /// still see.
+    /// One that only reads and was added with `write` takes from a frozen member what it may still see.
     fn check_frozen(&self, operation: &Operation, way: Way, input: &Value) {
-        if operation.access().needs == Needs::Nothing {
+        if operation.access().needs == Needs::Nothing || !operation.effect().changes_nothing() {
             return;
         }
         let ask = || way.call(&self.world, Some(&self.world.people.frozen), operation, input);
@@ -239,11 +191,7 @@ impl Matrix {
             (Effect::Wait, Some(secs)) => self.world.once_time_is_over(Duration::from_secs(secs), ask),
             _ => ask(),
         };
-        if operation.effect().changes_nothing() {
-            assert!(answer.is_success(), "a frozen member reads {operation:?} by {way:?}: {:#}", answer.body);
-        } else {
-            self.expect("a frozen member", operation, way, &answer, (403, "member-frozen"));
-        }
+        assert!(answer.is_success(), "a frozen member reads {operation:?} by {way:?}: {:#}", answer.body);
     }
 }
 
@@ -265,6 +213,38 @@ fn strangers_are_rejected(engine: Engine, wanted: Wanted<'_>) {
 }
 
 by_area!(every_operation_rejects_unauthorized_callers, strangers_are_rejected);
+
+/// The same for the rows that are no operations.
+#[test]
+fn every_framed_row_rejects_unauthorized_callers() {
+    on_both_engines(|world| {
+        let matrix = Matrix::open(world.engine(), Vec::new, &|_| false);
+        let rows = matrix.world.service.table().rows().filter(|row| row.http().frame.is_some());
+        assert!(rows.map(|row| matrix.check(row)).count() > 20);
+        let row = matrix.world.service.table().rows().find(|row| row.http().frame == Some(Frame::SignIn));
+        let way = Way::of(row.unwrap())[0];
+        for (kind, token) in matrix.kinds.iter().filter_map(|kind| Some((kind, kind.token()?))) {
+            let answer = way.call(&matrix.world, None, row.unwrap(), &json!({"token": token}));
+            assert_eq!(answer.status, kind.signs_in(), "{} signs in: {:#}", kind.who, answer.body);
+        }
+    });
+}
+
+/// A control: with its signature and from its own page the cookie is a credential, and beside it the token.
+#[test]
+fn a_cookie_that_counts_is_a_credential() {
+    on_both_engines(|world| {
+        let good = session_key().cookie(world.sign_in(&world.people.bystander));
+        let (good, own) = (format!("svc_session={good}"), format!("http://{}", world.address()));
+        for headers in [vec![], vec![("origin", &*own)], vec![("sec-fetch-site", "same-origin")]] {
+            let headers: Vec<_> = [("cookie", &*good)].into_iter().chain(headers).collect();
+            let whoami = world.operation("whoami");
+            let ask = |token| world.rest().call_by(token, &headers, whoami, "/me", &json!({})).output();
+            assert_eq!(ask(None)["token_id"], json!(null));
+            assert!(ask(Some(&world.people.bystander))["token_id"].is_string());
+        }
+    });
+}
 
 /// An exception for an operation that was removed would hold for the next of that name.
 #[test]

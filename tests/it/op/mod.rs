@@ -3,9 +3,8 @@
 mod access;
 mod admission;
 mod borders;
+mod callers;
 mod chores;
-mod cookies;
-mod ended;
 mod extension;
 mod homed;
 mod hooks;

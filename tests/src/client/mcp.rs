@@ -22,6 +22,11 @@ pub struct Mcp {
 impl Mcp {
     /// Calls a method and returns the whole JSON-RPC response.
     pub fn request(&self, token: Option<&str>, method: &str, params: Value) -> Answer {
+        self.request_by(token, &[], method, params)
+    }
+
+    /// The same with more headers.
+    fn request_by(&self, token: Option<&str>, more: &[(&str, &str)], method: &str, params: Value) -> Answer {
         let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
         let mut headers = vec![
             ("accept", "application/json, text/event-stream"),
@@ -31,13 +36,25 @@ impl Mcp {
         if !name.is_empty() {
             headers.push(("mcp-name", &name));
         }
+        headers.extend(more);
         self.http.send(token, "POST", "/mcp", &headers, Some(&message(method, params)))
     }
 
     /// Calls a tool.
     pub fn call(&self, token: Option<&str>, operation: &Operation, arguments: &Value) -> Answer {
+        self.call_by(token, &[], operation, arguments)
+    }
+
+    /// Calls a tool, with these headers.
+    pub fn call_by(
+        &self,
+        token: Option<&str>,
+        headers: &[(&str, &str)],
+        operation: &Operation,
+        arguments: &Value,
+    ) -> Answer {
         let params = json!({"name": operation.name(), "arguments": arguments});
-        let Answer { status, headers, body } = self.request(token, "tools/call", params);
+        let Answer { status, headers, body } = self.request_by(token, headers, "tools/call", params);
         let (status, body) = outcome(&body, status, operation);
         refusals::check(operation, Answer { status, headers, body })
     }
