@@ -13,7 +13,7 @@ use svc_core::id::SessionId;
 use svc_core::note::NoteSigner;
 use svc_core::op::{Credential, Feature, Fixture, Operation, Reply, Request, SessionKey, Surface};
 use svc_core::time::{Clock, Time};
-use svc_core::{Engine, Error, OpenMode, Options, RateSettings, Result, Service};
+use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service};
 use svc_http::HttpSettings;
 use uuid::Uuid;
 
@@ -116,7 +116,11 @@ pub fn on_both_engines(test: impl Fn(&World)) {
 
 /// Opens a service with the settings of tests.
 pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
-    let mut options = Options::new(database.address(), KEK);
+    open_service_at(database.address(), setup)
+}
+
+fn open_service_at(address: Database, setup: Setup) -> Service {
+    let mut options = Options::new(address, KEK);
     options.mode = OpenMode::Create;
     options.rates = setup.rates;
     options.settings.land_advice = setup.land_advice;
@@ -169,6 +173,11 @@ impl World {
         open_service(&self.database, Setup { seed, clock, rates, ..Setup::default() })
     }
 
+    /// Another service on the same database, at another address and with limits of its own.
+    pub fn another_service_at(&self, address: Database, rates: RateSettings) -> Service {
+        open_service_at(address, Setup { seed: 2, clock: self.clock.clone(), rates, ..Setup::default() })
+    }
+
     /// The engine beneath.
     pub fn engine(&self) -> Engine {
         self.database.engine()
@@ -219,19 +228,28 @@ impl World {
     ///
     /// One of a member's own needs no provider here.
     pub fn new_session(&self, token_id: Option<&str>) -> SessionId {
+        match token_id {
+            Some(token) => {
+                let token = self.database.id(token.parse::<Uuid>().unwrap());
+                self.insert_session(
+                    &format!("tokens s where s.id = {token}"),
+                    "s.member_id, s.id, s.secret_hash, null",
+                )
+            }
+            None => self.new_own_session(&self.id("admin").to_string()),
+        }
+    }
+
+    /// A session of a member's own, for an hour.
+    pub fn new_own_session(&self, member: &str) -> SessionId {
+        let member = self.database.id(member.parse::<Uuid>().unwrap());
+        self.insert_session(&format!("members s where s.id = {member}"), "s.id, null, null, 127")
+    }
+
+    fn insert_session(&self, source: &str, columns: &str) -> SessionId {
         let id = SessionId::from(Uuid::now_v7());
         let now = self.clock.now().micros();
         let (row, end) = (self.database.id(id.uuid()), now + 3_600_000_000);
-        let (source, columns) = match token_id {
-            Some(token) => {
-                let token = self.database.id(token.parse::<Uuid>().unwrap());
-                (format!("tokens s where s.id = {token}"), "s.member_id, s.id, s.secret_hash, null")
-            }
-            None => {
-                let admin = self.database.id(self.id("admin"));
-                (format!("members s where s.id = {admin}"), "s.id, null, null, 127")
-            }
-        };
         self.database.execute(&format!(
             "insert into sessions (id, workspace_id, member_id, token_id, secret_hash, capabilities,
                  created_at, expires_at)

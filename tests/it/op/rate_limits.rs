@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use svc_core::limits::RATE_LIMIT_SHARING_RETRY;
-use svc_core::{Engine, RateSettings, Service};
+use svc_core::{Database, Engine, RateSettings, Service};
 use svc_tests::database::engines;
+use svc_tests::ordeal::proxy::Proxy;
 use svc_tests::{Setup, World, answer_of, call};
 
 /// Requests of a client in a window.
@@ -83,6 +84,32 @@ fn a_client_below_a_share_of_its_limit_costs_no_statement() {
         for _ in 1..SHARE {
             assert_eq!(status(&world, &world.service), 200);
         }
+    }
+}
+
+/// What `reads` of the agent cost in statements, by a service with such limits.
+fn cost(world: &World, per_client: i64, reads: i64) -> usize {
+    let proxy = Proxy::start(&world.database.url());
+    let rates = RateSettings { per_client, per_workspace: 0, window: WINDOW };
+    let service = world.another_service_at(Database::Postgres(proxy.url(&[]).into()), rates);
+    let ask = |count: i64| (0..count).for_each(|_| assert_eq!(status(world, &service), 200));
+    // What is cached from then on.
+    ask(2);
+    let before = proxy.statements();
+    ask(reads);
+    proxy.statements() - before
+}
+
+/// Every statement is counted, whatever its table. Above a share, where others are told, is the control.
+#[test]
+fn reads_below_a_share_of_a_limit_cost_no_statement_more_than_without_limits() {
+    for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
+        let world = world(engine);
+        let (reads, share) = (100, 110);
+        let without = cost(&world, 0, reads);
+        assert!(without > 0);
+        assert_eq!(cost(&world, share * 20, reads), without);
+        assert!(cost(&world, (reads - 10) * 20, reads) > without, "it tells the others");
     }
 }
 

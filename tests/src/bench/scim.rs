@@ -40,7 +40,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         engine,
         pairs: measured,
         floor_is: "the same among 1,000 people",
-        extra: json!({"people": MANY}),
+        extra: json!({"wanted": 0.7, "people": MANY}),
     }
 }
 

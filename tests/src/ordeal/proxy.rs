@@ -1,7 +1,8 @@
 //! A proxy in front of Postgres.
 //!
 //! It forwards whole protocol messages. It can end a connection right after a reply within a transaction, so
-//! that the client sees reply and end at once, or hold every byte back while connections stay open.
+//! that the client sees reply and end at once, or hold every byte back while connections stay open. It counts
+//! the statements that pass.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ struct Shared {
     /// The reply of a transaction after which the next connection ends; 0 for none.
     behind: AtomicUsize,
     cuts: AtomicUsize,
+    /// How many statements the server has completed.
+    statements: AtomicUsize,
 }
 
 pub(super) enum Upstream {
@@ -68,6 +71,7 @@ impl Proxy {
             upstream: Upstream::of(&config),
             behind: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
+            statements: AtomicUsize::new(0),
         };
         let shared = Arc::new(shared);
         let (held, holding) = watch::channel(false);
@@ -106,6 +110,11 @@ impl Proxy {
     /// How many connections were ended so.
     pub fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
+    }
+
+    /// How many statements were completed on its connections.
+    pub fn statements(&self) -> usize {
+        self.shared.statements.load(Ordering::SeqCst)
     }
 
     /// Holds every byte back, or lets them go.
@@ -188,6 +197,10 @@ async fn answer(
             let message = &waiting[whole..whole + length];
             whole += length;
             match (message[0], message.last()) {
+                (b'C', _) => {
+                    shared.statements.fetch_add(1, Ordering::SeqCst);
+                    continue;
+                }
                 (b'Z', Some(b'T')) => answers += 1,
                 (b'Z', _) => {
                     answers = 0;
