@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::Service;
+use svc_core::id::SessionId;
 use svc_core::op::{Credential, Request, SESSION_COOKIE, Surface};
 use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::engines;
@@ -226,6 +227,22 @@ impl Ending {
             move |other: &Service| drop(answer_of(call(other, Some(&admin), operation, &input)).output());
         Self { headers: Vec::new(), token: Some(token), end: Box::new(end) }
     }
+
+    /// The same of the cookie of a session.
+    fn of_session(self, world: &World, session: SessionId) -> Self {
+        let cookie = format!("{SESSION_COOKIE}={}", session_key().cookie(session));
+        let headers = vec![("cookie", cookie), ("origin", format!("http://{}", world.address()))];
+        Self { headers, token: None, ..self }
+    }
+}
+
+/// The session of a browser, which ends by what that session or another one sends.
+fn signed_out(world: &World, session: SessionId, by: SessionId, input: Value) -> Ending {
+    let end = move |other: &Service| {
+        let request = Request::json(Surface::Session, Credential::Session(by), input.to_string());
+        answer_of(other.call(other.operation("end_session").unwrap(), request)).output();
+    };
+    Ending { headers: Vec::new(), token: None, end: Box::new(end) }.of_session(world, session)
 }
 
 /// A new token of the agent.
@@ -241,8 +258,8 @@ fn of_workspace(world: &World, more: Value) -> Value {
 }
 
 /// A new person that an identity provider keeps, with a token.
-fn person(world: &World) -> (String, String) {
-    let user = json!({"userName": "leaver@corp.example"});
+fn person(world: &World, name: &str) -> (String, String) {
+    let user = json!({"userName": name});
     let made =
         world.rest().send(Some(&world.people.admin), "POST", "/scim/v2/Users", &[], Some(&user)).output();
     let id = text(&made["id"]);
@@ -259,7 +276,7 @@ fn app(world: &World) -> (Value, String) {
     (installation, text(&world.admin("mint_app_token", of_workspace(world, mint))["secret"]))
 }
 
-const ENDS: [(&str, fn(&World) -> Ending); 7] = [
+const ENDS: [(&str, fn(&World) -> Ending); 12] = [
     ("a token is revoked", |world| {
         let token = own(world);
         Ending::by_admin(world, text(&token["secret"]), "revoke_token", json!({"token_id": token["id"]}))
@@ -283,7 +300,7 @@ const ENDS: [(&str, fn(&World) -> Ending); 7] = [
         Ending::by_admin(world, exchanged, "revoke_token", json!({"token_id": token}))
     }),
     ("an identity provider deactivates the person", |world| {
-        let (id, token) = person(world);
+        let (id, token) = person(world, "leaver@corp.example");
         let leave = json!({"id": id, "Operations": [{"op": "replace", "path": "active", "value": false}]});
         Ending::by_admin(world, token, "patch_scim_user", leave)
     }),
@@ -294,14 +311,34 @@ const ENDS: [(&str, fn(&World) -> Ending); 7] = [
     }),
     ("the browser signs out", |world| {
         let session = world.sign_in(&world.people.agent);
-        let cookie = format!("{SESSION_COOKIE}={}", session_key().cookie(session));
-        let origin = format!("http://{}", world.address());
-        let end = move |other: &Service| {
-            let request = Request::json(Surface::Session, Credential::Session(session), "{}".to_owned());
-            answer_of(other.call(other.operation("end_session").unwrap(), request)).output();
-        };
-        let headers = vec![("cookie", cookie), ("origin", origin)];
-        Ending { headers, token: None, end: Box::new(end) }
+        signed_out(world, session, session, json!({}))
+    }),
+    ("another browser of the member signs out everywhere", |world| {
+        let [session, by] = [0; 2].map(|_| world.sign_in(&world.people.agent));
+        signed_out(world, session, by, json!({"everywhere": true}))
+    }),
+    ("the token that a browser was signed in with is revoked", |world| {
+        let token = own(world);
+        let session = world.sign_in(&text(&token["secret"]));
+        Ending::by_admin(world, String::new(), "revoke_token", json!({"token_id": token["id"]}))
+            .of_session(world, session)
+    }),
+    ("the token that a browser was signed in with is rotated", |world| {
+        let token = own(world);
+        let session = world.sign_in(&text(&token["secret"]));
+        Ending::by_admin(world, String::new(), "rotate_token", json!({"token_id": token["id"]}))
+            .of_session(world, session)
+    }),
+    ("an identity provider deactivates the person who has signed in there", |world| {
+        let (id, token) = person(world, "second@corp.example");
+        let session = world.new_own_session(&id);
+        let leave = json!({"id": id, "Operations": [{"op": "replace", "path": "active", "value": false}]});
+        Ending::by_admin(world, token, "patch_scim_user", leave).of_session(world, session)
+    }),
+    ("an identity provider removes the person who has signed in there", |world| {
+        let (id, token) = person(world, "third@corp.example");
+        let session = world.new_own_session(&id);
+        Ending::by_admin(world, token, "delete_scim_user", json!({"id": id})).of_session(world, session)
     }),
 ];
 

@@ -62,7 +62,8 @@ fn a_server_that_asks_for_a_certificate_gets_the_one_of_the_address() {
     let outcome = verify(&site, &with("client"));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let before = server.counts();
-    let running = site.serve(&[("DATABASE_URL", &with("client"))]);
+    // A share of this limit, which is told to other servers, is one request.
+    let running = site.serve(&[("DATABASE_URL", &with("client")), ("SVC_RATE_LIMIT_MAX", "20")]);
     let channel = json!({"name": "encrypted"});
     let path = format!("/workspaces/{}/channels", site.founders.workspace_id);
     let made = running.rest.send(Some(&site.founders.admin), "POST", &path, &[], Some(&channel));
@@ -72,6 +73,19 @@ fn a_server_that_asks_for_a_certificate_gets_the_one_of_the_address() {
     let (encrypted, plain) = server.counts();
     assert!(encrypted >= before.0 + 4, "{encrypted} of {before:?}");
     assert_eq!(plain, before.1, "none was opened without");
+    // By name: which connection is which, the server knows, and each of them has come over TLS.
+    let listeners = "select count(*) from pg_stat_activity where datname = current_database()
+                     and application_name = 'svc' and query = 'listen svc_log'";
+    assert_eq!(site.database.number(listeners), 1, "the server's listener");
+    for (who, sent) in [
+        ("the listener", "listen svc_log"),
+        ("a reader", "read only"),
+        ("a writer", "insert into channels"),
+        ("the limits", "rate_windows"),
+    ] {
+        assert!(server.has_received(sent), "{who} has sent nothing over TLS");
+    }
+    assert!(!server.has_received("insert into nothing"), "a control");
 }
 
 #[test]

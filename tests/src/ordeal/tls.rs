@@ -5,15 +5,15 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_postgres::Config;
 use tokio_rustls::TlsAcceptor;
@@ -37,6 +37,8 @@ pub struct TlsServer {
 struct Counts {
     encrypted: AtomicUsize,
     plain: AtomicUsize,
+    /// What came encrypted, of all connections.
+    received: Mutex<Vec<u8>>,
 }
 
 /// Who a certificate is for, and its files.
@@ -110,6 +112,14 @@ impl TlsServer {
     }
 }
 
+impl TlsServer {
+    /// Whether a client has sent this text over TLS.
+    pub fn has_received(&self, text: &str) -> bool {
+        let received = self.counts.received.lock().unwrap_or_else(PoisonError::into_inner);
+        received.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+}
+
 /// What accepts connections with a certificate; with `asks` clients must have one too.
 pub(crate) fn acceptor(server: &Issued, authority: &Authority, asks: bool) -> TlsAcceptor {
     use rustls::pki_types::pem::PemObject as _;
@@ -143,8 +153,22 @@ async fn carry(mut client: TcpStream, acceptor: &TlsAcceptor, upstream: &Upstrea
     if client.write_all(b"S").await.is_err() {
         return;
     }
-    let Ok(mut inside) = acceptor.accept(client).await else { return };
+    let Ok(inside) = acceptor.accept(client).await else { return };
     counts.encrypted.fetch_add(1, Ordering::SeqCst);
-    let Ok(mut server) = upstream.connect().await else { return };
-    let _ = tokio::io::copy_bidirectional(&mut inside, &mut server).await;
+    let Ok(server) = upstream.connect().await else { return };
+    let (mut from_client, mut to_client) = split(inside);
+    let (mut from_server, mut to_server) = split(server);
+    let asking = async {
+        let mut bytes = vec![0; 65_536];
+        while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
+            counts.received.lock().unwrap_or_else(PoisonError::into_inner).extend(&bytes[..count]);
+            if to_server.write_all(&bytes[..count]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = asking => {}
+        _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
+    }
 }
