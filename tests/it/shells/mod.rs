@@ -2,6 +2,7 @@
 
 mod arena;
 mod cli;
+mod directories;
 mod file_sizes;
 mod hostile_wire;
 mod oidc;
