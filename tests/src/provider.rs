@@ -108,6 +108,8 @@ struct State {
     codes: Mutex<BTreeMap<String, Code>>,
     /// How often each path was asked for.
     asked: Mutex<BTreeMap<String, usize>>,
+    /// What was exchanged that nobody else may know, by name.
+    secrets: Mutex<Vec<(&'static str, String)>>,
 }
 
 /// A running provider.
@@ -141,6 +143,7 @@ impl Provider {
             script: Mutex::default(),
             codes: Mutex::default(),
             asked: Mutex::default(),
+            secrets: Mutex::default(),
         });
         let task = runtime().spawn(serve(listener, acceptor, Arc::clone(&state)));
         Self { state, task }
@@ -182,6 +185,13 @@ impl Provider {
     /// How often it was asked for this path.
     pub fn asked(&self, path: &str) -> usize {
         lock(&self.state.asked).get(path).copied().unwrap_or_default()
+    }
+
+    /// What it has exchanged that only the service may know, by name, and what the service knows it by.
+    pub fn secrets(&self) -> Vec<(&'static str, String)> {
+        let mut secrets = lock(&self.state.secrets).clone();
+        secrets.push(("client secret of the provider", CLIENT_SECRET.to_owned()));
+        secrets
     }
 
     /// Signs a person in who came with the address `sent_to`, and returns the query of the way back.
@@ -331,8 +341,13 @@ impl State {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&form["code_verifier"]));
         match code.filter(|code| code.challenge == challenge) {
             Some(code) => {
-                let token = self.token(code.claims);
-                (200, json!({"access_token": "unused", "token_type": "Bearer", "id_token": token}))
+                let (token, access) = (self.token(code.claims), format!("access-{}", form["code"]));
+                lock(&self.secrets).extend([
+                    ("verifier", form["code_verifier"].clone()),
+                    ("ID token", token.clone()),
+                    ("access token of the provider", access.clone()),
+                ]);
+                (200, json!({"access_token": access, "token_type": "Bearer", "id_token": token}))
             }
             None => {
                 (400, json!({"error": "invalid_grant", "error_description": "<b>your code is unknown</b>"}))

@@ -8,6 +8,7 @@ mod hostile_wire;
 mod oidc;
 mod outside;
 mod pruning;
+mod secrets;
 mod sign_in;
 mod status;
 mod story;
