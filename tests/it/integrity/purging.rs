@@ -181,18 +181,20 @@ fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
 }
 
 /// Statements that let what makes a channel called `doomed` fail, and all that is committed with it.
-fn dooming(engine: Engine) -> &'static str {
+fn dooming(engine: Engine) -> [&'static str; 2] {
     match engine {
-        Engine::Sqlite => {
+        Engine::Sqlite => [
             "create trigger doomed before insert on channels when new.name = 'doomed'
-             begin select raise(rollback, 'not ever'); end"
-        }
-        Engine::Postgres => {
-            "create function doomed() returns trigger language plpgsql as
+             begin select raise(rollback, 'not ever'); end",
+            "drop trigger doomed",
+        ],
+        Engine::Postgres => [
+            "create or replace function doomed() returns trigger language plpgsql as
              $$ begin raise exception 'not ever'; end $$;
-             create trigger doomed before insert on channels for each row when (new.name = 'doomed')
-             execute function doomed()"
-        }
+             create or replace trigger doomed before insert on channels for each row
+             when (new.name = 'doomed') execute function doomed()",
+            "drop trigger doomed on channels; drop function doomed",
+        ],
     }
 }
 
@@ -201,7 +203,8 @@ fn dooming(engine: Engine) -> &'static str {
 fn a_purge_that_is_done_again_is_that_of_its_call() {
     const DOOMED: usize = 3;
     on_both_engines(|world| {
-        world.database.execute(dooming(world.engine()));
+        let [doom, let_go] = dooming(world.engine());
+        world.database.execute(doom);
         let is_over = AtomicBool::new(false);
         let purged = in_parallel(DOOMED + 1, |number| {
             if number < DOOMED {
@@ -222,6 +225,7 @@ fn a_purge_that_is_done_again_is_that_of_its_call() {
             is_over.store(true, Ordering::Relaxed);
             purged
         });
+        world.database.execute(let_go);
         let mut up_to = 0;
         for ([wrong, purged], read) in purged.into_iter().flatten() {
             wrong.refused(400, "malformed-request");
