@@ -30,6 +30,7 @@ const LAYERS: &[&[&str]] = &[
         "data_dir",
         "rate",
         "bisect",
+        "strangers",
     ],
     &["store"],
     &["log"],

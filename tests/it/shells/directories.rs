@@ -315,7 +315,7 @@ fn okta() -> Vec<Step> {
             "/Groups/{group}",
             json!([
                 {"op": "remove", "path": "members[value eq \"{tess}\"]"},
-                {"op": "add", "path": "members", "value": [{"value": "{tess}", "display": "tess@corp.example"}]},
+                {"op": "add", "path": "members", "value": [{"value": "{tess}", "display": "tess"}]},
             ]),
             json!({"members": [{"value": "{tess}"}]}),
         ),

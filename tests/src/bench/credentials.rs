@@ -167,7 +167,8 @@ pub fn limits(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     if engine == Engine::Postgres {
         let counted = |rates| statements(&database, rates, &stage.token, runtime);
         let unlimited = RateSettings { per_client: 0, per_workspace: 0, ..often };
-        extra["statements"] = json!({"reads": READS, "ours": counted(seldom), "floor": counted(unlimited), "wanted": "no more"});
+        let (ours, floor) = (counted(seldom), counted(unlimited));
+        extra["statements"] = json!({"reads": READS, "ours": ours, "floor": floor, "wanted": "no more"});
     }
     Finding { extra, ..found }
 }
