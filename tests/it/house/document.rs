@@ -272,7 +272,7 @@ fn test_document(turn: usize, seconds: &str, choose: fn(&World) -> Option<&str>)
     let seconds: u32 = setting(SECONDS, seconds).parse().unwrap();
     in_parallel(2, |which| {
         let target = Target::new(engines[(which + turn) % engines.len()], ["positive", "negative"][which]);
-        let spans = [1, 4, 16].map(|times| times * seconds);
+        let spans = [1, 2, 4].map(|times| times * seconds);
         let tried = spans.into_iter().find_map(|secs| target.search(&python, choose(&target.world), secs));
         let tried = tried.expect("something is tried");
         println!("{}, {}: {tried}", target.world.engine().name(), target.mode);
