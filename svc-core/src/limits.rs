@@ -341,6 +341,10 @@ pub const MESSAGES_REMOVED: i64 = 500;
 pub const SHELVES_REMOVED: i64 = 500;
 /// Events that are read at once before they are pruned.
 pub const PRUNE_READ_ROWS: i64 = 10_000;
+/// Bytes of payloads at which such a read ends.
+pub const PRUNE_READ_BYTES: usize = 4 << 20;
+/// Most counts of the census that change when the floor of a log moves.
+pub const PRUNE_COUNTS: usize = 500;
 /// Events that were pruned and are removed at once.
 pub const PRUNE_ROWS: i64 = 1000;
 /// Events that a log grows by before they are counted in the table of its census.

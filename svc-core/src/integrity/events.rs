@@ -333,6 +333,16 @@ impl Source for Read<'_> {
     fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         Read::visit(self, sql, params, each)
     }
+
+    fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        Read::visit_within(self, bytes, sql, params, each)
+    }
 }
 
 fn begin_verification(input: &VerifyEventChain) -> Result<Verification> {

@@ -39,6 +39,11 @@ impl LogRange {
         (self.beginning()..=self.head).contains(&position)
     }
 
+    /// Returns how many of its events are after a position, which may be any.
+    pub fn count_after(self, position: i64) -> i64 {
+        self.head.saturating_sub(position.clamp(self.beginning(), self.head.max(self.beginning())))
+    }
+
     /// Fails with 409 `must_refetch` unless the log has everything after a position.
     pub fn check_after(self, workspace: WorkspaceId, position: i64) -> Result<()> {
         if self.has_after(position) { Ok(()) } else { Err(self.must_refetch(workspace)) }
@@ -86,6 +91,8 @@ mod tests {
         assert_eq!(has, [4, 5, 6, 7, 8, 9]);
         let whole = LogRange { floor: 1, head: 0 };
         assert!(whole.has_after(0) && !whole.has_after(1));
+        let counts = [-1, 4, 6, 9, i64::MAX].map(|position| range.count_after(position));
+        assert_eq!((counts, whole.count_after(7)), ([5, 5, 3, 0, 0], 0));
         let error = range.check_after(WorkspaceId::INSTANCE, 3).unwrap_err();
         let problem = serde_json::to_value(error.problem()).unwrap();
         let (code, floor, head) = (&problem["code"], &problem["floor"], &problem["room_lsn"]);

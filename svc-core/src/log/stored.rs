@@ -1,11 +1,12 @@
 //! Stored events as readers get them.
 //!
-//! These are the columns that clients use, and the payload whose canonical JSON is the text that was hashed.
+//! These are the columns that clients use, and the payload as it stands: it is the text that was hashed.
 //! Who may see an event is decided by the statement that reads it, not here.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::error::Error;
 use crate::hash::hash_text;
@@ -32,10 +33,7 @@ pub(crate) struct StoredEvent {
     ///
     /// Every event has `$chain` with its position in the log, `$type`, and `attribution` with who did it.
     #[schemars(with = "serde_json::Map<String, Value>")]
-    pub payload: Value,
-    /// Bytes of the payload's text.
-    #[serde(skip)]
-    pub payload_bytes: usize,
+    pub payload: Box<RawValue>,
 }
 
 columns! {
@@ -46,7 +44,6 @@ columns! {
         prev_hash: hash_text(&previous),
         content_hash: hash_text(&content),
         type_name: type_name(&kind),
-        payload_bytes: text.len(),
-        payload: serde_json::from_str(&text).map_err(Error::internal)?,
+        payload: RawValue::from_string(text).map_err(Error::internal)?,
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -204,7 +205,15 @@ const RULES: &[Rule] = &[
         const TEXTS: &str = "select n, cast($1 as text), cast($2 as text) from t where n >= $3 order by n";
         let read = |bytes: usize, text: &str, from: i64| -> Vec<i64> {
             let mut rows = conn.query_within(bytes, TEXTS, &[&text, &None::<&str>, &from]).unwrap();
-            rows.iter_mut().map(|row| row.take().unwrap()).collect()
+            let read: Vec<i64> = rows.iter_mut().map(|row| row.take().unwrap()).collect();
+            let mut visited = Vec::new();
+            conn.visit_within(bytes, TEXTS, &[&text, &None::<&str>, &from], &mut |row| {
+                visited.extend(row.int(0));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            assert_eq!(visited, read, "{}: {bytes}", subject.name);
+            read
         };
         let (text, each) = ("x".repeat(1000), ROW_BYTES + 1000);
         for (bytes, rows) in

@@ -81,6 +81,23 @@ impl Conn {
         }
     }
 
+    /// Visits the first rows of a statement in place, bounded by bytes as [`Self::query_within`] says.
+    pub(crate) fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        let params = bound(params);
+        match self {
+            Self::Sqlite(conn) => conn.visit_within(bytes, sql, &params, each),
+            Self::Postgres(conn) => conn.visit_within(bytes, sql, &params, each),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.visit_within(bytes, sql, &params, each),
+        }
+    }
+
     /// Visits the rows of a scan in place, until the visitor breaks.
     ///
     /// On Postgres it needs a transaction.

@@ -135,6 +135,16 @@ impl HostileConn {
         self.statement(|conn| conn.visit(sql, params, each))
     }
 
+    pub(crate) fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        self.statement(|conn| conn.visit_within(bytes, sql, params, each))
+    }
+
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
         self.statement(|conn| conn.execute(sql, params))

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use svc_core::ops::{BatchBounds, EventBatch, FeedState, Said, ServerFrame, Subscribed, Subscriber};
+use svc_core::time::Monotonic;
 use svc_core::{Error, Result};
-use tokio::time::Instant;
 
 use super::socket::{End, Socket};
 
@@ -51,7 +51,7 @@ pub(super) struct Delivery {
     /// Whether it had all that there was after the last batch.
     was_live: bool,
     /// When a position was last sent, with an event or by itself.
-    positioned: Instant,
+    positioned: Monotonic,
 }
 
 impl Delivery {
@@ -66,7 +66,7 @@ impl Delivery {
             socket.send(encode(&ServerFrame::ReplayHint { workspace_id, room_lsn, events })?).await?;
         }
         let acknowledges = subscriber.acknowledges();
-        let positioned = Instant::now();
+        let positioned = subscriber.moment();
         let (told_truncated, was_live) = (false, false);
         Ok(Self { subscriber, positions, acknowledges, told_truncated, was_live, positioned })
     }
@@ -104,13 +104,16 @@ impl Delivery {
             socket.send(encode(&frame)?).await?;
         }
         let caught_up = is_live && !self.was_live;
-        let is_due = caught_up || (!has_events && self.positioned.elapsed() >= POSITION_EVERY);
+        let now = self.subscriber.moment();
+        let is_silent = !has_events && now.since(self.positioned) >= POSITION_EVERY;
+        // Who was told that more follows is told nothing until it says where.
+        let is_due = caught_up || (is_silent && state != FeedState::Truncated);
         if self.positions && is_due {
             let resume_token = resume_token(&self.subscriber)?;
             socket.send(encode(&ServerFrame::Position { after_id, room_lsn, resume_token })?).await?;
         }
         if has_events || is_due {
-            self.positioned = Instant::now();
+            self.positioned = now;
         }
         self.was_live = is_live;
         Ok(())

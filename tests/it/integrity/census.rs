@@ -108,3 +108,25 @@ fn a_census_of_another_workspace_is_not_found() {
         world.call(&world.people.outsider, "get_kind_census", input).refused(404, "not-found");
     });
 }
+
+#[test]
+fn a_pruning_is_declared_in_parts_that_change_so_many_counts_each() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        // In each channel an event of its own.
+        in_parallel(4, |number| (0..135).for_each(|n| drop(world.new_channel(&format!("c{number}-{n}")))));
+        world.pass(Duration::ZERO);
+        let created = world.lsn();
+        world.admin("set_retention_policy", json!({"workspace_id": workspace, "events_days": 1}));
+        world.pass(Duration::from_secs(3 * 86_400));
+        let declared = world.admin("list_events", json!({"workspace_id": workspace, "kind": "EventsPruned"}));
+        let declared = declared["items"].as_array().unwrap();
+        let floors: Vec<i64> =
+            declared.iter().map(|event| event["payload"]["floor"].as_i64().unwrap()).collect();
+        assert!(floors.len() == 2 && floors[0] < floors[1] && floors[1] > created, "{floors:?}");
+        assert!(declared[0]["payload"]["before"].as_str() < declared[1]["payload"]["before"].as_str());
+        let verified = world.admin("verify_event_chain", json!({"workspace_id": workspace}));
+        assert_eq!((&verified["valid"], &verified["floor"]), (&json!(true), &json!(floors[1])));
+        agrees(world, &world.people.agent, "after both");
+    });
+}

@@ -116,6 +116,12 @@ fn a_subscription_without_a_workspace_is_told_what_it_does_not_get() {
         assert_eq!(ws.frame(), hint);
         world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "live"}));
         assert_eq!(ws.frame()["message"]["body"], "live");
+        let beyond = json!({"token": world.people.agent, "filter": {}, "after_id": 1_000_000});
+        let mut ws = Ws::subscribe(world.address(), &beyond);
+        assert_eq!(
+            (ws.frame()["after_id"].clone(), ws.frame()["events"].clone()),
+            (json!(world.lsn()), json!(0))
+        );
     });
 }
 
@@ -137,6 +143,92 @@ fn a_position_that_the_log_does_not_have_is_told_and_ends_the_connection() {
 }
 
 #[test]
+fn a_position_below_the_floor_is_told_and_ends_the_connection() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        world.admin("set_retention_policy", json!({"workspace_id": workspace, "events_days": 1}));
+        world.pass(Duration::from_secs(3 * 86_400));
+        let room = world.admin("get_room", json!({"workspace_id": workspace}));
+        let floor = room["floor"].as_i64().unwrap();
+        let told = json!({
+            "type": "must_refetch", "code": "CursorTooOld", "floor": floor, "room_lsn": world.lsn(),
+            "snapshot": format!("/workspaces/{workspace}/snapshot"),
+        });
+        for below in [0, floor - 2] {
+            let first = first_frame(&world.people.agent, workspace, Some(below));
+            let mut ws = Ws::subscribe(world.address(), &first);
+            assert_eq!((ws.frame(), ws.receive()), (told.clone(), Received::Closed(1008)), "{below}");
+        }
+        let first = first_frame(&world.people.agent, workspace, Some(floor - 1));
+        let mut ws = Ws::subscribe(world.address(), &first);
+        assert_eq!(
+            (ws.frame()["after_id"].clone(), ws.frame()["lsn"].clone()),
+            (json!(floor - 1), json!(floor))
+        );
+    });
+}
+
+#[test]
+fn a_resume_token_that_is_not_good_ends_the_connection() {
+    on_both_engines(|world| {
+        let subscribe = |first: &Value| Ws::subscribe(world.address(), first);
+        let ack = subscribe(&first_frame(&world.people.agent, world.id("workspace"), None)).frame();
+        let good = text(&ack["resume_token"]);
+        let resume =
+            |who: &str, token: &str| subscribe(&json!({"token": who, "resume_token": token})).receive();
+        assert!(matches!(resume(&world.people.agent, &good), Received::Frame(_)));
+        let (body, tag) = good.split_once('.').unwrap();
+        for forged in
+            [body.to_owned(), format!("{body}."), format!("{body}.{}", tag.to_lowercase()), String::new()]
+        {
+            assert_eq!(resume(&world.people.agent, &forged), Received::Closed(1008), "{forged}");
+        }
+        assert_eq!(resume(&world.people.admin, &good), Received::Closed(1008), "another's");
+        world.clock.advance(Duration::from_secs(3601));
+        assert_eq!(resume(&world.people.agent, &good), Received::Closed(1008), "expired");
+    });
+}
+
+#[test]
+fn a_client_for_whom_nothing_matches_is_told_the_position() {
+    on_both_engines(|world| {
+        let filter = json!({"workspace_id": world.id("workspace"), "kind": "ThreadCreated"});
+        let first = json!({"token": world.people.agent, "filter": filter, "positions": true});
+        let mut ws = Ws::subscribe(world.address(), &first);
+        assert_eq!(ws.frame()["type"], "subscribe_ack");
+        let (position, begins) = (ws.frame(), world.lsn());
+        assert_eq!(
+            (&position["type"], &position["after_id"]),
+            (&json!("position"), &json!(begins)),
+            "caught up"
+        );
+        let mut other =
+            Ws::subscribe(world.address(), &first_frame(&world.people.agent, world.id("workspace"), None));
+        other.frame();
+        world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "does not match"}));
+        assert_eq!(other.frame()["lsn"], begins + 1, "the server has read it");
+        world.clock.advance(Duration::from_secs(61));
+        let position = ws.frame();
+        assert_eq!((&position["type"], &position["after_id"]), (&json!("position"), &json!(begins + 1)));
+        let resume = json!({"token": world.people.agent, "resume_token": position["resume_token"]});
+        assert_eq!(Ws::subscribe(world.address(), &resume).frame()["after_id"], begins + 1);
+    });
+}
+
+#[test]
+fn a_silent_connection_is_closed_once_its_credential_has_ended() {
+    on_both_engines(|world| {
+        let token = own(world);
+        let first = first_frame(&text(&token["secret"]), world.id("workspace"), None);
+        let mut ws = Ws::subscribe(world.address(), &first);
+        ws.frame();
+        world.admin("revoke_token", json!({"token_id": token["id"]}));
+        world.clock.advance(Duration::from_secs(10));
+        assert_eq!(ws.receive(), Received::Closed(1008));
+    });
+}
+
+#[test]
 fn a_client_that_was_sent_enough_says_where_to_go_on() {
     for engine in engines() {
         let world = World::with(engine, Setup { replay_max: Some(4), ..Setup::default() });
@@ -154,6 +246,8 @@ fn a_client_that_was_sent_enough_says_where_to_go_on() {
         ws.say(&json!({"after_id": 4}));
         assert_eq!(lsns(&mut ws, 4), [5, 6, 7, 8]);
         assert_eq!(ws.frame()["type"], "replay_truncated");
+        // Nothing else is sent, however long it says nothing.
+        (0..3).for_each(|_| world.clock.advance(Duration::from_secs(61)));
         ws.say(&json!({"after_id": world.lsn() - 2}));
         assert_eq!(lsns(&mut ws, 2), [world.lsn() - 1, world.lsn()]);
         let position = ws.frame();
@@ -186,6 +280,17 @@ fn a_durable_subscription_goes_on_where_it_was_acknowledged() {
         assert_eq!([ws.frame()["lsn"].clone(), ws.frame()["lsn"].clone()], [begins + 1, begins + 2]);
         ws.say(&json!({"ack": begins + 1}));
         until("the position is written", || {
+            world.database.number("select after_id from consumers") == begins + 1
+        });
+        ws.say(&json!({"after_id": begins}));
+        assert_eq!(
+            [ws.frame()["lsn"].clone(), ws.frame()["lsn"].clone()],
+            [begins + 1, begins + 2],
+            "moved back"
+        );
+        assert_eq!(world.database.number("select after_id from consumers"), begins);
+        ws.say(&json!({"ack": begins + 1}));
+        until("the position is written again", || {
             world.database.number("select after_id from consumers") == begins + 1
         });
         ws.say(&json!({"ack": begins + 3}));

@@ -47,8 +47,9 @@ pub struct OpenedEvent {
 
 impl OpenedEvent {
     /// Returns who did it, as the payload says.
-    pub fn attribution(&self) -> Option<&Value> {
-        self.stored.payload.get("attribution")
+    pub fn attribution(&self) -> Option<Value> {
+        let payload: Value = serde_json::from_str(self.stored.payload.get()).ok()?;
+        payload.get("attribution").cloned()
     }
 }
 
@@ -70,11 +71,12 @@ struct EventMessage {
 /// The page ends earlier if the texts would make it too long.
 pub(crate) fn open_words(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
     page.keep(fitting(page.items()), |event| event.lsn);
-    let keys = keys_of(cx, page.items().iter().filter_map(Spoken::in_stored))?;
-    page.try_map(|stored| {
-        let message = Spoken::in_stored(&stored).map(|spoken| said(cx, &spoken, &keys)).transpose()?;
-        Ok(OpenedEvent { stored, message })
-    })
+    let parsed = parsed_payloads(page.items())?;
+    let spoken = || page.items().iter().zip(&parsed).map(|(event, payload)| Spoken::of(&event.kind, payload));
+    let keys = keys_of(cx, spoken().flatten())?;
+    let said = spoken().map(|spoken| spoken.map(|spoken| said(cx, &spoken, &keys)).transpose());
+    let mut messages = said.collect::<Result<Vec<Option<EventMessage>>>>()?.into_iter();
+    page.try_map(|stored| Ok(OpenedEvent { stored, message: messages.next().flatten() }))
 }
 
 /// Returns whether the event has the words of a message.
@@ -84,11 +86,8 @@ pub(crate) fn is_spoken(event: &FeedEvent) -> bool {
 
 /// Returns the frames of events with the plaintext of those that have one, in their order.
 pub(crate) fn frames_with_words(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<Vec<FrameBytes>> {
-    let parsed = |event: &Arc<FeedEvent>| match is_spoken(event) {
-        true => serde_json::from_str(&event.payload).map_err(Error::internal),
-        false => Ok(Value::Null),
-    };
-    let payloads = events.iter().map(parsed).collect::<Result<Vec<Value>>>()?;
+    let parsed = events.iter().map(|event| parsed_if_spoken(&event.kind, &event.payload));
+    let payloads = parsed.collect::<Result<Vec<Value>>>()?;
     let spoken = || events.iter().zip(&payloads).map(|(event, payload)| Spoken::of(&event.kind, payload));
     let keys = keys_of(cx, spoken().flatten())?;
     let framed = |(event, spoken): (&Arc<FeedEvent>, Option<Spoken<'_>>)| match spoken {
@@ -102,10 +101,12 @@ pub(crate) fn frames_with_words(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Res
 ///
 /// Whoever gets them gets the words, so they are for those alone who may read the whole log.
 pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
-    let keys = keys_of(cx, events.iter().filter_map(Spoken::in_stored))?;
+    let parsed = parsed_payloads(events)?;
+    let spoken = || events.iter().zip(&parsed).map(|(event, payload)| Spoken::of(&event.kind, payload));
+    let keys = keys_of(cx, spoken().flatten())?;
     let mut found = HashMap::new();
-    for event in events {
-        let message = Spoken::in_stored(event).and_then(|spoken| spoken.message_id);
+    for (event, spoken) in events.iter().zip(spoken()) {
+        let message = spoken.and_then(|spoken| spoken.message_id);
         let live = message.and_then(|id| keys.get(&id)).filter(|key| !key.withdrawn);
         if let Some(Ok(key)) = live.map(|row| row.key(cx)).transpose()? {
             found.insert(event.lsn, key.to_base64());
@@ -147,10 +148,23 @@ fn fitting(events: &[StoredEvent]) -> usize {
 
 /// The approximate size of an event and its text in a response.
 ///
-/// Plaintext is as long as sealed content, which is JSON too.
+/// Plaintext is as long as sealed content, which is JSON too, and nearly all of such a payload.
 fn weight(event: &StoredEvent) -> usize {
-    let plaintext = Spoken::in_stored(event).map_or(0, |spoken| spoken.sealed.len() / 4 * 3);
-    ROW_BYTES.saturating_add(event.payload_bytes).saturating_add(plaintext)
+    let payload = event.payload.get().len();
+    let plaintext = if is_kind_of_words(&event.kind) { payload / 4 * 3 } else { 0 };
+    ROW_BYTES.saturating_add(payload).saturating_add(plaintext)
+}
+
+fn parsed_payloads(events: &[StoredEvent]) -> Result<Vec<Value>> {
+    events.iter().map(|event| parsed_if_spoken(&event.kind, event.payload.get())).collect()
+}
+
+/// Parses the payload of an event with words; that of another is null.
+fn parsed_if_spoken(kind: &str, payload: &str) -> Result<Value> {
+    if !is_kind_of_words(kind) {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(payload).map_err(Error::internal)
 }
 
 /// The sealed words in a payload.
@@ -161,10 +175,6 @@ struct Spoken<'a> {
 }
 
 impl<'a> Spoken<'a> {
-    fn in_stored(event: &'a StoredEvent) -> Option<Self> {
-        Self::of(&event.kind, &event.payload)
-    }
-
     /// Returns the words in the payload of an event, if it is of a kind that has some.
     fn of(kind: &str, payload: &'a Value) -> Option<Self> {
         is_kind_of_words(kind).then(|| Self {
@@ -271,8 +281,7 @@ mod tests {
             content_hash: String::new(),
             kind: kind.to_owned(),
             type_name: type_name(kind),
-            payload_bytes: payload.to_string().len(),
-            payload,
+            payload: serde_json::value::to_raw_value(&payload).unwrap(),
         }
     }
 
@@ -298,11 +307,10 @@ mod tests {
         for (kind, spoken) in
             [(MessagePosted::KIND, true), (MessageEdited::KIND, true), ("MessageTombstoned", false)]
         {
-            let event = event(kind, 1, payload.clone());
-            let found = Spoken::in_stored(&event).map(|spoken| spoken.message_id);
+            let found = Spoken::of(kind, &payload).map(|spoken| spoken.message_id);
             assert_eq!(found, spoken.then(|| Some(Uuid::from_u128(7).into())), "{kind}");
         }
-        let event = event(MessagePosted::KIND, 1, json!({"message_id": 7}));
-        assert!(Spoken::in_stored(&event).is_some_and(|spoken| spoken.message_id.is_none()));
+        let payload = json!({"message_id": 7});
+        assert!(Spoken::of(MessagePosted::KIND, &payload).is_some_and(|spoken| spoken.message_id.is_none()));
     }
 }

@@ -17,7 +17,7 @@ use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::MESSAGE_MAX;
-use crate::log::event::{Event, Subject};
+use crate::log::event::{Event, Recorded, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Sealer};
 use crate::op::{Shared, Write};
@@ -143,10 +143,11 @@ pub(crate) fn post_sealed(
     author_id: Option<MemberId>,
     post: &SealedPost,
 ) -> Result<Posted> {
-    let (id, posted_at) = (post.message_id, cx.now());
+    let id = post.message_id;
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone() };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
-    let lsn = cx.emit(event_place, &event)?.lsn;
+    // The event's own time, which never goes back: pruning finds by bisection what is old enough.
+    let Recorded { lsn, at: posted_at, .. } = cx.emit(event_place, &event)?;
     let bound =
         Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
     let wrapped = keys::wrap_new(cx, &bound, lsn, &post.key)?;

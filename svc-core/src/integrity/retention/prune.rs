@@ -1,16 +1,17 @@
 //! Pruning the events of a log: declared first, and removed after that, in steps.
 //!
 //! What is going to be pruned is read and verified before, because afterwards nobody could: a log that is
-//! broken there is left as it is.
+//! broken there is left as it is. What is declared at once is bounded by what it changes in the census; the
+//! rest is declared after that has been removed.
 
-use crate::Result;
+use crate::error::{Error, Result};
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
 use crate::integrity::census::{self, Counts};
 use crate::integrity::checkpoints::at_floor;
 use crate::integrity::events::broken_log;
 use crate::integrity::floor::LogRange;
-use crate::limits::{PRUNE_READ_ROWS, PRUNE_ROWS};
+use crate::limits::{PRUNE_COUNTS, PRUNE_READ_BYTES, PRUNE_READ_ROWS, PRUNE_ROWS};
 use crate::log::event::Subject;
 use crate::log::floor::EventsPruned;
 use crate::log::tree::Frontier;
@@ -44,18 +45,29 @@ impl Walk {
     }
 
     /// Reads on. Fails with 409 `event-log-broken` where the log is broken.
+    ///
+    /// Nothing is kept of a read that fails, so it may be run again.
     pub fn read_on(&mut self, cx: &Read<'_>) -> Result<()> {
         let up_to = self.due.floor.saturating_sub(1);
         let not_after = Time::from_micros(i64::MAX);
-        let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: usize::MAX, not_after };
-        let (frontier, counts) = (&mut self.frontier, &mut self.counts);
-        let read = self.cursor.read(cx, bounds, |_, event| {
+        let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, not_after };
+        let mut on = self.clone();
+        let Self { cursor, frontier, counts, due, .. } = &mut on;
+        let mut ends_at = None;
+        let read = cursor.read(cx, bounds, |_, event| {
             frontier.push(&event.content_hash);
             let count = counts.entry((event.subject.channel_id, event.kind.to_owned())).or_default();
             *count = count.saturating_add(1);
-            true
+            ends_at = Some(event.at).filter(|_| counts.len() >= PRUNE_COUNTS);
+            ends_at.is_none()
         })?;
-        read.map_err(|broken| broken_log(self.workspace, broken))
+        read.map_err(|broken| broken_log(self.workspace, broken))?;
+        if let Some(at) = ends_at {
+            // Times never go back, so what happened before that is pruned.
+            *due = DueEvents { floor: cursor.lsn().saturating_add(1), before: at, ..*due };
+        }
+        *self = on;
+        Ok(())
     }
 
     /// Declares that the events are pruned, unless somebody else has moved the floor meanwhile.
@@ -66,6 +78,10 @@ impl Walk {
             return Ok(());
         }
         let DueEvents { floor, before, .. } = self.due;
+        let before_floor = floor.saturating_sub(1);
+        if self.cursor.lsn() != before_floor || u64::try_from(before_floor) != Ok(self.frontier.size()) {
+            return Err(Error::internal(format!("what was read of the log does not end before {floor}")));
+        }
         let prev_hash = hash_text(&self.cursor.hash());
         let frontier = self.frontier.subtrees().iter().map(hash_text).collect();
         let pruned_at =

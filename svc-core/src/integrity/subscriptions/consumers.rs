@@ -1,8 +1,9 @@
 //! Durable subscriptions: how far a consumer has acknowledged a log.
 //!
 //! A consumer belongs to a member and has a name. Its position moves only when its subscriber acknowledges
-//! events, and is written once a second at most; it is bookkeeping, which leaves no event and no audit row.
-//! One connection holds a consumer: the newest, on whatever server. What is not seen for 30 days is removed.
+//! events, and is written once a second at most, or when its subscriber says where to go on; it is
+//! bookkeeping, which leaves no event and no audit row. One connection holds a consumer: the newest, on
+//! whatever server. What is not seen for 30 days is removed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::wanted::ConsumerId;
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::sessions::ended_rows;
+use crate::integrity::floor::LogRange;
 use crate::op::{Chore, Dispatch, Read, Surface, Write};
 use crate::time::{Monotonic, Time};
 
@@ -24,6 +26,8 @@ const OF_A_MEMBER_MAX: i64 = 100;
 pub(super) const UNACKNOWLEDGED_MAX: usize = 1000;
 /// The shortest time between two writes of a position.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// The longest time in which a connection does not learn that a newer one holds its consumer.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// How long a consumer that nobody holds is kept.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// How old the record of when a consumer was seen may be while somebody holds it.
@@ -42,29 +46,52 @@ pub(super) struct Consumer {
     holder: Uuid,
     /// The positions of events that were sent and not acknowledged.
     sent: VecDeque<i64>,
+    /// The last position up to which events were ever sent.
+    furthest: i64,
     acknowledged: i64,
     stored: i64,
     /// When the position may be written next.
     write_at: Monotonic,
+    /// When it was last found that no newer connection holds it.
+    checked: Monotonic,
+}
+
+/// A consumer that a connection has taken.
+pub(super) struct Taken {
+    pub consumer: Consumer,
+    /// Where it stands.
+    pub position: i64,
+    /// What the log had then.
+    pub range: LogRange,
 }
 
 impl Consumer {
     /// Takes a consumer over from whoever holds it, and returns it with the position where it stands.
     ///
-    /// `begin` moves it there; a new one stands at the end of the log.
+    /// `begin` moves it there; a new one stands at the end of the log. Fails with 409 `must_refetch` if the
+    /// log does not have what follows; then nothing has changed.
     pub async fn take(
         dispatch: &Arc<Dispatch>,
         (workspace, member): (WorkspaceId, MemberId),
         id: ConsumerId,
         begin: Option<i64>,
-    ) -> Result<(Self, i64)> {
-        let name = id.as_str().to_owned();
+    ) -> Result<Taken> {
+        let (name, checked) = (id.as_str().to_owned(), dispatch.clock.monotonic());
         let taken = change(dispatch, workspace, move |cx| take(cx, member, &name, begin));
-        let (holder, position) = taken.await?;
-        let write_at = dispatch.clock.deadline(WRITE_EVERY);
-        let (acknowledged, stored) = (position, position);
-        let sent = VecDeque::new();
-        Ok((Self { workspace, member, id, holder, sent, acknowledged, stored, write_at }, position))
+        let (holder, position, range) = taken.await?;
+        let consumer = Self {
+            workspace,
+            member,
+            id,
+            holder,
+            sent: VecDeque::new(),
+            furthest: position,
+            acknowledged: position,
+            stored: position,
+            write_at: dispatch.clock.deadline(WRITE_EVERY),
+            checked,
+        };
+        Ok(Taken { consumer, position, range })
     }
 
     /// Returns how many more events may be sent before one is acknowledged.
@@ -78,9 +105,15 @@ impl Consumer {
     }
 
     /// Records that everything up to `position` was processed, of what was sent up to `sent`.
+    ///
+    /// What was sent before the consumer was moved back is sent again, and its acknowledgement counts then.
     pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
-        if position > sent {
+        self.furthest = self.furthest.max(sent);
+        if position > self.furthest {
             return Err(Error::malformed(format!("`ack`: nothing after {sent} has been sent")));
+        }
+        if position > sent {
+            return Ok(());
         }
         while self.sent.front().is_some_and(|first| *first <= position) {
             self.sent.pop_front();
@@ -103,8 +136,33 @@ impl Consumer {
         Ok(())
     }
 
+    /// Moves it to a position at once, from which it is sent events again that were sent up to `sent`.
+    ///
+    /// Fails with 409 `must_refetch` if the log does not have what follows, with 409 `wrong-state` if a newer
+    /// connection holds it; then nothing has changed.
+    pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
+        let mut moved = self.moved_to(position);
+        let moved = change(dispatch, self.workspace, move |cx| {
+            LogRange::read(cx)?.check_after(cx.caller().workspace_id, position)?;
+            moved(cx)
+        });
+        if moved.await? == 0 {
+            return Err(taken_over());
+        }
+        self.sent.clear();
+        self.furthest = self.furthest.max(sent);
+        (self.acknowledged, self.stored) = (position, position);
+        Ok(())
+    }
+
+    /// Returns when it is to be checked that no newer connection holds it.
+    pub fn check_at(&self) -> Monotonic {
+        self.checked.plus(CHECK_EVERY)
+    }
+
     /// Checks that no newer connection holds the consumer.
-    pub async fn check(&self, dispatch: &Arc<Dispatch>) -> Result<()> {
+    pub async fn check(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
+        let now = dispatch.clock.monotonic();
         let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
         let (done, receiver) = oneshot::channel();
         let read = move |cx: &Read<'_>| {
@@ -117,10 +175,12 @@ impl Consumer {
             let _ = done.send(outcome);
         });
         match receiver.await.map_err(Error::internal)?? {
-            Some(false) => Ok(()),
-            Some(true) => self.store(dispatch, self.stored).await,
-            None => Err(taken_over()),
+            Some(false) => {}
+            Some(true) => self.store(dispatch, self.stored).await?,
+            None => return Err(taken_over()),
         }
+        self.checked = now;
+        Ok(())
     }
 
     async fn store(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
@@ -165,22 +225,28 @@ async fn change<T: Send + 'static>(
     receiver.await.map_err(Error::internal)?
 }
 
-fn take(cx: &mut Write<'_>, member: MemberId, name: &str, begin: Option<i64>) -> Result<(Uuid, i64)> {
+fn take(
+    cx: &mut Write<'_>,
+    member: MemberId,
+    name: &str,
+    begin: Option<i64>,
+) -> Result<(Uuid, i64, LogRange)> {
     let (workspace, now) = (cx.caller().workspace_id, cx.now());
     let stands: Option<(i64,)> = cx.one(STANDS, &[&workspace, &member, &name])?;
-    let head = cx.one::<(i64,)>(HEAD, &[&workspace])?.map_or(0, |(lsn,)| lsn);
-    let position = begin.or(stands.map(|(after,)| after)).unwrap_or(head);
+    let range = LogRange::read(cx)?;
+    let position = begin.or(stands.map(|(after,)| after)).unwrap_or(range.head);
+    range.check_after(workspace, position)?;
     let holder = Uuid::from_bytes(cx.entropy().bytes()?);
     if stands.is_some() {
         cx.execute(1, TAKE, &[&workspace, &member, &name, &holder, &position, &now])?;
-        return Ok((holder, position));
+        return Ok((holder, position, range));
     }
     let count = cx.one::<(i64,)>(COUNT, &[&workspace, &member])?.map_or(0, |(count,)| count);
     if count >= OF_A_MEMBER_MAX {
         return Err(Error::wrong_state(format!("a member has at most {OF_A_MEMBER_MAX} consumers")));
     }
     cx.execute(1, INSERT, &[&workspace, &member, &name, &holder, &position, &now])?;
-    Ok((holder, position))
+    Ok((holder, position, range))
 }
 
 const STANDS: &str =
@@ -189,8 +255,6 @@ const STANDS: &str =
 const HELD: &str = "
     select holder, seen_at from consumers
     where workspace_id = $1 and member_id = $2 and consumer_id = $3";
-
-const HEAD: &str = "select lsn from heads where workspace_id = $1";
 
 const COUNT: &str = "select count(*) from consumers where workspace_id = $1 and member_id = $2";
 

@@ -95,7 +95,8 @@ impl FirstFrame {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaterFrame {
-    /// Where to go on after `replay_truncated`: there, or up to the end of the log.
+    /// Where to go on after `replay_truncated`: there, or up to the end of the log. It moves a durable
+    /// subscription to this position at any time, also back.
     after_id: Option<Count<0, { i64::MAX }>>,
     /// The position up to which events were processed, of a durable subscription.
     ack: Option<Count<0, { i64::MAX }>>,
@@ -111,11 +112,11 @@ pub struct Said {
 }
 
 impl Said {
-    /// Adds a frame. Of several that say the same, the furthest counts.
+    /// Adds a frame. Of several that say where to go on, the last counts; of acknowledgements, the furthest.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let frame: LaterFrame = op::decode(&Input::json(text.to_owned()))?;
         match (frame.after_id, frame.ack) {
-            (Some(after_id), None) => self.after_id = self.after_id.max(Some(after_id.get())),
+            (Some(after_id), None) => self.after_id = Some(after_id.get()),
             (None, Some(ack)) => self.ack = self.ack.max(Some(ack.get())),
             _ => return Err(Error::malformed("a frame has either `after_id` or `ack`")),
         }
@@ -278,7 +279,7 @@ mod tests {
         for text in [r#"{"after_id":7}"#, r#"{"ack":3}"#, r#"{"after_id":5}"#, r#"{"ack":4}"#] {
             said.add(text).unwrap();
         }
-        assert_eq!(said, Said { after_id: Some(7), ack: Some(4) });
+        assert_eq!(said, Said { after_id: Some(5), ack: Some(4) });
         for bad in
             ["", "{}", "[]", r#"{"ack":-1}"#, r#"{"ack":1,"after_id":1}"#, r#"{"ack":"1"}"#, r#"{"x":1}"#]
         {

@@ -25,7 +25,6 @@ mod wakeup;
 mod subscriber;
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -60,8 +59,8 @@ type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     tails: Mutex<HashMap<WorkspaceId, Weak<SharedTail>>>,
-    /// The connections that hold a consumer.
-    consumers: Mutex<HashMap<ConsumerKey, Weak<Wakeup>>>,
+    /// The connections that hold a consumer, or held it and do not know better yet.
+    consumers: Mutex<HashMap<ConsumerKey, Vec<Weak<Wakeup>>>>,
 }
 
 /// A subscription that has begun.
@@ -104,13 +103,15 @@ impl Subscriptions {
         let checked = move |cx: &Read<'_>| open(cx, &subscription);
         let reading = dispatch.read_for(operation, admission, false, checked);
         let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
-        let Opened { caller, epoch, range, wanted, after } = opened;
+        let Opened { caller, epoch, mut range, wanted, after } = opened;
         let workspace = caller.workspace_id;
         let wakeup = Arc::new(Wakeup::default());
         let consumer = match (consumer, caller.member) {
             (Some(id), Some(member)) => {
-                self.hold((workspace, member, id.clone()), &wakeup);
-                Some(Consumer::take(dispatch, (workspace, member), id, after).await?)
+                let taken = Consumer::take(dispatch, (workspace, member), id.clone(), after).await?;
+                self.hold((workspace, member, id), &wakeup);
+                range = taken.range;
+                Some((taken.consumer, taken.position))
             }
             (Some(_), None) => return Err(Error::forbidden("only a member has consumers")),
             (None, _) => None,
@@ -118,12 +119,9 @@ impl Subscriptions {
         let (consumer, stands) = consumer.unzip();
         let has_replay = wanted.workspace_id.is_some() || consumer.is_some();
         let begins = stands.or(after).filter(|_| has_replay).unwrap_or(range.head);
-        // A consumer that began at the end may have read that later than the range was.
-        if stands != Some(begins) || begins < range.head {
-            range.check_after(workspace, begins)?;
-        }
-        let room_lsn = range.head.max(begins);
-        let hint = (!has_replay).then(|| range.head.saturating_sub(after.unwrap_or(range.beginning())));
+        range.check_after(workspace, begins)?;
+        let room_lsn = range.head;
+        let hint = (!has_replay).then(|| range.count_after(after.unwrap_or(range.beginning())));
         let filter = wanted.filter();
         let shared = self.tail(dispatch, workspace, room_lsn);
         let listening = Listening::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
@@ -142,13 +140,15 @@ impl Subscriptions {
             cursor: None,
             ahead: 0,
             consumer,
+            moves_to: None,
             wakeup,
+            contests_heeded: 0,
             _listening: listening,
         };
         Ok(Subscribed { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
     }
 
-    /// Returns what the subscribers of a workspace share; a new tail begins after `lsn`.
+    /// Returns what the subscribers of a workspace share; a new tail begins after `lsn`, where the log ends.
     fn tail(&self, dispatch: &Arc<Dispatch>, workspace: WorkspaceId, lsn: i64) -> Arc<SharedTail> {
         let mut tails = lock(&self.tails);
         if let Some(shared) = tails.get(&workspace).and_then(Weak::upgrade) {
@@ -160,14 +160,22 @@ impl Subscriptions {
         shared
     }
 
-    /// Records who holds a consumer, and ends the connection of this process that did.
+    /// Records that a connection has taken a consumer.
+    ///
+    /// All of this process that have, and this one too, look at once which of them holds it: the database
+    /// says who was the last, and they may come here in another order.
     fn hold(&self, key: ConsumerKey, wakeup: &Arc<Wakeup>) {
         let mut consumers = lock(&self.consumers);
-        consumers.retain(|_, held| held.strong_count() > 0);
-        let before = consumers.insert(key, Arc::downgrade(wakeup));
-        if let Some(before) = before.and_then(|held| held.upgrade()) {
-            before.superseded.store(true, Ordering::SeqCst);
-            before.wake();
+        consumers.retain(|_, held| {
+            held.retain(|wakeup| wakeup.strong_count() > 0);
+            !held.is_empty()
+        });
+        let held = consumers.entry(key).or_default();
+        held.push(Arc::downgrade(wakeup));
+        let contenders: Vec<Arc<Wakeup>> = held.iter().filter_map(Weak::upgrade).collect();
+        drop(consumers);
+        if contenders.len() > 1 {
+            contenders.iter().for_each(|wakeup| wakeup.contest());
         }
     }
 }

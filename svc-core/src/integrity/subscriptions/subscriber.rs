@@ -6,10 +6,9 @@
 //! ten seconds without another look, so that one that has ended closes a silent connection too.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::consumers::{Consumer, taken_over};
+use super::consumers::Consumer;
 use super::page::{LogPage, PageOf, PageOutcome, read_page};
 use super::resume::Resumption;
 use super::rounds::SharedTail;
@@ -84,7 +83,11 @@ pub struct Subscriber {
     /// How many events were sent since it last had all that there was.
     pub(super) ahead: usize,
     pub(super) consumer: Option<Consumer>,
+    /// Where its client wants the consumer to be moved.
+    pub(super) moves_to: Option<i64>,
     pub(super) wakeup: Arc<Wakeup>,
+    /// How often it was found who holds the consumer because another connection had taken it.
+    pub(super) contests_heeded: u64,
     pub(super) _listening: Listening,
 }
 
@@ -128,7 +131,8 @@ impl Subscriber {
                 Err(error) => return Err(error),
             };
             let check = self.pass.checked.plus(PASS_MAX);
-            let due = [idle_until, self.consumer.as_ref().and_then(Consumer::due)];
+            let consumer = self.consumer.as_ref();
+            let due = [idle_until, consumer.and_then(Consumer::due), consumer.map(Consumer::check_at)];
             let moment = due.into_iter().flatten().fold(until.min(check), Monotonic::min);
             self.wakeup.sleep(&self.dispatch, moment).await;
         }
@@ -163,17 +167,25 @@ impl Subscriber {
     /// Goes on from `position`, which is up to the end of the log.
     ///
     /// It skips what lies between; a position that was passed already changes nothing but that more is sent.
+    /// A consumer is moved to the position, forth or back, before anything else is taken.
     pub fn go_on(&mut self, position: i64) -> Result<()> {
         self.take_offered();
         let last = self.room_lsn();
         if position > last {
             return Err(Error::malformed(format!("`after_id`: the log ends at {last}")));
         }
-        if position > self.after {
-            (self.after, self.cursor) = (position, None);
+        match self.consumer {
+            Some(_) => self.moves_to = Some(position),
+            None if position > self.after => (self.after, self.cursor) = (position, None),
+            None => {}
         }
         self.ahead = 0;
         Ok(())
+    }
+
+    /// Returns the moment, as what it waits for is timed.
+    pub fn moment(&self) -> Monotonic {
+        self.dispatch.clock.monotonic()
     }
 
     /// Returns whether its events are to be acknowledged.
@@ -380,12 +392,20 @@ impl Subscriber {
         }
     }
 
-    /// Writes what was acknowledged when it is due, and ends if a newer connection holds the consumer.
+    /// Moves the consumer where its client says, writes what was acknowledged when it is due, and ends if a
+    /// newer connection holds it.
     async fn keep_consumer(&mut self) -> Result<()> {
-        if self.wakeup.superseded.load(Ordering::SeqCst) {
-            return Err(taken_over());
-        }
         let Some(consumer) = &mut self.consumer else { return Ok(()) };
+        let contests = self.wakeup.contests();
+        let is_due = self.dispatch.clock.remaining(consumer.check_at()).is_zero();
+        if is_due || contests != self.contests_heeded {
+            consumer.check(&self.dispatch).await?;
+            self.contests_heeded = contests;
+        }
+        if let Some(position) = self.moves_to {
+            consumer.move_to(&self.dispatch, position, self.after).await?;
+            (self.after, self.cursor, self.moves_to) = (position, None, None);
+        }
         if consumer.due().is_some_and(|due| self.dispatch.clock.remaining(due).is_zero()) {
             consumer.write(&self.dispatch).await?;
         }
@@ -405,10 +425,7 @@ impl Subscriber {
         } else {
             self.renew_pass().await?;
         }
-        match &self.consumer {
-            Some(consumer) => consumer.check(&self.dispatch).await,
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     async fn renew_pass(&mut self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -19,13 +19,24 @@ use crate::timers::TimerId;
 #[derive(Default)]
 pub(super) struct Wakeup {
     notify: Notify,
-    /// Whether a newer connection of this process has taken its consumer over.
-    pub superseded: AtomicBool,
+    /// How often another connection of this process was found to have taken the same consumer.
+    contests: AtomicU64,
 }
 
 impl Wakeup {
     pub fn wake(&self) {
         self.notify.notify_one();
+    }
+
+    /// Has it look at once whether it still holds its consumer.
+    pub fn contest(&self) {
+        self.contests.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Returns how often it was to look.
+    pub fn contests(&self) -> u64 {
+        self.contests.load(Ordering::SeqCst)
     }
 
     /// Sleeps until it is woken, or until `moment`.

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use super::rows::{EVENTS, EventRow, Fields, Source};
+use super::rows::{EventRow, Fields, Source, visit_events};
 use super::verifier::Verifier;
 use super::{Break, Defect};
 use crate::Result;
@@ -65,27 +65,31 @@ impl ChainCursor {
         bounds: ReadBounds,
         mut each: impl FnMut(i64, &Fields<'_>) -> bool,
     ) -> Result<Result<(), Break>> {
-        let (workspace, after) = (self.verifier.workspace_id, self.verifier.lsn);
-        let (mut checked, mut rows, mut bytes, mut stopped) = (Ok(()), 0, 0_usize, false);
+        let workspace = self.verifier.workspace_id;
+        let (mut checked, mut stopped) = (Ok(()), false);
+        let (mut rows, mut bytes) = (bounds.rows, bounds.bytes);
         let mut at = self.clone();
-        source.visit(EVENTS, &[&workspace, &after, &bounds.up_to, &bounds.rows], &mut |row| {
-            let event = EventRow::of(row);
-            stopped = event.fields.as_ref().is_some_and(|fields| fields.at > bounds.not_after);
-            if stopped {
-                return ControlFlow::Break(());
+        // The database may send fewer rows than it could, so only one that sends none has no more.
+        while checked.is_ok() && !stopped && rows > 0 && at.lsn() < bounds.up_to {
+            let (after, asked) = (at.lsn(), rows);
+            visit_events(source, (workspace, after, bounds.up_to), (rows, bytes), &mut |row| {
+                let event = EventRow::of(row);
+                stopped = event.fields.as_ref().is_some_and(|fields| fields.at > bounds.not_after);
+                if stopped {
+                    return ControlFlow::Break(());
+                }
+                checked = at.accept(&event);
+                rows -= 1;
+                let (Ok(()), Some(fields)) = (&checked, &event.fields) else { return ControlFlow::Break(()) };
+                bytes = bytes.saturating_sub(fields.payload.len());
+                stopped = !each(at.lsn(), fields) || bytes == 0;
+                if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if rows == asked && !stopped {
+                checked = Err(Break { lsn: after.saturating_add(1), defect: Defect::Missing });
             }
-            checked = at.accept(&event);
-            rows += 1;
-            let (Ok(()), Some(fields)) = (&checked, &event.fields) else { return ControlFlow::Break(()) };
-            bytes = bytes.saturating_add(fields.payload.len());
-            stopped = !each(at.lsn(), fields) || bytes >= bounds.bytes;
-            if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        *self = at;
-        let is_short = rows < bounds.rows && !stopped && self.lsn() < bounds.up_to;
-        if checked.is_ok() && is_short {
-            return Ok(Err(Break { lsn: self.lsn().saturating_add(1), defect: Defect::Missing }));
         }
+        *self = at;
         Ok(checked)
     }
 
@@ -96,5 +100,82 @@ impl ChainCursor {
         self.verifier.accept(event)?;
         self.is_anchored = true;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::probe::log_of_probes;
+    use crate::store::migrate::migrate;
+    use crate::store::{Conn, ToParam, Visitor, sqlite_for_tests};
+
+    const EVENTS: i64 = 20;
+
+    /// A database that sends fewer rows than it could.
+    struct Stingy<'a>(&'a Conn, usize);
+
+    impl Source for Stingy<'_> {
+        fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+            self.0.visit(sql, params, each)
+        }
+
+        fn visit_within(
+            &self,
+            _: usize,
+            sql: &'static str,
+            params: &[&dyn ToParam],
+            each: Visitor<'_>,
+        ) -> Result<()> {
+            let mut left = self.1;
+            self.0.visit(sql, params, &mut |row| {
+                left -= 1;
+                let wants_more = each(row).is_continue();
+                if wants_more && left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+        }
+    }
+
+    #[test]
+    fn a_short_answer_is_no_gap_and_a_gap_is_found_behind_it() {
+        let (_folder, conn) = sqlite_for_tests();
+        migrate(&conn, Time::from_micros(1)).unwrap();
+        let workspace: WorkspaceId = uuid::Uuid::from_u128(7).into();
+        for event in log_of_probes(workspace, crate::log::event::Subject::default(), EVENTS) {
+            conn.execute(
+                "insert into events (workspace_id, lsn, kind, at, prev_hash, content_hash, payload)
+                 values ($1, $2, $3, $4, $5, $6, $7)",
+                &[
+                    &workspace,
+                    &event.lsn,
+                    &event.kind,
+                    &event.at,
+                    &event.prev_hash,
+                    &event.content_hash,
+                    &event.payload,
+                ],
+            )
+            .unwrap();
+        }
+        let read = |rows_sent: usize, rows: i64, bytes: usize| {
+            let mut cursor = ChainCursor::after(workspace, 0, None);
+            let bounds = ReadBounds { up_to: EVENTS, rows, bytes, not_after: Time::from_micros(i64::MAX) };
+            let mut seen = Vec::new();
+            let ended = cursor.read(&Stingy(&conn, rows_sent), bounds, |lsn, _| {
+                seen.push(lsn);
+                true
+            });
+            (seen, ended.unwrap().map_err(|broken| (broken.lsn, broken.defect)))
+        };
+        for rows_sent in [1, 3, 100] {
+            assert_eq!(read(rows_sent, 100, usize::MAX), ((1..=EVENTS).collect(), Ok(())));
+            assert_eq!(read(rows_sent, 7, usize::MAX), ((1..=7).collect(), Ok(())), "as many rows");
+            assert_eq!(read(rows_sent, 100, 1), (vec![1], Ok(())), "as many bytes");
+        }
+        conn.execute("delete from events where lsn >= 15", &[]).unwrap();
+        for rows_sent in [1, 7, 14, 100] {
+            let gap = Err((15, Defect::Missing));
+            assert_eq!(read(rows_sent, 100, usize::MAX), ((1..15).collect(), gap), "{rows_sent} at a time");
+        }
     }
 }

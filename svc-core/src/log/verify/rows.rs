@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::Result;
 use crate::id::WorkspaceId;
+use crate::limits::ROW_BYTES;
 use crate::log::event::Subject;
 use crate::log::floor::DeclaredFloor;
 use crate::store::{Columns, Conn, ToParam, Visitor};
@@ -15,11 +16,32 @@ use crate::time::Time;
 pub(crate) trait Source {
     /// Visits every row of a reading statement, until the visitor breaks.
     fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()>;
+
+    /// Visits the first rows of a reading statement, until they weigh `bytes` or the visitor breaks.
+    ///
+    /// The others are not fetched. There is at least one if the statement has any.
+    fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+        each: Visitor<'_>,
+    ) -> Result<()>;
 }
 
 impl Source for Conn {
     fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         Conn::visit(self, sql, params, each)
+    }
+
+    fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        Conn::visit_within(self, bytes, sql, params, each)
     }
 }
 
@@ -39,9 +61,21 @@ pub(crate) struct Fields<'a> {
     pub payload: &'a str,
 }
 
-pub(super) const EVENTS: &str = "
+const EVENTS: &str = "
     select lsn, kind, at, channel_id, thread_id, member_id, prev_hash, content_hash, payload
     from events where workspace_id = $1 and lsn > $2 and lsn <= $3 order by lsn limit $4";
+
+/// Visits the next events after a position up to another: at most `rows`, and those that hold about `bytes`
+/// of payloads.
+pub(super) fn visit_events(
+    source: &impl Source,
+    (workspace, after, up_to): (WorkspaceId, i64, i64),
+    (rows, bytes): (i64, usize),
+    each: Visitor<'_>,
+) -> Result<()> {
+    let around = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(ROW_BYTES);
+    source.visit_within(bytes.saturating_add(around), EVENTS, &[&workspace, &after, &up_to, &rows], each)
+}
 
 impl<'a> EventRow<'a> {
     /// Reads a row of [`EVENTS`].

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use super::beginning::{begin, check, is_overtaken};
-use super::rows::{EVENTS, EventRow, Head, HeadRow, Source, head_row};
+use super::rows::{EventRow, Head, HeadRow, Source, head_row, visit_events};
 use super::tree::TreeWalk;
 use super::verifier::Verifier;
 use super::{Break, ChainReport, ExpectedHead};
@@ -14,9 +14,7 @@ use crate::id::WorkspaceId;
 
 /// Most rows read by one statement, so that it holds its snapshot only briefly.
 const PAGE_ROWS: i64 = 1024;
-/// Rows of the first statement; later ones depend on how large the rows are.
-const FIRST_ROWS: i64 = 64;
-/// Bytes of payloads that one statement should read.
+/// Bytes of payloads that one statement reads at most, or a larger one alone.
 const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Verifies the log of `workspace_id`, which must contain `expected` if that is given.
@@ -155,8 +153,6 @@ pub(super) struct Walk {
     /// The position after which the next page begins.
     after: i64,
     last: i64,
-    /// Rows of the next page.
-    rows: i64,
 }
 
 /// How a page ended.
@@ -171,28 +167,28 @@ enum Page {
 
 impl Walk {
     pub fn after(verifier: Verifier, after: i64, last: i64) -> Self {
-        Self { verifier, after, last, rows: FIRST_ROWS }
+        Self { verifier, after, last }
     }
 
     /// Checks the events of one statement. Nothing is kept of a statement that failed.
     fn next_page(&mut self, source: &impl Source) -> Result<Page> {
         let mut verifier = self.verifier.clone();
-        let (mut rows, mut bytes, mut checked) = (0, 0, Ok(()));
+        let (mut rows, mut bytes, mut checked) = (0, 0_usize, Ok(()));
         let workspace_id = verifier.workspace_id;
-        source.visit(EVENTS, &[&workspace_id, &self.after, &self.last, &self.rows], &mut |row| {
+        let place = (workspace_id, self.after, self.last);
+        visit_events(source, place, (PAGE_ROWS, PAGE_BYTES), &mut |row| {
             let event = EventRow::of(row);
             rows += 1;
-            bytes += event.fields.as_ref().map_or(0, |fields| fields.payload.len());
+            bytes = bytes.saturating_add(event.fields.as_ref().map_or(0, |fields| fields.payload.len()));
             checked = verifier.accept(&event);
             if checked.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        let asked = self.rows;
-        self.rows = if bytes > PAGE_BYTES / 2 { asked / 2 } else { asked * 2 }.clamp(1, PAGE_ROWS);
         self.after = self.after.max(verifier.lsn);
         self.verifier = verifier;
         Ok(match checked {
             Err(broken) => Page::Broken(broken),
-            Ok(()) if rows < asked => Page::Last,
+            // Near the bound in bytes, the database may have left out rows.
+            Ok(()) if rows == 0 || (rows < PAGE_ROWS && bytes < PAGE_BYTES / 2) => Page::Last,
             Ok(()) => Page::More,
         })
     }

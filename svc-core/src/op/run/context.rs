@@ -195,6 +195,17 @@ impl<'a> Read<'a> {
         self.conn.visit(sql, params, each)
     }
 
+    /// Visits the first rows of a statement in place, until they weigh `bytes` or the visitor breaks.
+    pub(crate) fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        self.conn.visit_within(bytes, sql, params, each)
+    }
+
     /// Visits the rows of a scan in place, until the visitor breaks.
     pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         self.conn.scan(scan, params, each)

@@ -192,17 +192,23 @@ impl PgConn {
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        let bytes = Param::Int(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let params: Vec<Param<'_>> = params.iter().copied().chain([bytes]).collect();
-        self.fetch(Form::Bounded, sql, &params)?.iter().map(decode).collect()
+        self.fetch_within(bytes, sql, params)?.iter().map(decode).collect()
     }
 
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
-        for row in &self.fetch(Form::Whole, sql, params)? {
-            if each(row).is_break() {
-                break;
-            }
-        }
+        visit(&self.fetch(Form::Whole, sql, params)?, each);
+        Ok(())
+    }
+
+    /// Visits the rows of a statement, which the server bounds as in [`Self::query_within`].
+    pub(crate) fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        visit(&self.fetch_within(bytes, sql, params)?, each);
         Ok(())
     }
 
@@ -217,6 +223,17 @@ impl PgConn {
             }
         }
         self.fetch(Form::Whole, scan.close, &[]).map(drop)
+    }
+
+    fn fetch_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        let bytes = Param::Int(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let params: Vec<Param<'_>> = params.iter().copied().chain([bytes]).collect();
+        self.fetch(Form::Bounded, sql, &params)
     }
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
@@ -415,6 +432,14 @@ impl PgConn {
 
 /// Commits, and returns the name of the transaction that it ends.
 const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
+
+fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) {
+    for row in rows {
+        if each(row).is_break() {
+            break;
+        }
+    }
+}
 
 fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
     let row = rows.first_mut().ok_or_else(|| Error::internal("a statement returned no row"))?;

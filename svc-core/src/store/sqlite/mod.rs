@@ -30,7 +30,7 @@ pub(super) use errors::failed;
 use errors::failed_in;
 pub(crate) use open::Role;
 use timeouts::{BUSY_TIMEOUT, StatementLimit};
-use values::{bind, rewrite};
+use values::{bind, rewrite, weight};
 
 /// A connection to a SQLite file.
 pub struct SqliteConn {
@@ -94,6 +94,29 @@ impl SqliteConn {
         self.run(sql, params, |statement| {
             let mut found = statement.raw_query();
             while let Some(row) = found.next()? {
+                if each(row).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Visits rows until those visited weigh `bytes`.
+    pub(crate) fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        self.run(sql, params, |statement| {
+            let columns = statement.column_count();
+            let (mut left, mut found) = (bytes, statement.raw_query());
+            while left > 0
+                && let Some(row) = found.next()?
+            {
+                left = left.saturating_sub(weight(row, columns)?);
                 if each(row).is_break() {
                     break;
                 }

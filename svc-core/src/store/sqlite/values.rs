@@ -3,6 +3,7 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::error::{Error, Result};
+use crate::limits::ROW_BYTES;
 use crate::store::row::Columns;
 use crate::store::value::Param;
 
@@ -27,6 +28,17 @@ pub(super) fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
         Param::Uuid(id) => ValueRef::Blob(id.as_bytes()),
         // Lists are for statements written for Postgres; here they match nothing.
         Param::Ints(_) | Param::Uuids(_) => ValueRef::Null,
+    })
+}
+
+/// Returns what a row [weighs](crate::store::row::Row::weight).
+pub(super) fn weight(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<usize> {
+    (0..columns).try_fold(ROW_BYTES, |weight, place| {
+        let bytes = match row.get_ref(place)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+        };
+        Ok(weight.saturating_add(bytes))
     })
 }
 
