@@ -48,6 +48,8 @@ pub(super) struct Delivery {
     acknowledges: bool,
     /// Whether the client was told that more follows once it says so.
     told_truncated: bool,
+    /// Whether a batch was taken.
+    has_begun: bool,
     /// Whether it had all that there was after the last batch.
     was_live: bool,
     /// When a position was last sent, with an event or by itself.
@@ -67,8 +69,15 @@ impl Delivery {
         }
         let acknowledges = subscriber.acknowledges();
         let positioned = subscriber.moment();
-        let (told_truncated, was_live) = (false, false);
-        Ok(Self { subscriber, positions, acknowledges, told_truncated, was_live, positioned })
+        Ok(Self {
+            subscriber,
+            positions,
+            acknowledges,
+            told_truncated: false,
+            has_begun: false,
+            was_live: false,
+            positioned,
+        })
     }
 
     /// Does what the client has said.
@@ -85,7 +94,12 @@ impl Delivery {
 
     /// Returns how long to wait for the next events.
     pub fn wait(&self) -> Duration {
-        if self.acknowledges { WAIT_FOR_ACKS } else { WAIT }
+        match (self.positions, self.acknowledges) {
+            // Who has all that there was at the beginning is told so at once.
+            (true, _) if !self.has_begun => Duration::ZERO,
+            (_, true) => WAIT_FOR_ACKS,
+            (_, false) => WAIT,
+        }
     }
 
     /// Sends events, and what the client needs to know of where it stands after them.
@@ -115,7 +129,7 @@ impl Delivery {
         if has_events || is_due {
             self.positioned = now;
         }
-        self.was_live = is_live;
+        (self.has_begun, self.was_live) = (true, is_live);
         Ok(())
     }
 }

@@ -290,6 +290,7 @@ fn a_durable_subscription_goes_on_where_it_was_acknowledged() {
         );
         assert_eq!(world.database.number("select after_id from consumers"), begins);
         ws.say(&json!({"ack": begins + 1}));
+        world.pass(Duration::from_secs(2));
         until("the position is written again", || {
             world.database.number("select after_id from consumers") == begins + 1
         });
