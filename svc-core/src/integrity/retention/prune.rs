@@ -61,7 +61,14 @@ impl Walk {
             ends_at = Some(event.at).filter(|_| counts.len() >= PRUNE_COUNTS);
             ends_at.is_none()
         })?;
-        read.map_err(|broken| broken_log(self.workspace, broken))?;
+        if let Err(broken) = read {
+            if LogRange::of(cx, self.workspace)?.floor == self.due.from {
+                return Err(broken_log(self.workspace, broken));
+            }
+            // What is missing was pruned meanwhile, by whoever led before or leads by now.
+            self.due.floor = self.due.from;
+            return Ok(());
+        }
         if let Some(at) = ends_at {
             // Times never go back, so what happened before that is pruned.
             *due = DueEvents { floor: cursor.lsn().saturating_add(1), before: at, ..*due };
@@ -70,7 +77,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Declares that the events are pruned, unless somebody else has moved the floor meanwhile.
+    /// Declares that the events are pruned, unless somebody else has moved the floor meanwhile: then there is
+    /// nothing to declare.
     ///
     /// From the commit on nobody reads them.
     pub fn declare(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
