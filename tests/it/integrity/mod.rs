@@ -8,6 +8,7 @@ mod events;
 mod followers;
 mod hidden;
 mod histories;
+mod crowd;
 mod erasing;
 mod exports;
 mod files;

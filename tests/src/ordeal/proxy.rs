@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -36,6 +36,8 @@ struct Shared {
     cuts: AtomicUsize,
     /// How many statements the server has completed.
     statements: AtomicUsize,
+    /// Whether no connection is notified of commits.
+    deaf: AtomicBool,
 }
 
 pub(super) enum Upstream {
@@ -72,6 +74,7 @@ impl Proxy {
             behind: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
             statements: AtomicUsize::new(0),
+            deaf: AtomicBool::new(false),
         };
         let shared = Arc::new(shared);
         let (held, holding) = watch::channel(false);
@@ -117,6 +120,11 @@ impl Proxy {
         self.shared.statements.load(Ordering::SeqCst)
     }
 
+    /// Ends each connection that asks to be notified of commits.
+    pub fn deafen(&self) {
+        self.shared.deaf.store(true, Ordering::SeqCst);
+    }
+
     /// Holds every byte back, or lets them go.
     pub fn hold(&self, held: bool) {
         self.held.send_replace(held);
@@ -134,7 +142,7 @@ async fn carry(mut client: TcpStream, shared: &Shared, mut holding: watch::Recei
     let (mut from_server, mut to_server) = tokio::io::split(upstream);
     let reads_only = AtomicUsize::new(0);
     let cut = tokio::select! {
-        () = ask(&mut from_client, &mut to_server, &reads_only, holding.clone()) => false,
+        () = ask(&mut from_client, &mut to_server, &reads_only, shared, holding.clone()) => false,
         cut = answer(&mut from_server, &mut to_client, &reads_only, shared, holding) => cut,
     };
     // The server ends the transaction when its side is closed.
@@ -156,11 +164,15 @@ async fn ask(
     from: &mut ReadHalf<'_>,
     to: &mut (impl AsyncWrite + Unpin),
     reads_only: &AtomicUsize,
+    shared: &Shared,
     mut holding: watch::Receiver<bool>,
 ) {
     let mut bytes = vec![0; 65_536];
     while let Ok(count) = from.read(&mut bytes).await {
         if count == 0 || passes(&mut holding).await.is_none() {
+            return;
+        }
+        if shared.deaf.load(Ordering::SeqCst) && contains(&bytes[..count], b"listen svc_log") {
             return;
         }
         if contains(&bytes[..count], b"read only") {
