@@ -2,8 +2,9 @@
 //! address mean what they mean there (PostgreSQL manual, section 34.19).
 //!
 //! The mode is `prefer` unless it is given, and `verify-full` with `sslrootcert=system`. `allow` is taken as
-//! `prefer`: it connects wherever `allow` would, and with TLS wherever the server has that. The default files
-//! of libpq in the home folder are not read, nor are revocation lists. Certificates and keys are PEM files, read once when a program starts.
+//! `prefer`: it connects wherever `allow` would, and with TLS wherever the server has that. The default
+//! files of libpq in the home folder are not read, nor are revocation lists. Certificates and keys are PEM
+//! files, read once when a program starts.
 
 use std::net::IpAddr;
 use std::sync::Arc;
